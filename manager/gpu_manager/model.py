@@ -243,7 +243,7 @@ class Reason:
     """Why a queued job has no machine."""
 
     code: str
-    """at-max, no-capacity, over-quota, price-ceiling, pool-stopped, github-limited, approval-pending,
+    """at-max, no-capacity, over-quota, price-ceiling, pool-stopped, refused, github-limited, approval-pending,
     never-picked-up, expired or no-pool."""
     detail: str
     next_try: float | None = None

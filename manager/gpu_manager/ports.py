@@ -60,7 +60,7 @@ class Compute(Protocol):
     """Machines."""
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """The manager's machines of all pools in all zones, and the ends of those that are off. Unavailable, Refused."""
+        """Those of the manager of all pools in all zones; the end of each that is off. Unavailable or Refused."""
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         """How far an insert has come. Unavailable; one that Google has forgotten is done without an error."""

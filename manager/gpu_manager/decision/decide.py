@@ -1,0 +1,88 @@
+"""One pass: from what was seen and is remembered to actions, reasons and a new memory. It asks nobody."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..memory import Memory
+from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
+from . import capacity, jobs, machines, reruns
+
+# How long a machine whose insert has ended well may be in no list yet.
+_LISTED_WITHIN_SEC = 60.0
+
+
+class Decision(NamedTuple):
+    """What is to be done, and what to tell people."""
+
+    actions: tuple[Action, ...]
+    memory: Memory
+    """To be stored before the actions are carried out, so that none of them is forgotten."""
+    covered: dict[JobKey, str]
+    """Waiting jobs that have a machine, and its name."""
+    reasons: dict[JobKey, Reason]
+    """Waiting jobs that have none, and why."""
+
+
+def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Decision:
+    """Pure: the same arguments give the same decision, and `remembered` is left as it is.
+
+    No machine is started while jobs, runners or machines are unknown, and none is deleted that may have a job.
+    """
+    memory = copy.deepcopy(remembered)
+    by_name = {pool.name: pool for pool in pools}
+    capacity.forget_old(memory, seen.now)
+    jobs.forget_old(memory, seen.now)
+    reruns.forget_old(memory, seen.now)
+    _follow_operations(seen, memory)
+    machines.follow(by_name, seen, memory)
+    reruns.notice(by_name, seen, memory)
+    actions: list[Action] = [*machines.ends(seen), *machines.lost_runners(by_name, seen, memory)]
+    actions += reruns.due(seen, memory)
+    machines.forget_gone(seen, memory)
+    if seen.machines is None or seen.jobs is None or seen.runners is None:
+        return Decision(tuple(actions), memory, {}, {})
+    actions += jobs.repeated(memory)
+    waiting, others = jobs.by_pool(pools, seen.jobs, seen.github_unix)
+    covered: dict[JobKey, str] = {}
+    reasons = dict(others.reasons)
+    listed = jobs.pools_of(seen.machines)
+    for pool in pools:
+        ours = listed.get(pool.name, [])
+        found = jobs.cover(pool, waiting[pool.name], ours, seen, memory)
+        actions += found.inserts
+        covered |= found.covered
+        reasons |= found.reasons
+        idle = _idle(ours, seen.runners, seen, memory)
+        spare = jobs.spare_runners(found, ours, seen, memory)
+        actions += machines.surplus(idle, spare, memory, seen.now)
+    return Decision(tuple(actions), memory, covered, reasons)
+
+
+def _follow_operations(seen: Observation, memory: Memory) -> None:
+    """Take in how pending inserts have ended."""
+    listed = {machine.name for machine in seen.machines or ()}
+    for name, pending in list(memory.pending.items()):
+        state = seen.operations.get(name)
+        if state and state.error:
+            jobs.failed(name, state.error, memory, seen.now)
+        elif state and state.done and pending.done_since is None:
+            pending.done_since = seen.now
+            capacity.worked(pending.rung, memory)
+        late = pending.done_since is not None and seen.now - pending.done_since > _LISTED_WITHIN_SEC
+        if seen.machines is not None and name in memory.pending and (late or (pending.done_since and name in listed)):
+            del memory.pending[name]
+
+
+def _idle(
+    ours: Sequence[Machine], runners: Sequence[Runner], seen: Observation, memory: Memory
+) -> list[tuple[Machine, Runner]]:
+    """The pool's machines whose runner waits for a job, those that waited as surplus longest first."""
+    by_name = {runner.name: runner for runner in runners}
+    found = [
+        (machine, by_name[machine.name]) for machine in machines.free(ours, seen, memory) if machine.name in by_name
+    ]
+    never = seen.now + 1
+    return sorted(found, key=lambda each: memory.machines[each[0].name].surplus_since or never)

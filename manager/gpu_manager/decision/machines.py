@@ -1,0 +1,133 @@
+"""What is kept of each machine, and which ones are deleted. A machine that may have a job is never among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ..memory import MachineMemory, Memory, StoppedPool
+from ..model import Action, Delete, Machine, Observation, Pool, RemoveRunner, Runner
+from . import capacity
+from .names import spot_place
+
+# A runner that no job needs is kept this long: a new commit cancels jobs and queues the same ones again.
+SURPLUS_SEC = 30.0
+# A machine may need so long to switch itself off, once its runner is gone.
+GONE_RUNNER_SEC = 120.0
+# Added to the agent's own deadline, after which it switches its machine off.
+LATE_SEC = 60.0
+# Google's own words for a machine that is on its way out (discovery document compute v1, Instance.status).
+_LEAVING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "REPAIRING")
+
+
+def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
+    """Bring the memory up to what was seen of machines and runners. Unknown sources change nothing."""
+    now, listed = seen.now, {machine.name: machine for machine in seen.machines or ()}
+    for machine in listed.values():
+        known = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
+        known.place = spot_place(machine.zone.rpartition("-")[0], machine.machine_type)
+    for name, known in memory.machines.items():
+        if name in seen.preempted or (name in listed and _was_preempted(listed[name])):
+            _taken_back(known, memory, now)
+    if seen.runners is not None:
+        _follow_runners(seen.runners, memory, now)
+    for job in seen.jobs or ():
+        if job.status == "in_progress" and job.runner_name in memory.machines:
+            memory.machines[job.runner_name].job = job.key
+    for machine in listed.values():
+        pool = pools.get(machine.pool)
+        end = machine.end
+        if pool and end and end.stops_pool and machine.template == pool.template and pool.name not in memory.stopped:
+            memory.stopped[pool.name] = StoppedPool(pool.template, machine.name, end.reason, end.detail)
+    for name, stopped in list(memory.stopped.items()):
+        if name not in pools or pools[name].template != stopped.template:
+            del memory.stopped[name]
+
+
+def forget_gone(seen: Observation, memory: Memory) -> None:
+    """Drop what was kept of machines that are in no list any more."""
+    if seen.machines is not None:
+        listed = {machine.name for machine in seen.machines}
+        memory.machines = {name: known for name, known in memory.machines.items() if name in listed}
+
+
+def ends(seen: Observation) -> Iterator[Action]:
+    """The deletion of each machine that is off: its disk costs money as long as it is there."""
+    for machine in seen.machines or ():
+        if machine.off:
+            why = f"{machine.end.reason}: {machine.end.detail}".rstrip(": ") if machine.end else "it is off"
+            yield Delete(machine, why)
+
+
+def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterator[Action]:
+    """The deletion of machines that are on and can have no job: the runner never came, or it is gone.
+
+    Both sources have to be known, and no running job may name the machine.
+    """
+    if seen.runners is None or seen.jobs is None:
+        return
+    registered = {runner.name for runner in seen.runners}
+    working = {job.runner_name for job in seen.jobs if job.status == "in_progress"}
+    for machine in seen.machines or ():
+        known, pool = memory.machines[machine.name], pools.get(machine.pool)
+        if machine.off or machine.status in _LEAVING or machine.name in registered | working or pool is None:
+            continue
+        if known.missing_since is not None:
+            late = seen.now - known.missing_since > GONE_RUNNER_SEC
+            why = f"on for {GONE_RUNNER_SEC:.0f} s after its runner was gone from GitHub"
+        else:
+            late = not known.registered and seen.now - known.first_seen > pool.boot_sec + LATE_SEC
+            why = f"no runner within {pool.boot_sec + LATE_SEC:.0f} s"
+        if late:
+            known.condemned = True
+            yield Delete(machine, why)
+
+
+def surplus(idle: Sequence[tuple[Machine, Runner]], spare: int, memory: Memory, now: float) -> Iterator[Action]:
+    """Unregister runners that no queued job needs, `spare` of the idle ones, once that has been so for a while."""
+    for position, (machine, runner) in enumerate(idle):
+        known = memory.machines[machine.name]
+        if position >= spare:
+            known.surplus_since = None
+            continue
+        if known.surplus_since is None:
+            known.surplus_since = now
+        if now - known.surplus_since >= SURPLUS_SEC:
+            yield RemoveRunner(runner, machine, "no queued job needs it")
+
+
+def free(machines: Iterable[Machine], seen: Observation, memory: Memory) -> list[Machine]:
+    """Those that will take a job or may: they boot, or their runner is idle."""
+    busy = {runner.name for runner in seen.runners or () if runner.busy}
+    working = {job.runner_name for job in seen.jobs or () if job.status == "in_progress"}
+    return [machine for machine in machines if _may_take_a_job(machine, busy | working, memory)]
+
+
+def alive(machine: Machine) -> bool:
+    """Whether it counts against the pool's maximum."""
+    return not machine.off
+
+
+def _may_take_a_job(machine: Machine, busy: set[str], memory: Memory) -> bool:
+    known = memory.machines[machine.name]
+    over = known.missing_since is not None or known.condemned or known.job is not None
+    return alive(machine) and machine.status not in _LEAVING and machine.name not in busy and not over
+
+
+def _was_preempted(machine: Machine) -> bool:
+    return machine.preempted or (machine.end is not None and machine.end.reason == "preempted")
+
+
+def _taken_back(known: MachineMemory, memory: Memory, now: float) -> None:
+    """Count each preemption once, although it is seen in every pass until the machine is gone."""
+    if not known.taken_back:
+        known.taken_back = True
+        capacity.taken_back(known.place, memory, now)
+
+
+def _follow_runners(runners: Sequence[Runner], memory: Memory, now: float) -> None:
+    names = {runner.name for runner in runners}
+    for name, known in memory.machines.items():
+        if name in names:
+            known.registered, known.missing_since = True, None
+        elif known.registered and known.missing_since is None:
+            known.missing_since = now

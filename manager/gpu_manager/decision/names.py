@@ -1,0 +1,37 @@
+"""Names that follow from what they name, so that a manager that starts anew makes the same ones."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+
+from ..model import JobKey, Rung
+
+# Any constant does; requests of one machine in one zone are to have one id.
+_NAMESPACE = uuid.UUID("5d1f6f3e-9c1b-4b52-8e9a-6f1f6e7c8a10")
+
+
+def slug(job: JobKey) -> str:
+    """Twelve characters for one attempt of a job: a label's value, and a key of the memory."""
+    return hashlib.sha256("\0".join(map(str, job)).encode()).hexdigest()[:12]
+
+
+def machine_name(pool: str, job: JobKey, insert: int) -> str:
+    """The name of the machine that this insert for this job makes. A pool's name has at most 40 characters."""
+    digest = hashlib.sha256("\0".join((*map(str, job), str(insert))).encode()).hexdigest()[:8]
+    return f"{pool}-{digest}"
+
+
+def request_id(machine: str, zone: str) -> str:
+    """A UUID with which Compute Engine carries out a repeated insert once (discovery document, `requestId`)."""
+    return str(uuid.uuid5(_NAMESPACE, f"{zone}/{machine}"))
+
+
+def place(rung: Rung) -> str:
+    """Where machines can run out: one zone, machine type and market."""
+    return f"{rung.zone} {rung.machine_type} {rung.market}"
+
+
+def spot_place(region: str, machine_type: str) -> str:
+    """What the spot breaker counts by."""
+    return f"{region} {machine_type}"

@@ -1,0 +1,99 @@
+"""Jobs whose machine Google took back: run again once, after their run has ended, on a machine that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..memory import LostJob, Memory
+from ..model import Job, Observation, Pool, Rerun, Run, RunKey
+from .names import slug
+
+# GitHub refuses to rerun what is older than 30 days (docs.github.com, "Re-running workflows and jobs").
+_OLDEST_RUN_SEC = 30 * 24 * 3600.0
+# The first attempt and one rerun; a run that loses its machine twice is left to a person.
+_LAST_ATTEMPT = 1
+_ASK_AGAIN_SEC, _MOST_ASKS = 60.0, 3
+# How long a lost job is waited for, and its pool kept from machines that can be taken back.
+_STEADY_SEC = 24 * 3600.0
+
+
+def notice(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
+    """Remember the jobs that ran on machines which were taken back."""
+    for known in memory.machines.values():
+        pool = pools.get(known.pool)
+        if known.taken_back and known.job and pool and pool.rerun_preempted:
+            key = known.job
+            memory.lost.setdefault(slug(key), LostJob(key, known.pool, seen.now, key.attempt))
+
+
+def wanted(memory: Memory) -> frozenset[RunKey]:
+    """The runs whose state the next pass needs."""
+    return frozenset(lost.run for lost in memory.lost.values())
+
+
+def due(seen: Observation, memory: Memory) -> Iterator[Rerun]:
+    """The reruns to ask for now, at most one a run and pass."""
+    for run_key in sorted({lost.run for lost in memory.lost.values()}):
+        run = seen.runs.get(run_key)
+        if run is None:
+            continue
+        _settle(run, seen, memory)
+        lost = [each for each in memory.lost.values() if each.run == run_key]
+        if not lost or run.status != "completed":
+            continue
+        if rerun := _ask(run, lost, memory, seen.now):
+            yield rerun
+
+
+def is_steady(job: Job, memory: Memory) -> bool:
+    """Whether this job's run lost a machine before, so that its pool buys none that can be taken back."""
+    return _run_text(RunKey(job.key.repository, job.key.run_id)) in memory.steady
+
+
+def forget_old(memory: Memory, now: float) -> None:
+    """Drop what nobody waits for any more."""
+    memory.steady = {run: until for run, until in memory.steady.items() if until > now}
+    memory.lost = {key: each for key, each in memory.lost.items() if now - each.since < _STEADY_SEC}
+
+
+def _settle(run: Run, seen: Observation, memory: Memory) -> None:
+    """Drop what needs no rerun: it was done, somebody else did it, or nobody wants it."""
+    lost = {key: each for key, each in memory.lost.items() if each.run == run.key}
+    asked = [each for each in lost.values() if each.asked is not None]
+    if run.attempt > max((each.run_attempt for each in lost.values()), default=run.attempt):
+        # A rerun of ours has begun, or one of somebody else, which takes in all failed jobs.
+        for key, each in lost.items():
+            if each.asked is not None or not asked:
+                del memory.lost[key]
+            else:
+                each.run_attempt = run.attempt
+        return
+    old = seen.github_unix - run.created_unix > _OLDEST_RUN_SEC
+    if run.status == "completed" and (run.conclusion in ("cancelled", "success") or old):
+        # A person cancelled it, or the job was not lost after all.
+        for key in lost:
+            del memory.lost[key]
+    for key, each in lost.items():
+        if each.key.attempt > _LAST_ATTEMPT:
+            memory.lost.pop(key, None)
+
+
+def _ask(run: Run, lost: list[LostJob], memory: Memory, now: float) -> Rerun | None:
+    if any(each.asked is not None and now - each.asked < _ASK_AGAIN_SEC for each in lost):
+        return None
+    ours = {each.key.job_id for each in lost}
+    whole = set(run.failed_jobs) <= ours
+    first = min((each for each in lost), key=lambda each: (each.asked is None, each.key))
+    asking = lost if whole else [first]
+    for each in asking:
+        each.asked, each.asks = now, each.asks + 1
+        if each.asks > _MOST_ASKS:
+            memory.lost.pop(slug(each.key), None)
+    if all(each.asks > _MOST_ASKS for each in asking):
+        return None
+    memory.steady[_run_text(run.key)] = now + _STEADY_SEC
+    return Rerun(run.key, run.attempt, None if whole else first.key.job_id)
+
+
+def _run_text(run: RunKey) -> str:
+    return f"{run.repository} {run.run_id}"

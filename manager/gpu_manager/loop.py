@@ -1,0 +1,171 @@
+"""The control loop: observe, decide, remember, act, and again. It may be killed at any point."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from .decision import jobs, reruns
+from .decision.decide import Decision, decide
+from .memory import Memory
+from .model import (
+    Action,
+    Delete,
+    Insert,
+    Observation,
+    OperationState,
+    Pool,
+    RemoveRunner,
+)
+from .ports import Compute, Github, InsertRefused, Refused, Unavailable
+
+# What was observed longer ago than this is no ground for an action any more.
+STALE_SEC = 30.0
+
+
+class Store(Protocol):
+    """Where the memory is kept between passes."""
+
+    def load(self) -> Memory:
+        """The last one saved; an empty one where there is none."""
+
+    def save(self, memory: Memory) -> None:
+        """Keep it. It is whole or unchanged, however the process ends."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that the manager did or met, for its log."""
+
+    kind: str
+    """insert, delete, remove-runner, rerun, insert-failed, unavailable or refused."""
+    subject: str
+    """The machine, run or source."""
+    detail: str = ""
+
+
+@dataclass
+class Pass:
+    """What one round of the loop saw and did."""
+
+    seen: Observation
+    decision: Decision
+    events: list[Event] = field(default_factory=list)
+
+
+class Manager:
+    """Runs passes. Only one manager of a name may run at a time."""
+
+    def __init__(
+        self,
+        pools: Sequence[Pool],
+        github: Github,
+        compute: Compute,
+        store: Store,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._pools = list(pools)
+        self._by_name = {pool.name: pool for pool in pools}
+        self._github = github
+        self._compute = compute
+        self._store = store
+        self._now = now
+
+    def step(self) -> Pass:
+        """One pass. Nothing that GitHub or Google answers raises; what failed is among the events."""
+        memory = self._store.load()
+        events: list[Event] = []
+        seen = self._observe(memory, events)
+        decision = decide(self._pools, seen, memory)
+        # Before the actions: after a crash the next pass knows what may have begun.
+        self._store.save(decision.memory)
+        for action in decision.actions:
+            if self._now() - seen.now > STALE_SEC and not isinstance(action, Insert):
+                # A slow call or a stopped process has made the observation old. The next pass decides anew.
+                events.append(Event("unavailable", "this pass", "took too long; the rest is decided anew"))
+                break
+            events += self._act(action, decision.memory)
+        self._store.save(decision.memory)
+        return Pass(seen, decision, events)
+
+    def _observe(self, memory: Memory, events: list[Event]) -> Observation:
+        """GitHub last: a job that was taken since the machines were listed is then seen as taken."""
+        operations: dict[str, OperationState] = {}
+        machines = None
+        preempted: frozenset[str] = frozenset()
+        try:
+            for name, pending in memory.pending.items():
+                if pending.operation and pending.pool in self._by_name:
+                    pool = self._by_name[pending.pool]
+                    operations[name] = self._compute.operation(pool, pending.rung.zone, pending.operation)
+            preempted = self._compute.preempted(self._pools)
+            machines = self._compute.machines(self._pools)
+        except (Unavailable, Refused) as error:
+            events.append(Event(_kind(error), "Compute Engine", str(error)))
+        view = self._github.observe(reruns.wanted(memory))
+        events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
+        now = self._now()
+        return Observation(
+            now=now,
+            github_unix=view.unix,
+            jobs=view.jobs,
+            runners=view.runners,
+            machines=machines,
+            operations=operations,
+            runs=view.runs,
+            preempted=preempted,
+            github_limited_until=None if view.limited_sec is None else now + view.limited_sec,
+        )
+
+    def _act(self, action: Action, memory: Memory) -> list[Event]:
+        try:
+            if isinstance(action, Insert):
+                return [self._insert(action, memory)]
+            if isinstance(action, Delete):
+                machine = action.machine
+                self._compute.delete(self._by_name[machine.pool], machine.zone, machine.name)
+                return [Event("delete", machine.name, action.why)]
+            if isinstance(action, RemoveRunner):
+                return self._remove(action, memory)
+            self._github.rerun(action.run, action.job_id)
+            what = "all failed jobs" if action.job_id is None else f"job {action.job_id}"
+            return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", what)]
+        except (Unavailable, Refused) as error:
+            return [Event(_kind(error), _subject(action), str(error))]
+
+    def _insert(self, action: Insert, memory: Memory) -> Event:
+        pending = memory.pending[action.machine]
+        try:
+            operation = self._compute.insert(self._by_name[action.pool], action)
+        except InsertRefused as refusal:
+            jobs.failed(action.machine, refusal.error, memory, self._now())
+            return Event("insert-failed", action.machine, f"{action.rung.zone}: {refusal.error.message}")
+        if operation:
+            memory.pending[action.machine] = replace(pending, operation=operation)
+        else:
+            # It was there already: an earlier request had begun it.
+            memory.pending[action.machine] = replace(pending, done_since=self._now())
+        return Event("insert", action.machine, f"{action.rung.machine_type} {action.rung.market} in {action.rung.zone}")
+
+    def _remove(self, action: RemoveRunner, memory: Memory) -> list[Event]:
+        """The machine goes only once GitHub has let go of its runner, which it refuses for one that runs a job."""
+        name = action.machine.name
+        if not self._github.remove_runner(action.runner):
+            return [Event("remove-runner", name, "it has just taken a job, and stays")]
+        memory.machines[name].condemned = True
+        self._compute.delete(self._by_name[action.machine.pool], action.machine.zone, name)
+        return [Event("remove-runner", name, action.why), Event("delete", name, action.why)]
+
+
+def _kind(error: Exception) -> str:
+    return "unavailable" if isinstance(error, Unavailable) else "refused"
+
+
+def _subject(action: Action) -> str:
+    if isinstance(action, Insert):
+        return action.machine
+    if isinstance(action, Delete | RemoveRunner):
+        return action.machine.name
+    return f"{action.run.repository} run {action.run.run_id}"

@@ -1,0 +1,138 @@
+"""What the manager remembers between passes, because neither GitHub nor Google could be asked for it again.
+
+Losing it costs time and money, never a job: machines are found by their labels, and waits begin anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter
+
+from .model import Job, JobKey, Rung, RunKey
+
+
+@dataclass
+class Pending:
+    """An insert that has been decided on and whose end is not known yet."""
+
+    pool: str
+    rung: Rung
+    job: Job
+    request_id: str
+    since: float
+    operation: str = ""
+    """Google's name of it; empty while the answer to the insert is unknown."""
+    done_since: float | None = None
+    """Since when the operation has ended well, while the machine is not in any list yet."""
+
+
+@dataclass
+class Cooldown:
+    """A place that had no machine to give."""
+
+    until: float
+    stockouts: int
+    """In a row."""
+    zones_available: tuple[str, ...] = ()
+
+
+@dataclass
+class MachineMemory:
+    """What was seen of a machine that is still there."""
+
+    pool: str
+    first_seen: float
+    registered: bool = False
+    """Whether GitHub has listed its runner."""
+    missing_since: float | None = None
+    """Since when its registered runner is in no list any more."""
+    surplus_since: float | None = None
+    """Since when no queued job needs it."""
+    condemned: bool = False
+    """Whether it is to be deleted although it is on."""
+    job: JobKey | None = None
+    """The job that its runner took."""
+    place: str = ""
+    """Region and machine type, for the spot breaker."""
+    taken_back: bool = False
+    """Whether its preemption has been counted."""
+
+
+@dataclass
+class JobMemory:
+    """The machines that were started for one attempt of a job."""
+
+    inserts: int = 0
+    """All of them; numbers the names."""
+    machines: int = 0
+    """Those that Google did not refuse."""
+    last_seen: float = 0
+
+
+@dataclass
+class LostJob:
+    """A job whose machine Google took back while it ran."""
+
+    key: JobKey
+    pool: str
+    since: float
+    run_attempt: int
+    """The run's attempt in which it failed, as far as reruns of ours have not raised it."""
+    asked: float | None = None
+    asks: int = 0
+
+    @property
+    def run(self) -> RunKey:
+        return RunKey(self.key.repository, self.key.run_id)
+
+
+@dataclass
+class StoppedPool:
+    """A pool that starts nothing more, because another machine would end as this one did."""
+
+    template: str
+    machine: str
+    reason: str
+    detail: str
+
+
+@dataclass
+class Memory:
+    """All of it. Keys that are texts are made by the functions of the modules that use them."""
+
+    pending: dict[str, Pending] = field(default_factory=dict)
+    """By the machine's name."""
+    cooldowns: dict[str, Cooldown] = field(default_factory=dict)
+    """By zone, machine type and market."""
+    closed_quotas: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """Until when a quota counts as used up, and Google's id of it; by region, GPU and market."""
+    preferred: dict[str, float] = field(default_factory=dict)
+    """Places that Google named as available, and until when that counts."""
+    preemptions: dict[str, list[float]] = field(default_factory=dict)
+    """When machines were taken back, by region and machine type."""
+    machines: dict[str, MachineMemory] = field(default_factory=dict)
+    """By name."""
+    jobs: dict[str, JobMemory] = field(default_factory=dict)
+    """By the job's slug."""
+    lost: dict[str, LostJob] = field(default_factory=dict)
+    """By the job's slug."""
+    steady: dict[str, float] = field(default_factory=dict)
+    """Runs that lost a job, and until when their pools buy no machine that can be taken back while such a job waits."""
+    refusals: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """Until when a pool whose inserts Google refuses is left alone, and Google's words; by pool."""
+    stopped: dict[str, StoppedPool] = field(default_factory=dict)
+    """By pool."""
+
+
+_ADAPTER = TypeAdapter(Memory)
+
+
+def to_json(memory: Memory) -> bytes:
+    """As stored."""
+    return _ADAPTER.dump_json(memory)
+
+
+def from_json(content: bytes) -> Memory:
+    """As stored by this or an earlier version. ValueError where it is no memory."""
+    return _ADAPTER.validate_json(content)

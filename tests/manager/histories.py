@@ -1,0 +1,403 @@
+"""A world for the control loop: GitHub, Compute Engine, time and faults by chance, and the rules that must hold in it.
+
+Everything happens in virtual time. The world checks the rules itself, at the instant at which one would be broken.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from gpu_manager.decision.names import slug
+from gpu_manager.loop import Manager, Pass
+from gpu_manager.memory import Memory, from_json, to_json
+from gpu_manager.model import (
+    End,
+    Insert,
+    InsertError,
+    Job,
+    JobKey,
+    Machine,
+    OperationState,
+    Pool,
+    Run,
+    Runner,
+    RunKey,
+    Rung,
+)
+from gpu_manager.ports import GithubView, InsertRefused, Unavailable
+
+REPOSITORY = "example-org/kernels"
+BOOT_SEC, IDLE_SEC = 300, 120
+PASS_SEC = 10.0
+ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
+
+
+class Killed(BaseException):
+    """kill -9 at this point."""
+
+
+class BrokenRule(AssertionError):
+    """A rule of the manager was broken."""
+
+
+def pool(name: str, most: int, *labels: str, market: str = "spot") -> Pool:
+    """A pool of one machine type in three zones: spot first where it is `spot`, and then standard."""
+    markets = ("spot", "standard") if market == "spot" else (market,)
+    rungs = tuple(Rung(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES)
+    return Pool(
+        name, "example", f"templates/{name}", rungs, most, frozenset(labels), boot_sec=BOOT_SEC, idle_sec=IDLE_SEC
+    )
+
+
+@dataclass
+class WorldJob:
+    """A job at GitHub."""
+
+    key: JobKey
+    labels: frozenset[str]
+    created: float
+    duration: float
+    status: str = "queued"
+    conclusion: str = ""
+    runner: str = ""
+    cancel_at: float | None = None
+    zombie: bool = False
+    """Queued for ever: GitHub gives it to no runner."""
+
+
+@dataclass
+class Vm:
+    """A machine at Google."""
+
+    machine: Machine
+    created: float
+    boots_in: float
+    runs_at: float
+    job: WorldJob | None = None
+    runner_id: int = 0
+    idle_since: float | None = None
+    off_at: float | None = None
+    silent: bool = False
+    """Its agent never registers a runner, and never switches the machine off."""
+
+
+@dataclass
+class World:
+    """All of it."""
+
+    seed: int
+    pools: list[Pool]
+    faults: bool = True
+    now: float = 1_000_000.0
+    jobs: dict[int, WorldJob] = field(default_factory=dict)
+    attempts: dict[int, int] = field(default_factory=dict)
+    """The latest attempt of each run."""
+    vms: dict[tuple[str, str], Vm] = field(default_factory=dict)
+    operations: dict[str, tuple[float, InsertError | None, str]] = field(default_factory=dict)
+    requests: dict[str, str] = field(default_factory=dict)
+    preempted: dict[str, float] = field(default_factory=dict)
+    reruns: Counter[tuple[int, int]] = field(default_factory=Counter)
+    lost: set[JobKey] = field(default_factory=set)
+    machines_of_job: Counter[str] = field(default_factory=Counter)
+    skew_sec: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        self._ids = 0
+
+    def number(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def queue(self, labels: Collection[str], duration: float, *, zombie: bool = False) -> WorldJob:
+        run = self.number()
+        job = WorldJob(
+            JobKey(REPOSITORY, run, self.number(), 1), frozenset(labels), self.now, duration, zombie=zombie
+        )
+        self.jobs[job.key.job_id] = job
+        self.attempts[run] = 1
+        return job
+
+    def cancel(self, job: WorldJob) -> None:
+        if job.status == "completed":
+            return
+        job.status, job.conclusion = "completed", "cancelled"
+        for vm in self.vms.values():
+            if vm.job is job:
+                self._job_over(vm)
+
+    def preempt(self, vm: Vm) -> None:
+        """Google takes a spot machine back: its operation says so, and its job is lost."""
+        self.preempted[vm.machine.name] = self.now
+        if vm.job:
+            self.lost.add(vm.job.key)
+            vm.job.status, vm.job.conclusion = "completed", "failure"
+        del self.vms[(vm.machine.zone, vm.machine.name)]
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, a second at a time."""
+        for _ in range(round(seconds)):
+            self.now += 1
+            for vm in list(self.vms.values()):
+                self._live(vm)
+            self._assign()
+            for job in list(self.jobs.values()):
+                if job.cancel_at is not None and self.now >= job.cancel_at:
+                    job.cancel_at = None
+                    self.cancel(job)
+            if self.faults and self.chance.random() < 0.002:
+                spot = [vm for vm in self.vms.values() if vm.machine.market == "spot" and not vm.machine.off]
+                if spot:
+                    self.preempt(self.chance.choice(spot))
+
+    def _live(self, vm: Vm) -> None:
+        machine = vm.machine
+        if machine.off:
+            return
+        if machine.status == "STAGING" and self.now >= vm.runs_at:
+            self._set(vm, "RUNNING")
+        elif machine.status == "RUNNING" and not vm.silent:
+            if vm.off_at is not None and self.now >= vm.off_at:
+                self._set(vm, "TERMINATED", End("job-done"))
+            elif vm.off_at is None and not vm.runner_id and self.now >= vm.runs_at + vm.boots_in:
+                vm.runner_id, vm.idle_since = self.number(), self.now
+            elif vm.job and self.now >= vm.job.created and vm.job.status == "in_progress":
+                vm.job.duration -= 1
+                if vm.job.duration <= 0:
+                    vm.job.status, vm.job.conclusion = "completed", "success"
+                    self._job_over(vm)
+            elif vm.runner_id and vm.idle_since is not None and self.now - vm.idle_since > IDLE_SEC:
+                vm.runner_id = 0
+                vm.off_at = self.now + 5
+        elif vm.silent and self.now - vm.created > BOOT_SEC + 60 + 180:
+            raise BrokenRule(f"{machine.name}: no runner for {self.now - vm.created:.0f} s, and it is still there")
+
+    def _job_over(self, vm: Vm) -> None:
+        vm.job, vm.runner_id, vm.idle_since = None, 0, None
+        vm.off_at = self.now + self.chance.choice((3, 10, 40))
+
+    def _set(self, vm: Vm, status: str, end: End | None = None) -> None:
+        vm.machine = Machine(
+            **{**vm.machine.__dict__, "status": status, "end": end}
+        )
+
+    def _assign(self) -> None:
+        for job in sorted(self.jobs.values(), key=lambda each: each.created):
+            if job.status != "queued" or job.zombie:
+                continue
+            by_name = {each.name: each for each in self.pools}
+            idle = [
+                vm
+                for vm in self.vms.values()
+                if vm.runner_id and vm.job is None and job.labels <= by_name[vm.machine.pool].labels
+            ]
+            if idle:
+                vm = self.chance.choice(idle)
+                vm.job, vm.idle_since = job, None
+                job.status, job.runner = "in_progress", vm.machine.name
+
+    # -- what the manager sees and asks -------------------------------------------------------------------------------
+
+    def check_max(self) -> None:
+        for each in self.pools:
+            alive = [vm for vm in self.vms.values() if vm.machine.pool == each.name and not vm.machine.off]
+            if len(alive) > each.max:
+                raise BrokenRule(f"{each.name}: {len(alive)} machines, and its maximum is {each.max}")
+
+
+class Faulty:
+    """Calls that fail by chance: before anything is done, after all is done, or with the death of the manager."""
+
+    def __init__(self, world: World, rate: float, kill_rate: float) -> None:
+        self.world, self.rate, self.kill_rate = world, rate, kill_rate
+
+    def before(self) -> None:
+        if self.world.chance.random() < self.kill_rate:
+            raise Killed
+        if self.world.chance.random() < self.rate:
+            raise Unavailable("the request was lost")
+
+    def after(self) -> None:
+        if self.world.chance.random() < self.kill_rate:
+            raise Killed
+        if self.world.chance.random() < self.rate:
+            raise Unavailable("the answer was lost")
+
+
+class FakeGithub:
+    def __init__(self, world: World, faulty: Faulty) -> None:
+        self.world, self.faulty = world, faulty
+
+    def observe(self, runs: Collection[RunKey]) -> GithubView:
+        world, lost = self.world, self.world.chance.random
+        rate = self.faulty.rate
+        if lost() < self.faulty.kill_rate:
+            raise Killed
+        jobs = tuple(
+            Job(job.key, job.labels, job.status, job.created + world.skew_sec, job.conclusion, job.runner)  # type: ignore[arg-type]
+            for job in world.jobs.values()
+            if job.status != "completed"
+        )
+        runners = tuple(
+            Runner(vm.runner_id, vm.machine.name, online=True, busy=vm.job is not None)
+            for vm in world.vms.values()
+            if vm.runner_id
+        )
+        found = {key: self._run(key) for key in runs if lost() >= rate}
+        return GithubView(
+            world.now + world.skew_sec,
+            None if lost() < rate else jobs,
+            None if lost() < rate else runners,
+            found,
+        )
+
+    def _run(self, key: RunKey) -> Run:
+        jobs = [job for job in self.world.jobs.values() if job.key.run_id == key.run_id]
+        attempt = self.world.attempts[key.run_id]
+        latest = [job for job in jobs if job.key.attempt == attempt]
+        done = all(job.status == "completed" for job in latest)
+        bad = tuple(job.key.job_id for job in latest if job.conclusion not in ("success", ""))
+        cancelled = any(job.conclusion == "cancelled" for job in latest)
+        conclusion = ("cancelled" if cancelled else "failure" if bad else "success") if done else ""
+        return Run(key, attempt, "completed" if done else "in_progress", conclusion, self.world.now, bad)
+
+    def remove_runner(self, runner: Runner) -> bool:
+        self.faulty.before()
+        for vm in self.world.vms.values():
+            if vm.runner_id == runner.id:
+                if vm.job is not None:
+                    return False
+                vm.runner_id, vm.off_at = 0, self.world.now + 20
+        self.faulty.after()
+        return True
+
+    def rerun(self, run: RunKey, job_id: int | None) -> None:
+        self.faulty.before()
+        attempt = self.world.attempts[run.run_id]
+        latest = [job for job in self.world.jobs.values() if job.key[1] == run.run_id and job.key.attempt == attempt]
+        if any(job.status != "completed" for job in latest):
+            raise Unavailable("the run is already running")
+        if any(job.conclusion == "cancelled" for job in latest):
+            raise BrokenRule(f"run {run.run_id}: was cancelled by a person, and is run again")
+        self.world.reruns[(run.run_id, attempt)] += 1
+        self.world.attempts[run.run_id] = attempt + 1
+        for job in latest:
+            if job.conclusion != "success":
+                key = JobKey(run.repository, run.run_id, self.world.number(), attempt + 1)
+                self.world.jobs[key.job_id] = WorldJob(key, job.labels, self.world.now, job.duration + 5)
+        self.faulty.after()
+
+
+class FakeCompute:
+    def __init__(self, world: World, faulty: Faulty, stockouts: float) -> None:
+        self.world, self.faulty, self.stockouts = world, faulty, stockouts
+
+    def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        self.faulty.before()
+        return tuple(vm.machine for vm in self.world.vms.values())
+
+    def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
+        self.faulty.before()
+        until, error, _ = self.world.operations[operation]
+        return OperationState(True, error) if self.world.now >= until else OperationState(False)
+
+    def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
+        self.faulty.before()
+        return frozenset(name for name, when in self.world.preempted.items() if self.world.now - when < 3600)
+
+    def insert(self, pool: Pool, insert: Insert) -> str:
+        self.faulty.before()
+        world, rung = self.world, insert.rung
+        if insert.request_id in world.requests:
+            return world.requests[insert.request_id]
+        if (rung.zone, insert.machine) in world.vms:
+            return ""
+        operation = f"operation-{world.number()}"
+        until, error = world.now + world.chance.choice((0, 3, 15)), None
+        if world.chance.random() < self.stockouts:
+            kind = world.chance.choice(("no-capacity", "no-capacity", "over-quota"))
+            others = tuple(world.chance.sample(ZONES, 1)) if world.chance.random() < 0.3 else ()
+            error = InsertError(kind, f"{rung.zone} has none", others, "L4" if kind == "over-quota" else "")
+            if world.chance.random() < 0.3:
+                raise InsertRefused(error)
+        world.requests[insert.request_id] = operation
+        world.operations[operation] = (until, error, insert.machine)
+        if error is None:
+            machine = Machine(
+                insert.machine, pool.name, rung.zone, "STAGING", rung.market, rung.machine_type, pool.template,
+                job=slug(insert.job.key),
+            )
+            silent = world.faults and world.chance.random() < 0.05
+            boots_in = world.chance.choice((20, 60, 150))
+            world.vms[(rung.zone, insert.machine)] = Vm(machine, world.now, boots_in, until, silent=silent)
+            world.machines_of_job[machine.job] += 1
+            world.check_max()
+        self.faulty.after()
+        return operation
+
+    def delete(self, pool: Pool, zone: str, name: str) -> None:
+        self.faulty.before()
+        vm = self.world.vms.get((zone, name))
+        if vm is not None:
+            if vm.job is not None:
+                raise BrokenRule(f"{name}: deleted while it runs job {vm.job.key.job_id}")
+            del self.world.vms[(zone, name)]
+        self.faulty.after()
+
+
+class FileStore:
+    """The memory as bytes, which a kill leaves as they are; now and then they are gone."""
+
+    def __init__(self, world: World) -> None:
+        self.content, self.world = b"", world
+
+    def load(self) -> Memory:
+        return from_json(self.content) if self.content else Memory()
+
+    def save(self, memory: Memory) -> None:
+        self.content = to_json(memory)
+
+
+@dataclass
+class History:
+    """One history: a world, a manager that may be killed, and the passes it made."""
+
+    world: World
+    fault_rate: float = 0.0
+    kill_rate: float = 0.0
+    stockouts: float = 0.0
+    passes: list[Pass] = field(default_factory=list)
+    kills: int = 0
+
+    def __post_init__(self) -> None:
+        self.store = FileStore(self.world)
+        self.faulty = Faulty(self.world, self.fault_rate, self.kill_rate)
+        self.start()
+
+    def start(self) -> None:
+        """A manager that begins anew."""
+        github = FakeGithub(self.world, self.faulty)
+        compute = FakeCompute(self.world, self.faulty, self.stockouts)
+        self.manager = Manager(self.world.pools, github, compute, self.store, lambda: self.world.now)
+
+    def run(self, passes: int) -> None:
+        """So many passes, ten seconds apart."""
+        for _ in range(passes):
+            try:
+                self.passes.append(self.manager.step())
+            except Killed:
+                self.kills += 1
+                self.start()
+            self.world.advance(PASS_SEC)
+
+    def calm_down(self) -> None:
+        """No faults from here on."""
+        self.world.faults = False
+        self.faulty.rate = self.faulty.kill_rate = 0.0
+        self.stockouts = 0.0
+        self.start()

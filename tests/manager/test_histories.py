@@ -1,0 +1,47 @@
+"""The control loop in worlds where everything that can fail does: rules that hold in every history."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.manager.histories import BOOT_SEC, IDLE_SEC, PASS_SEC, History, World, pool
+
+POOLS = [pool("l4", 3, "self-hosted", "gpu", "l4"), pool("t4", 1, "self-hosted", "gpu", "t4", market="standard")]
+SETTLED_PASSES = round((4 * (BOOT_SEC + IDLE_SEC) + 3600) / PASS_SEC)
+
+
+def history(seed: int) -> History:
+    """Jobs that come, go and are cancelled, in a world with faults by chance."""
+    world = World(seed, list(POOLS), skew_sec=(-600.0, 0.0, 600.0)[seed % 3])
+    chance = world.chance
+    rates = chance.choice(((0.0, 0.0, 0.0), (0.1, 0.02, 0.2), (0.3, 0.05, 0.5), (0.05, 0.1, 0.1)))
+    made = History(world, *rates)
+    for _ in range(chance.randint(4, 12)):
+        for _ in range(chance.randint(0, 3)):
+            labels = chance.choice(({"gpu", "l4"}, {"self-hosted", "gpu", "t4"}, {"gpu"}))
+            job = world.queue(labels, chance.choice((5, 60, 200)), zombie=chance.random() < 0.05)
+            if chance.random() < 0.25:
+                job.cancel_at = world.now + chance.randint(0, 300)
+        made.run(chance.randint(1, 12))
+    return made
+
+
+@given(st.integers(min_value=0, max_value=10**6))
+def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_reason(seed: int) -> None:
+    """The worlds raise BrokenRule where a maximum is exceeded, a busy machine is deleted or a cancelled run rerun."""
+    made = history(seed)
+    made.calm_down()
+    made.run(SETTLED_PASSES)
+    world, last = made.world, made.passes[-1]
+    queued = {job.key: job for job in world.jobs.values() if job.status != "completed"}
+    assert {key for key, job in queued.items() if not job.zombie} == set(), "jobs that never ran"
+    assert set(queued) <= set(last.decision.reasons) | set(last.decision.covered)
+    assert all(last.decision.reasons[key].code == "never-picked-up" for key in queued if key in last.decision.reasons)
+    for job in world.jobs.values():
+        if job.zombie and job.status != "completed":
+            world.cancel(job)
+    made.run(round((BOOT_SEC + IDLE_SEC + 300) / PASS_SEC))
+    assert world.vms == {}
+    assert max(world.reruns.values(), default=0) <= 1
+    assert {attempt for _, attempt in world.reruns} <= {1}
