@@ -92,6 +92,8 @@ class Job:
     workflow: str = ""
     url: str = ""
     head_sha: str = ""
+    runner_groups: frozenset[str] | None = None
+    """Names of the pools' runner groups that its repository may use; None where that is not known."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,129 @@
+"""The manager's port to GitHub, over its REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+from urllib.parse import quote
+
+import httpx2
+
+from ..model import Run, RunKey, Runner
+from ..ports import GithubView, Refused, Unavailable
+from .app_token import App
+from .rate_limits import Requests
+from .rest_client import Clocks, RestClient, refusal
+from .sweep import Sweep, repository_path, run_path
+
+_PERMISSIONS = {"actions": "write", "organization_self_hosted_runners": "write"}
+# The most that GitHub shows of a status (docs.github.com, "REST API endpoints for commit statuses", example of 422).
+_DESCRIPTION_CHARACTERS = 140
+_STATUS_CONTEXT = "gpu-ci"
+
+_T = TypeVar("_T")
+
+
+class GithubAdapter:
+    """One organization, as one installation of the manager's App. Implements ports.Github.
+
+    Args:
+        url: https://api.github.com, or https://<host>/api/v3 of an Enterprise Server.
+        app: The manager's App, its installation and the file of its key.
+        organization: Its login.
+        groups: Names of the pools' runner groups.
+        repositories: owner/name of those to sweep, in place of the groups' own.
+        commit_statuses: Whether tokens are made with the permission to write commit statuses.
+        clocks, transport: For tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        app: App,
+        organization: str,
+        groups: Collection[str],
+        repositories: Sequence[str] = (),
+        *,
+        commit_statuses: bool = False,
+        clocks: Clocks | None = None,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        permissions = _PERMISSIONS | ({"statuses": "write"} if commit_statuses else {})
+        self._client = RestClient(url, app, permissions, clocks, transport)
+        self._sweep = Sweep(self._client, organization, groups, repositories)
+        self._runners = f"/orgs/{quote(organization, safe='')}/actions/runners"
+
+    def close(self) -> None:
+        """End threads and connections."""
+        self._sweep.close()
+        self._client.close()
+
+    @property
+    def requests(self) -> Requests:
+        """How many requests were made since the start."""
+        return self._client.limits.requests
+
+    def interval_sec(self, active: bool) -> float:
+        """Seconds until the next sweep. `active`: a job waits for a machine, or a machine starts."""
+        return self._client.limits.interval_sec(active)
+
+    def observe(self, runs: Collection[RunKey]) -> GithubView:
+        """Sweep the repositories. A source that failed is None, and `problems` says why."""
+        self._client.begin_sweep()
+        problems: list[str] = []
+        runners = _or_problem(self._sweep.runners, problems)
+        jobs = _or_problem(self._sweep.jobs, problems)
+        states: dict[RunKey, Run] = {}
+        for key in sorted(runs):
+            if (state := _or_problem(lambda key=key: self._sweep.run(key), problems)) is not None:  # type: ignore[misc]
+                states[key] = state
+        return GithubView(
+            unix=self._client.unix(),
+            jobs=jobs,
+            runners=runners,
+            runs=states,
+            limited_sec=self._client.limits.wait_sec(),
+            problems=tuple(dict.fromkeys(problems)),
+        )
+
+    def remove_runner(self, runner: Runner) -> bool:
+        """Unregister it: True where it is gone, False where it runs a job. Unavailable or Refused otherwise."""
+        path = f"{self._runners}/{runner.id}"
+        answer = self._client.send("DELETE", path)
+        if answer.status in (204, 404):
+            return True
+        if answer.status == 422:  # "is still running a job"
+            return False
+        raise refusal("DELETE", path, answer)
+
+    def rerun(self, run: RunKey, job_id: int | None) -> None:
+        """Run one job or, with None, all failed jobs of the run again. Unavailable or Refused."""
+        path = f"{run_path(run)}/rerun-failed-jobs"
+        if job_id is not None:
+            path = f"{repository_path(run.repository)}/actions/jobs/{job_id}/rerun"
+        answer = self._client.send("POST", path)
+        if answer.status == 403 and "already running" in answer.message.lower():
+            raise Unavailable(f"POST {path}: {answer.message}")
+        if answer.status != 201:
+            raise refusal("POST", path, answer)
+
+    def commit_status(self, repository: str, sha: str, state: str, description: str, target_url: str) -> None:
+        """Set the commit status `gpu-ci`: error, failure, pending or success. Unavailable or Refused."""
+        path = f"{repository_path(repository)}/statuses/{quote(sha, safe='')}"
+        body = {
+            "state": state,
+            "description": description[:_DESCRIPTION_CHARACTERS],
+            "target_url": target_url,
+            "context": _STATUS_CONTEXT,
+        }
+        answer = self._client.send("POST", path, body)
+        if answer.status != 201:
+            raise refusal("POST", path, answer)
+
+
+def _or_problem(ask: Callable[[], _T], problems: list[str]) -> _T | None:
+    try:
+        return ask()
+    except (Unavailable, Refused) as error:
+        problems.append(str(error))
+        return None

@@ -1,0 +1,101 @@
+"""The installation token of the manager's GitHub App: made from the App's key, renewed before its hour ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jwt
+
+from ..ports import Refused
+
+# docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App": issued 60 seconds in the past, against clocks
+# that differ, and at most 10 minutes ahead.
+_ISSUED_BEFORE_SEC, _EXPIRES_AFTER_SEC = 60, 300
+# A token lives one hour ("Generating an installation access token for a GitHub App").
+_LIFE_SEC, _RENEW_BEFORE_SEC = 3600.0, 300.0
+# A token may be unknown to some of GitHub's servers at first: octokit/auth-app.js@010203fa:src/hook.ts repeats for 5 s.
+_FRESH_SEC = 5.0
+
+
+@dataclass(frozen=True)
+class App:
+    """The manager's GitHub App and its installation in the organization."""
+
+    id: str
+    installation_id: int
+    key_file: Path
+    """Its private key in PEM form. The file is read for each token, so that a new key needs no restart."""
+
+
+class Token(NamedTuple):
+    value: str
+    number: int
+    """Grows with each token. ETags of another token are of no use (github/docs#34689)."""
+
+
+@dataclass
+class _Made:
+    token: Token
+    at: float
+    renew_at: float
+
+
+@dataclass
+class InstallationToken:
+    """Makes tokens, one at a time, for all threads."""
+
+    app: App
+    permissions: dict[str, str]
+    """Those that each token is made with. The App may have more."""
+    post: Callable[[str, str, dict[str, Any]], Any]
+    """Asks GitHub: path, bearer and body; the JSON of a 201."""
+    github_unix: Callable[[], float]
+    monotonic: Callable[[], float]
+    _made: _Made | None = field(default=None, repr=False)
+    _count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def get(self) -> Token:
+        """A token with at least five minutes to live. Unavailable or Refused."""
+        with self._lock:
+            if self._made is None or self.monotonic() >= self._made.renew_at:
+                self._made = self._make()
+            return self._made.token
+
+    def refused(self, token: Token) -> bool:
+        """GitHub answered 401 to it: drop it, unless it is new. True where another token may do better."""
+        with self._lock:
+            if self._made is None or self._made.token != token:
+                return True
+            if self.monotonic() - self._made.at < _FRESH_SEC:
+                return False
+            self._made = None
+            return True
+
+    def _make(self) -> _Made:
+        at = self.monotonic()
+        path = f"/app/installations/{self.app.installation_id}/access_tokens"
+        answer = self.post(path, self.jwt(), {"permissions": self.permissions})
+        value = answer.get("token") if isinstance(answer, dict) else None
+        if not isinstance(value, str) or not value or not value.isascii() or not value.isprintable():
+            raise Refused("GitHub's answer to a request for an installation token has no usable token")
+        self._count += 1
+        return _Made(Token(value, self._count), at, at + _LIFE_SEC - _RENEW_BEFORE_SEC)
+
+    def jwt(self) -> str:
+        """The App's own token. No error quotes the key."""
+        now = int(self.github_unix())
+        claims = {"iat": now - _ISSUED_BEFORE_SEC, "exp": now + _EXPIRES_AFTER_SEC, "iss": self.app.id}
+        try:
+            key = self.app.key_file.read_bytes()
+        except OSError as error:
+            raise Refused(f"{self.app.key_file}: the App's key cannot be read: {error.strerror}") from None
+        try:
+            return jwt.encode(claims, key, algorithm="RS256")
+        except (jwt.PyJWTError, ValueError, TypeError):
+            problem = "holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
+            raise Refused(f"{self.app.key_file}: {problem}") from None

@@ -1,0 +1,90 @@
+"""How much GitHub lets the manager ask: the hour's budget, and the pauses that its answers demand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+# docs.github.com, "Rate limits for the REST API": where a secondary limit names no time, wait at least one minute.
+_SECONDARY_SEC = 60.0
+# Seconds between two sweeps (docs/adr/0024-the-managers-github-client.md).
+_ACTIVE_SEC, _IDLE_SEC = 10.0, 30.0
+# Below this share of the hour's budget the manager asks half as often.
+_LOW_SHARE = 0.2
+
+
+class Requests(NamedTuple):
+    """Counts since the start of the process."""
+
+    asked: int
+    not_modified: int
+    """Answers 304, which cost nothing of the primary limit."""
+
+
+class RateLimits:
+    """What GitHub's answers said of its limits. Threads share it."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._until: float | None = None
+        self._share_left = 1.0
+        self._asked = self._not_modified = 0
+
+    @property
+    def requests(self) -> Requests:
+        with self._lock:
+            return Requests(self._asked, self._not_modified)
+
+    def wait_sec(self) -> float | None:
+        """How long nothing may be asked; None where something may."""
+        with self._lock:
+            if self._until is None:
+                return None
+            left = self._until - self._monotonic()
+            if left <= 0:
+                self._until = None
+            return left if left > 0 else None
+
+    def interval_sec(self, active: bool) -> float:
+        """Seconds until the next sweep. `active`: a job waits for a machine, or a machine starts."""
+        pause_sec = _ACTIVE_SEC if active else _IDLE_SEC
+        with self._lock:
+            return pause_sec * 2 if self._share_left < _LOW_SHARE else pause_sec
+
+    def take_in(self, status: int, headers: Mapping[str, str], message: str, github_unix: float) -> bool:
+        """Count an answer and remember its limits. True where the answer is a limit.
+
+        Either limit may answer 403 or 429. retry-after counts first, then the reset of the hour's budget.
+        """
+        remaining, limit = _number(headers, "x-ratelimit-remaining"), _number(headers, "x-ratelimit-limit")
+        reset = _number(headers, "x-ratelimit-reset")
+        retry_after = _number(headers, "retry-after")
+        secondary = "secondary rate limit" in message.lower()
+        limited = status == 429 or (status == 403 and (retry_after is not None or remaining == 0 or secondary))
+        until_reset_sec = None if reset is None else max(reset - github_unix, 1.0)
+        with self._lock:
+            self._asked += 1
+            self._not_modified += status == 304
+            if remaining is not None and limit:
+                self._share_left = remaining / limit
+            if limited:
+                pause_sec = _SECONDARY_SEC
+                if retry_after is not None:
+                    pause_sec = max(retry_after, 1.0)
+                elif remaining == 0 and until_reset_sec is not None:
+                    pause_sec = until_reset_sec
+                self._pause(pause_sec)
+            elif remaining == 0 and until_reset_sec is not None:
+                # The last request of the hour was still answered. The next one would be refused.
+                self._pause(until_reset_sec)
+        return limited
+
+    def _pause(self, pause_sec: float) -> None:
+        self._until = max(self._until or 0.0, self._monotonic() + pause_sec)
+
+
+def _number(headers: Mapping[str, str], name: str) -> float | None:
+    value = headers.get(name, "")
+    return float(value) if value.isascii() and value.isdecimal() else None

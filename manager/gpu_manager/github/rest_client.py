@@ -1,0 +1,257 @@
+"""GitHub's REST API as the manager uses it: conditional requests, whole lists, and limits obeyed."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx2
+
+from ..ports import Refused, Unavailable
+from .app_token import App, InstallationToken, Token
+from .rate_limits import RateLimits
+
+# docs.github.com, "API Versions".
+_VERSION = "2022-11-28"
+CONCURRENT = 10
+"""Requests at the same time. GitHub allows 100, of all clients of the installation together."""
+# GitHub ends a request itself after 10 seconds (docs.github.com, "Troubleshooting the REST API").
+_TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
+_PER_PAGE = 100
+_MOST_PAGES = 100
+# A list that shrinks while its pages are read may lack something.
+_READINGS = 3
+# A JWT counts as issued a minute ago: clocks that differ by less than half of that are not why GitHub refuses one.
+_SKEW_SEC = 30.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_MESSAGE_CHARACTERS = 300
+
+
+class Answer(NamedTuple):
+    status: int
+    value: Any
+    """Its JSON; None where it has none."""
+    message: str
+    """GitHub's own text, without tokens."""
+    more: bool = False
+    """Whether there is another page."""
+
+
+@dataclass
+class _Cached:
+    token_number: int
+    etag: str
+    answer: Answer
+    used_in: int
+    """The sweep that asked for it last."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Time, so that a test need not wait for it."""
+
+    unix: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+
+
+class RestClient:
+    """GitHub as one installation of an App. Threads share it.
+
+    `url` is https://api.github.com, or https://<host>/api/v3 of an Enterprise Server.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        app: App,
+        permissions: dict[str, str],
+        clocks: Clocks | None = None,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        self._clocks = clocks or Clocks()
+        self.limits = RateLimits(self._clocks.monotonic)
+        self._http = httpx2.Client(
+            base_url=_checked(url),
+            headers={
+                "Accept": "application/vnd.github+json",
+                "User-Agent": "gpu-ci-manager",
+                "X-GitHub-Api-Version": _VERSION,
+            },
+            timeout=_TIMEOUT,
+            limits=httpx2.Limits(max_connections=CONCURRENT, max_keepalive_connections=CONCURRENT),
+            transport=transport,
+        )
+        self._token = InstallationToken(app, permissions, self._make_token, self.unix, self._clocks.monotonic)
+        self._cache: dict[str, _Cached] = {}
+        self._sweep = 0
+        self._lock = threading.Lock()
+        self._skew_sec = 0.0
+
+    def close(self) -> None:
+        self._http.close()
+
+    def unix(self) -> float:
+        """Seconds since 1970 by GitHub's clock, as far as its answers have told it."""
+        return self._clocks.unix() + self._skew_sec
+
+    def begin_sweep(self, keep: int = 10) -> None:
+        """Forget answers that none of the last `keep` sweeps has asked for, such as those about runs that ended."""
+        with self._lock:
+            self._sweep += 1
+            self._cache = {url: each for url, each in self._cache.items() if self._sweep - each.used_in <= keep}
+
+    def find(self, path: str) -> dict[str, Any] | None:
+        """The JSON object at a path; None where GitHub has none. Unavailable or Refused."""
+        answer = self._ask("GET", path, {})
+        return None if answer.status in (404, 410) else self._object(path, answer).value
+
+    def elements(self, path: str, key: str, **query: str | int) -> list[dict[str, Any]]:
+        """All elements under `key` of all pages, each once. Unavailable where the list is not whole; or Refused."""
+        for _ in range(_READINGS):
+            found, first_total, shrank = self._read_pages(path, key, query)
+            if shrank:
+                continue
+            if len(found) < first_total:
+                raise Unavailable(f"GET {path}: GitHub lists {len(found)} of {first_total} {key}")
+            return found
+        raise Unavailable(f"GET {path}: the list shrank {_READINGS} times while its pages were read")
+
+    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
+        """Ask for a change once. Any answer below 500 that is no limit comes back. Unavailable or Refused."""
+        return self._ask(method, path, {}, body)
+
+    def _read_pages(
+        self, path: str, key: str, query: Mapping[str, str | int]
+    ) -> tuple[list[dict[str, Any]], int, bool]:
+        """Elements, the first page's total, and whether a later page had a smaller one.
+
+        Something that leaves the list moves an element from a later page to one that was read before.
+        """
+        found: dict[int, dict[str, Any]] = {}
+        first_total = 0
+        for page in range(1, _MOST_PAGES + 1):
+            pages = {"per_page": _PER_PAGE, **({"page": page} if page > 1 else {})}
+            answer = self._object(path, self._ask("GET", path, {**query, **pages}))
+            try:
+                total = int(answer.value["total_count"])
+                found |= {int(each["id"]): each for each in answer.value[key]}
+            except (KeyError, TypeError, ValueError):
+                raise Unavailable(f"GET {path}: page {page} of GitHub's answer is no list of {key}") from None
+            first_total = total if page == 1 else first_total
+            if total < first_total:
+                return [], 0, True
+            if not answer.more:
+                return list(found.values()), first_total, False
+        raise Unavailable(f"GET {path}: more than {_MOST_PAGES} pages")
+
+    def _object(self, path: str, answer: Answer) -> Answer:
+        if answer.status != 200:
+            raise refusal("GET", path, answer)
+        if not isinstance(answer.value, dict):
+            # A portal or proxy between here and GitHub has answered.
+            raise Unavailable(f"GET {path}: GitHub answered 200 without a JSON object")
+        return answer
+
+    def _ask(
+        self, method: str, path: str, query: Mapping[str, str | int], body: dict[str, Any] | None = None
+    ) -> Answer:
+        token = self._token.get()
+        answer = self._with_token(method, path, query, body, token)
+        if answer.status == 401 and self._token.refused(token):
+            answer = self._with_token(method, path, query, body, self._token.get())
+        if answer.status == 401:
+            raise Unavailable(f"{method} {path}: GitHub does not accept the installation's token: {answer.message}")
+        return answer
+
+    def _with_token(
+        self, method: str, path: str, query: Mapping[str, str | int], body: dict[str, Any] | None, token: Token
+    ) -> Answer:
+        url = str(httpx2.URL(path, params=dict(query)) if query else path)
+        with self._lock:
+            cached = self._cache.get(url) if method == "GET" else None
+            if cached:
+                cached.used_in = self._sweep
+        usable = cached is not None and cached.token_number == token.number
+        headers = {"If-None-Match": cached.etag} if cached and usable else {}
+        response, answer = self._exchange(method, path, url, token.value, body, headers)
+        if answer.status == 304:
+            if not (cached and usable):
+                raise Unavailable(f"{method} {path}: GitHub answered 304 to a request without a condition")
+            return cached.answer
+        if method == "GET" and answer.status == 200 and (etag := response.headers.get("etag")):
+            with self._lock:
+                self._cache[url] = _Cached(token.number, etag, answer, self._sweep)
+        return answer
+
+    def _exchange(
+        self, method: str, path: str, url: str, bearer: str, body: dict[str, Any] | None, headers: dict[str, str]
+    ) -> tuple[httpx2.Response, Answer]:
+        """One request and its answer, which is no limit and no failure of GitHub's."""
+        if wait_sec := self.limits.wait_sec():
+            raise Unavailable(f"{method} {path}: not asked, as GitHub's limit is reached for {wait_sec:.0f} s more")
+        try:
+            response = self._http.request(
+                method, url, json=body, headers={**headers, "Authorization": f"Bearer {bearer}"}
+            )
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"{method} {path}: no answer from GitHub: {type(error).__name__}: {error}") from None
+        answer = _read(response, bearer)
+        self._learn_time(response)
+        if self.limits.take_in(response.status_code, response.headers, answer.message, self.unix()):
+            raise Unavailable(f"{method} {path}: GitHub's limit is reached ({answer.status}): {answer.message}")
+        if response.status_code >= 500:
+            raise Unavailable(f"{method} {path}: GitHub answered {answer.status}: {answer.message}")
+        return response, answer
+
+    def _make_token(self, path: str, bearer: str, body: dict[str, Any]) -> Any:
+        skew_sec = self._skew_sec
+        _, answer = self._exchange("POST", path, path, bearer, body, {})
+        if answer.status == 401 and abs(self._skew_sec - skew_sec) > _SKEW_SEC:
+            # This machine's clock is wrong. GitHub's answer has just told the right time.
+            _, answer = self._exchange("POST", path, path, self._token.jwt(), body, {})
+        if answer.status != 201:
+            raise refusal("POST", path, answer)
+        return answer.value
+
+    def _learn_time(self, response: httpx2.Response) -> None:
+        try:
+            at = parsedate_to_datetime(response.headers["date"]).timestamp()
+        except (KeyError, TypeError, ValueError):
+            return
+        self._skew_sec = at - self._clocks.unix()
+
+
+def _checked(url: str) -> str:
+    """The App's token goes to this address, so it is https or this very machine."""
+    where = urlsplit(url)
+    if where.scheme != "https" and not (where.scheme == "http" and where.hostname in _LOOPBACK):
+        raise Refused(f"the address of GitHub's API: expected https, got {where.scheme}://{where.hostname}")
+    return url.rstrip("/")
+
+
+def _read(response: httpx2.Response, bearer: str) -> Answer:
+    try:
+        value = json.loads(response.content) if response.content else None
+    except (ValueError, RecursionError):
+        value = None
+    text = value.get("message") if isinstance(value, dict) else None
+    text = text if isinstance(text, str) else "no message"
+    text = "".join(each if each.isprintable() else " " for each in text.replace(bearer, "…"))
+    return Answer(response.status_code, value, text[:_MESSAGE_CHARACTERS], "next" in response.links)
+
+
+def refusal(method: str, path: str, answer: Answer) -> Refused:
+    """The error of an answer that is no success, with what to do about it."""
+    hints = {
+        301: "; the organization or repository has another name now",
+        401: "; the App's id and its key do not belong together, or the key was deleted",
+        403: "; the App lacks a permission, or its installation has not accepted it",
+        404: "; it does not exist, or the App's installation does not reach it",
+    }
+    return Refused(f"{method} {path}: GitHub answered {answer.status}: {answer.message}{hints.get(answer.status, '')}")
