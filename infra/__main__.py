@@ -7,7 +7,7 @@ from datetime import date
 
 import pulumi
 
-from infra import networks, pools, registration, settings, stack_warnings
+from infra import manager, networks, pools, registration, settings, stack_warnings
 
 # Pulumi's Python language host ends a program with SIGINT once a resource has failed; Python would print a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -46,6 +46,8 @@ built = pools.build(
 pulumi.export("pools", pools.facts(built))
 pulumi.export("smokeTargets", pools.smoke_targets(built))
 pulumi.export("cost", pools.stack_cost(built))
+if managed := manager.facts(built, stack_settings.site.github):
+    pulumi.export("manager", managed)
 
 # What is no mistake but should be known: prices and images that have grown old, a choice with a price. An update tells
 # it too: where it skips its preview, nothing else would.

@@ -23,9 +23,9 @@ from gpu_manager.model import (
     OperationState,
     Pool,
     Run,
-    Runner,
-    RunKey,
     Rung,
+    RunKey,
+    Runner,
 )
 from gpu_manager.ports import GithubView, InsertRefused, Unavailable
 
@@ -39,7 +39,7 @@ class Killed(BaseException):
     """kill -9 at this point."""
 
 
-class BrokenRule(AssertionError):
+class BrokenRuleError(AssertionError):
     """A rule of the manager was broken."""
 
 
@@ -116,9 +116,7 @@ class World:
 
     def queue(self, labels: Collection[str], duration: float, *, zombie: bool = False) -> WorldJob:
         run = self.number()
-        job = WorldJob(
-            JobKey(REPOSITORY, run, self.number(), 1), frozenset(labels), self.now, duration, zombie=zombie
-        )
+        job = WorldJob(JobKey(REPOSITORY, run, self.number(), 1), frozenset(labels), self.now, duration, zombie=zombie)
         self.jobs[job.key.job_id] = job
         self.attempts[run] = 1
         return job
@@ -175,16 +173,14 @@ class World:
                 vm.runner_id = 0
                 vm.off_at = self.now + 5
         elif vm.silent and self.now - vm.created > BOOT_SEC + 60 + 180:
-            raise BrokenRule(f"{machine.name}: no runner for {self.now - vm.created:.0f} s, and it is still there")
+            raise BrokenRuleError(f"{machine.name}: no runner for {self.now - vm.created:.0f} s, and it is still there")
 
     def _job_over(self, vm: Vm) -> None:
         vm.job, vm.runner_id, vm.idle_since = None, 0, None
         vm.off_at = self.now + self.chance.choice((3, 10, 40))
 
     def _set(self, vm: Vm, status: str, end: End | None = None) -> None:
-        vm.machine = Machine(
-            **{**vm.machine.__dict__, "status": status, "end": end}
-        )
+        vm.machine = Machine(**{**vm.machine.__dict__, "status": status, "end": end})
 
     def _assign(self) -> None:
         for job in sorted(self.jobs.values(), key=lambda each: each.created):
@@ -207,7 +203,7 @@ class World:
         for each in self.pools:
             alive = [vm for vm in self.vms.values() if vm.machine.pool == each.name and not vm.machine.off]
             if len(alive) > each.max:
-                raise BrokenRule(f"{each.name}: {len(alive)} machines, and its maximum is {each.max}")
+                raise BrokenRuleError(f"{each.name}: {len(alive)} machines, and its maximum is {each.max}")
 
 
 class Faulty:
@@ -283,7 +279,7 @@ class FakeGithub:
         if any(job.status != "completed" for job in latest):
             raise Unavailable("the run is already running")
         if any(job.conclusion == "cancelled" for job in latest):
-            raise BrokenRule(f"run {run.run_id}: was cancelled by a person, and is run again")
+            raise BrokenRuleError(f"run {run.run_id}: was cancelled by a person, and is run again")
         self.world.reruns[(run.run_id, attempt)] += 1
         self.world.attempts[run.run_id] = attempt + 1
         for job in latest:
@@ -329,7 +325,13 @@ class FakeCompute:
         world.operations[operation] = (until, error, insert.machine)
         if error is None:
             machine = Machine(
-                insert.machine, pool.name, rung.zone, "STAGING", rung.market, rung.machine_type, pool.template,
+                insert.machine,
+                pool.name,
+                rung.zone,
+                "STAGING",
+                rung.market,
+                rung.machine_type,
+                pool.template,
                 job=slug(insert.job.key),
             )
             silent = world.faults and world.chance.random() < 0.05
@@ -345,7 +347,7 @@ class FakeCompute:
         vm = self.world.vms.get((zone, name))
         if vm is not None:
             if vm.job is not None:
-                raise BrokenRule(f"{name}: deleted while it runs job {vm.job.key.job_id}")
+                raise BrokenRuleError(f"{name}: deleted while it runs job {vm.job.key.job_id}")
             del self.world.vms[(zone, name)]
         self.faulty.after()
 

@@ -29,7 +29,7 @@ def history(seed: int) -> History:
 
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_reason(seed: int) -> None:
-    """The worlds raise BrokenRule where a maximum is exceeded, a busy machine is deleted or a cancelled run rerun."""
+    """The worlds raise BrokenRuleError for a busy machine deleted, a maximum exceeded, or a cancelled run rerun."""
     made = history(seed)
     made.calm_down()
     made.run(SETTLED_PASSES)

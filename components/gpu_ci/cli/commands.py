@@ -34,6 +34,11 @@ class Commands(Lazy):
             "An exported state without its secrets, to preview against.",
         ),
         "drift": ("gpu_preview.cli.drift_command", "What exists that is not as the stacks left it."),
+        "manager": (
+            "gpu_manager.cli.command",
+            "Start a machine for each queued job, and delete it when the job has ended.",
+        ),
+        "explain": ("gpu_manager.cli.explain_command", "Why a queued job has no machine, and what to do."),
         "status": ("gpu_ci.cli.status", "The pools of a stack that is up, at a glance, from its outputs."),
         "verify": (
             "gpu_ci.cli.verify.command",
@@ -57,7 +62,7 @@ class Commands(Lazy):
 def gpu_ci() -> None:
     """GPU capacity for CI: which machines there are, what fits, what works together, what it costs.
 
-    Nothing is created or changed in any cloud, and only `verify` needs an account. Every command takes --json, and then
+    Nothing but `manager` creates or changes anything in any cloud, and only it and `verify` need an account. Every command takes --json, and then
     reports mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2 when the question
     itself is wrong; `preview` and `drift` say more by it, and end with 1 for a wrong question too.
 

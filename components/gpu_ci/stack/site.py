@@ -71,7 +71,7 @@ class GithubApp(Args):
 
 # Each of these has a key of its own, because whoever has a key has all permissions of its App. The earlier ones may do
 # more. Their order is that of the fields below.
-_APPS = ("app", "runner_app")
+_APPS = ("app", "runner_app", "manager_app")
 
 
 class GithubOwner(Args):
@@ -99,6 +99,12 @@ class GithubOwner(Args):
         ],
         description="the GitHub App that machines register their runners as, with the permission Self-hosted runners: "
         "read and write, and no other; machines can read its key, so it is another App than app",
+    )
+    manager_app: Annotated[GithubApp | None, Redacted()] = Field(
+        default=None,
+        description="the GitHub App of the runner manager, with Self-hosted runners: read and write and Actions: read "
+        "and write; no machine can read its key, so it is another App than runnerApp. Without it the stack has no "
+        "output `manager`",
     )
 
     @field_validator(*_APPS)

@@ -1,0 +1,151 @@
+"""`gpu-ci manager run`: the control loop as a process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from gpu_ci.cli.output import InputError
+
+from ..loop import Event, Manager, Pass
+from ..store import InUse, SqliteStore
+from ..view import view
+from . import options
+
+# Seconds between two passes: while a job waits or a machine is there, and while nothing is to be done.
+_BUSY_SEC, _QUIET_SEC = 10.0, 30.0
+
+
+@click.command("run")
+@options.config
+@options.state
+@click.option("--app-key", "key_file", required=True, metavar="FILE",
+              type=click.Path(dir_okay=False, path_type=Path),
+              envvar="GPU_CI_MANAGER_APP_KEY_FILE", help="The key of the manager's App, in PEM form.")  # fmt: skip
+@click.option("--interval-sec", type=click.FloatRange(0.5, 300), default=_BUSY_SEC, show_default=True,
+              help="Between two passes while a job waits or a machine is there.")  # fmt: skip
+@click.option("--once", is_flag=True, help="One pass, and no more.")
+@click.option("--until-idle", is_flag=True, help="End as soon as no job waits and no machine is left.")
+@click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line.")
+def command(
+    config_file: Path,
+    state_file: Path | None,
+    key_file: Path,
+    interval_sec: float,
+    once: bool,
+    until_idle: bool,
+    as_json: bool,
+) -> None:
+    """Look for queued jobs, start a machine for each, and delete it when it has ended; until Ctrl-C.
+
+    It may be stopped or killed at any time: what is running goes on, and the next manager finds it. Only one may run
+    for a stack at a time. As whom it asks Google: the variables that Pulumi's provider reads, or gcloud's login.
+
+    \b
+    Examples:
+      pulumi stack output manager --json > manager.json
+      gpu-ci manager run --app-key manager-app.pem
+      gpu-ci manager run --app-key manager-app.pem --once
+    """
+    from ..compute.google import ComputeEngine
+    from ..github.rest import RestGithub
+
+    config = options.configuration(config_file)
+    try:
+        key = key_file.read_bytes()
+    except OSError as error:
+        raise InputError(f"{key_file}: cannot be read", got=str(error.strerror), expected="a private key in PEM form",
+                         hint="GitHub makes one on the App's settings page, under Private keys") from None  # fmt: skip
+    pools = [pool.plain() for pool in config.pools]
+    store = SqliteStore(options.state_of(state_file, config.name))
+    try:
+        store.hold()
+    except InUse as error:
+        raise InputError(str(error), hint="stop that one, or give this one another --config and --state") from None
+    log = Log(as_json)
+    manager = Manager(pools, RestGithub(config.github, pools, key), ComputeEngine(config.name), store)
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    log.line("start", config.name, f"{len(pools)} pools of {config.github.owner}: {', '.join(p.name for p in pools)}")
+    try:
+        while not stopped.is_set():
+            done = manager.step()
+            store.publish(view(pools, done))
+            log.report(done)
+            if once or (until_idle and is_idle(done)):
+                break
+            stopped.wait(pause_sec(done, interval_sec))
+    finally:
+        store.close()
+    log.line("stop", config.name, "machines that run go on, and the next manager finds them")
+
+
+def is_idle(done: Pass) -> bool:
+    """Whether all is known, no job waits and no machine is left."""
+    seen, memory = done.seen, done.decision.memory
+    whole = seen.jobs is not None and seen.machines is not None and seen.runners is not None
+    waiting = done.decision.covered or done.decision.reasons
+    return whole and not (waiting or seen.machines or memory.pending or memory.lost)
+
+
+def pause_sec(done: Pass, busy_sec: float) -> float:
+    """Until the next pass. A limit of GitHub's is waited for."""
+    quiet = max(_QUIET_SEC, busy_sec) if is_idle(done) else busy_sec
+    until = done.seen.github_limited_until
+    return max(quiet, until - done.seen.now) if until is not None else quiet
+
+
+class Log:
+    """Standard output: each event once, and each change of a job's state."""
+
+    def __init__(self, as_json: bool, write: Callable[[str], Any] = sys.stdout.write) -> None:
+        self._as_json = as_json
+        self._write = write
+        self._jobs: dict[Any, tuple[str, str]] = {}
+        self._last: set[Event] = set()
+
+    def report(self, done: Pass) -> None:
+        """What is new since the last pass."""
+        for event in done.events:
+            # What fails in each pass is written once.
+            if event not in self._last or event.kind in ("insert", "delete", "rerun"):
+                self.line(event.kind, event.subject, event.detail)
+        self._last = set(done.events)
+        if done.seen.jobs is None:
+            return
+        names = {machine.name for machine in done.seen.machines or ()}
+        states: dict[Any, tuple[str, str]] = {}
+        for job in done.seen.jobs:
+            reason = done.decision.reasons.get(job.key)
+            if reason:
+                states[job.key] = ("job-waits", f"{reason.code}: {reason.detail}")
+            elif job.key in done.decision.covered:
+                states[job.key] = ("job-covered", f"machine {done.decision.covered[job.key]}")
+            elif job.runner_name in names:
+                states[job.key] = ("job-runs", f"on {job.runner_name}")
+            if job.key in states and self._jobs.get(job.key) != states[job.key]:
+                self.line(
+                    states[job.key][0], f"{job.key.repository}#{job.key.job_id} {job.name}".strip(), states[job.key][1]
+                )
+        for key in self._jobs.keys() - states.keys():
+            self.line("job-ended", f"{key.repository}#{key.job_id}", "no longer queued or running")
+        self._jobs = states
+
+    def line(self, kind: str, subject: str, detail: str) -> None:
+        """One line of the log."""
+        now = datetime.now(UTC)
+        if self._as_json:
+            row = {"time": now.isoformat(timespec="milliseconds"), "event": kind, "subject": subject, "detail": detail}
+            self._write(json.dumps(row) + "\n")
+        else:
+            self._write(f"{time.strftime('%H:%M:%S')} {kind:14} {subject}{': ' if detail else ''}{detail}\n")
+        sys.stdout.flush()

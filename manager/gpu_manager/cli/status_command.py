@@ -1,0 +1,92 @@
+"""`gpu-ci manager status`: pools, machines and waiting jobs, from what the manager last saw."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from gpu_ci.cli.output import InputError, print_json, print_table
+
+from ..store import SqliteStore
+from . import options
+
+
+@click.command("status")
+@options.config
+@options.state
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def command(config_file: Path, state_file: Path | None, as_json: bool) -> None:
+    """Each pool, each machine, and each queued job with its machine or the reason why it has none.
+
+    It reads what the manager on this computer last saw, and asks neither GitHub nor Google.
+    """
+    config = options.configuration(config_file)
+    seen = published(options.state_of(state_file, config.name))
+    if as_json:
+        print_json(seen)
+        return
+    click.echo(f"as of {age(seen['at'])} ago\n")
+    print_table(
+        ["pool", "machines", "max", "labels", "stopped"],
+        [
+            [
+                pool["name"],
+                unknown(pool["machines"]),
+                str(pool["max"]),
+                ", ".join(pool["labels"]),
+                pool["stopped"] or "no",
+            ]
+            for pool in seen["pools"]
+        ],
+        right="machines|max",
+    )
+    click.echo("")
+    if seen["machines"]:
+        print_table(
+            ["machine", "status", "zone", "market", "job"],
+            [[row["name"], row["status"], row["zone"], row["market"], row["job"] or "-"] for row in seen["machines"]],
+        )
+        click.echo("")
+    for job in seen["jobs"] or ():
+        click.echo(sentence(job))
+    if seen["jobs"] is None:
+        click.echo("jobs: unknown, GitHub gave no whole answer")
+    elif not seen["jobs"]:
+        click.echo("no job waits or runs")
+
+
+def published(file: Path) -> dict[str, Any]:
+    """What the manager last saw. InputError where it has seen nothing yet."""
+    found = None
+    if file.exists():
+        store = SqliteStore(file)
+        found = store.published()
+        store.close()
+    if found is None:
+        raise InputError(f"{file}: no manager has written here yet", hint="gpu-ci manager run, on this computer")
+    return found
+
+
+def sentence(job: dict[str, Any]) -> str:
+    """One line on a job."""
+    name = f"{job['repository']} {job['workflow']} / {job['name']} (job {job['id']})"
+    if job["status"] == "in_progress":
+        return f"{name}: runs on {job['machine']}"
+    if job["machine"]:
+        return f"{name}: queued, machine {job['machine']} is on its way"
+    later = f"; next try {until(job['nextTry'])}" if job.get("nextTry") else ""
+    return f"{name}: {job['reason']}: {job['detail']}{later}; {job['nextStep']}"
+
+
+def until(unix: float) -> str:
+    return f"in {max(unix - time.time(), 0):.0f} s"
+
+
+def age(unix: float) -> str:
+    return f"{max(time.time() - unix, 0):.0f} s"
+
+
+def unknown(count: int | None) -> str:
+    return "unknown" if count is None else str(count)

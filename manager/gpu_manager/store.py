@@ -1,0 +1,72 @@
+"""Where the manager keeps its memory and what it last saw: one SQLite file, held by one process at a time."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from .memory import Memory, from_json, to_json
+
+_SCHEMA = "CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, content BLOB NOT NULL)"
+
+
+class InUse(Exception):  # noqa: N818 - a state of the file
+    """Another manager has the file."""
+
+
+class SqliteStore:
+    """One file. The process that runs a manager holds a lock on it, which ends with the process, however it ends."""
+
+    def __init__(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._file = file
+        self._connection = sqlite3.connect(file, timeout=5, isolation_level=None)
+        # For the user alone: it holds names of repositories and workflows.
+        file.chmod(0o600)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute(_SCHEMA)
+        self._lock: Any = None
+
+    def hold(self) -> None:
+        """Take the file for this process. InUse where another one has it."""
+        import fcntl
+
+        self._lock = self._file.with_suffix(".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InUse(f"{self._file}: another manager runs with this file") from None
+
+    def load(self) -> Memory:
+        """The memory; an empty one where there is none, or where an older version wrote what cannot be read."""
+        content = self._read("memory")
+        try:
+            return from_json(content) if content else Memory()
+        except ValueError:
+            return Memory()
+
+    def save(self, memory: Memory) -> None:
+        self._write("memory", to_json(memory))
+
+    def publish(self, view: dict[str, Any]) -> None:
+        """Keep what the last pass saw, for `gpu-ci manager status` and `gpu-ci explain`."""
+        self._write("view", json.dumps(view).encode())
+
+    def published(self) -> dict[str, Any] | None:
+        """What the last pass saw; None before the first."""
+        content = self._read("view")
+        return None if content is None else dict(json.loads(content))
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._lock:
+            self._lock.close()
+
+    def _read(self, name: str) -> bytes | None:
+        row = self._connection.execute("SELECT content FROM kept WHERE name = ?", (name,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    def _write(self, name: str, content: bytes) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO kept (name, content) VALUES (?, ?)", (name, content))

@@ -1,0 +1,108 @@
+"""What a pass saw and did, as one JSON value for people: pools, machines, and every queued job with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .loop import Pass
+from .model import Job, Machine, Pool, Reason
+
+# What a person can do, by the reason's code.
+NEXT_STEPS = {
+    "at-max": "wait for a machine, or raise the pool's max",
+    "no-capacity": "the manager goes on asking; more zones, standard machines or a reservation find one sooner",
+    "over-quota": "ask Google for a higher quota (gpu-ci quota names it)",
+    "price-ceiling": "raise the pool's price ceiling, or add a cheaper rung",
+    "pool-stopped": "mend the cause, and bring the stack up; a new template starts the pool again",
+    "refused": "the message says what Google refuses; `gpu-ci verify google` looks for more",
+    "github-limited": "wait; GitHub names the time",
+    "approval-pending": "approve the deployment on the run's page",
+    "never-picked-up": "cancel the run and start it anew; GitHub gives this job to no runner",
+    "expired": "start the run anew",
+    "no-pool": "correct runs-on in the workflow, or add a pool with these labels",
+}
+
+
+def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
+    """One pass. A source that was not known is null."""
+    seen, decision = done.seen, done.decision
+    machines = seen.machines
+    runners = {runner.name: runner for runner in seen.runners or ()}
+    working = {job.runner_name: job for job in seen.jobs or () if job.status == "in_progress"}
+    return {
+        "at": seen.now,
+        "pools": [_pool(pool, machines, decision.memory.stopped.get(pool.name)) for pool in pools],
+        "machines": None
+        if machines is None
+        else [
+            {
+                "name": machine.name,
+                "pool": machine.pool,
+                "zone": machine.zone,
+                "machineType": machine.machine_type,
+                "market": machine.market,
+                "status": _status(machine, machine.name in runners, working.get(machine.name)),
+                "job": working[machine.name].url if machine.name in working else "",
+            }
+            for machine in machines
+        ],
+        "jobs": None
+        if seen.jobs is None
+        else [
+            _job(job, decision.covered.get(job.key, ""), decision.reasons.get(job.key))
+            for job in seen.jobs
+            if job.key in decision.covered or job.key in decision.reasons or job.runner_name in _names(machines)
+        ],
+        "githubLimitedUntil": seen.github_limited_until,
+        "events": [f"{event.kind} {event.subject}: {event.detail}".rstrip(": ") for event in done.events],
+    }
+
+
+def _names(machines: Sequence[Machine] | None) -> set[str]:
+    return {machine.name for machine in machines or ()}
+
+
+def _pool(pool: Pool, machines: Sequence[Machine] | None, stopped: Any) -> dict[str, Any]:
+    ours = [machine for machine in machines or () if machine.pool == pool.name and not machine.off]
+    return {
+        "name": pool.name,
+        "max": pool.max,
+        "machines": None if machines is None else len(ours),
+        "labels": sorted(pool.labels),
+        "stopped": f"{stopped.machine}: {stopped.reason}: {stopped.detail}" if stopped else "",
+    }
+
+
+def _status(machine: Machine, registered: bool, job: Job | None) -> str:
+    """One word: what the machine does for a job."""
+    if machine.off:
+        return "off"
+    if job:
+        return "busy"
+    if registered:
+        return "idle"
+    return "booting" if machine.status == "RUNNING" else machine.status.lower()
+
+
+def _job(job: Job, machine: str, reason: Reason | None) -> dict[str, Any]:
+    found = {
+        "repository": job.key.repository,
+        "run": job.key.run_id,
+        "id": job.key.job_id,
+        "attempt": job.key.attempt,
+        "name": job.name,
+        "workflow": job.workflow,
+        "url": job.url,
+        "labels": sorted(job.labels),
+        "status": job.status,
+        "machine": job.runner_name or machine,
+    }
+    if reason:
+        found |= {
+            "reason": reason.code,
+            "detail": reason.detail,
+            "nextTry": reason.next_try,
+            "nextStep": NEXT_STEPS[reason.code],
+        }
+    return found

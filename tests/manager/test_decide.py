@@ -1,0 +1,317 @@
+"""Single decisions: what one pass does with exactly this observation and this memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from gpu_manager.decision.decide import Decision, decide
+from gpu_manager.decision.names import machine_name, request_id, slug
+from gpu_manager.memory import Cooldown, JobMemory, LostJob, MachineMemory, Memory, Pending, StoppedPool
+from gpu_manager.model import (
+    Delete,
+    End,
+    Insert,
+    InsertError,
+    Job,
+    JobKey,
+    Machine,
+    Observation,
+    OperationState,
+    Pool,
+    Reason,
+    RemoveRunner,
+    Rerun,
+    Run,
+    Rung,
+    RunKey,
+    Runner,
+)
+
+NOW = 1_000_000.0
+A, B = (Rung(zone, "g2-standard-8", "spot", "nvidia-l4", 0.4) for zone in ("us-central1-a", "us-central1-b"))
+FIRM = Rung("us-central1-a", "g2-standard-8", "standard", "nvidia-l4", 0.85)
+POOL = Pool("l4", "example", "templates/l4", (A, B), 2, frozenset({"self-hosted", "gpu", "l4"}), boot_sec=300)
+
+
+def job(number: int = 1, *labels: str, status: str = "queued", age: float = 5, runner: str = "") -> Job:
+    key = JobKey("example-org/kernels", 10 + number, number, 1)
+    return Job(key, frozenset(labels or ("gpu", "l4")), status, NOW - age, runner_name=runner)  # type: ignore[arg-type]
+
+
+def machine(name: str, status: str = "RUNNING", **others: object) -> Machine:
+    plain = Machine(name, "l4", "us-central1-a", status, "spot", "g2-standard-8", "templates/l4")
+    return replace(plain, **others)  # type: ignore[arg-type]
+
+
+def seen(**found: object) -> Observation:
+    given: dict[str, object] = {"now": NOW, "github_unix": NOW, "jobs": (), "runners": (), "machines": ()}
+    return Observation(**{**given, **found})  # type: ignore[arg-type]
+
+
+def inserts(decision: Decision) -> list[tuple[str, str]]:
+    return [(each.rung.zone, each.rung.market) for each in decision.actions if isinstance(each, Insert)]
+
+
+def test_a_queued_job_gets_a_machine_whose_name_and_request_follow_from_the_job() -> None:
+    waiting = job()
+    decision = decide([POOL], seen(jobs=(waiting,)), Memory())
+    name = machine_name("l4", waiting.key, 1)
+    assert decision.actions == (Insert("l4", name, A, waiting, request_id(name, "us-central1-a")),)
+    assert decision.covered == {waiting.key: name}
+    assert decision.memory.pending[name] == Pending("l4", A, waiting, request_id(name, "us-central1-a"), NOW)
+
+
+def test_the_memory_that_was_given_is_left_as_it_is() -> None:
+    memory = Memory()
+    decide([POOL], seen(jobs=(job(),)), memory)
+    assert memory == Memory()
+
+
+@pytest.mark.parametrize("unknown", ["jobs", "runners", "machines"])
+def test_nothing_is_started_while_a_source_is_unknown(unknown: str) -> None:
+    assert decide([POOL], seen(**{"jobs": (job(),), unknown: None}), Memory()).actions == ()
+
+
+def test_an_insert_whose_answer_was_lost_is_repeated_with_the_same_request() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    second = decide([POOL], seen(jobs=(job(),)), first.memory)
+    assert second.actions == first.actions
+
+
+def test_a_machine_on_its_way_covers_the_job() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    [pending] = first.memory.pending.values()
+    pending.operation = "operation-1"
+    assert decide([POOL], seen(jobs=(job(),)), first.memory).actions == ()
+
+
+def test_a_pool_has_at_most_its_maximum_of_machines() -> None:
+    jobs = tuple(job(number) for number in (1, 2, 3))
+    decision = decide([POOL], seen(jobs=jobs), Memory())
+    assert len(inserts(decision)) == 2
+    assert decision.reasons == {jobs[2].key: Reason("at-max", "2 of 2 machines are in use")}
+
+
+def test_a_machine_that_stops_counts_against_the_maximum_and_takes_no_job() -> None:
+    one = replace(POOL, max=1)
+    decision = decide([one], seen(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),)), Memory())
+    assert decision.actions == ()
+    assert decision.reasons[job().key].code == "at-max"
+
+
+def test_labels_match_where_the_jobs_are_a_subset_in_any_case() -> None:
+    decision = decide([POOL], seen(jobs=(job(1, "self-hosted"), job(2, "gpu", "h100"))), Memory())
+    assert len(inserts(decision)) == 1
+    assert decision.reasons == {
+        job(2).key: Reason("no-pool", "no pool has the labels gpu, h100; missing: h100"),
+    }
+
+
+def test_jobs_for_githubs_own_runners_are_no_concern() -> None:
+    decision = decide([POOL], seen(jobs=(job(1, "ubuntu-latest"),)), Memory())
+    assert (decision.actions, decision.reasons) == ((), {})
+
+
+def test_a_job_that_waits_for_approval_gets_no_machine() -> None:
+    decision = decide([POOL], seen(jobs=(job(status="waiting"),)), Memory())
+    assert decision.actions == ()
+    assert decision.reasons[job().key].code == "approval-pending"
+
+
+def test_a_job_that_is_older_than_a_day_by_githubs_clock_gets_no_machine() -> None:
+    old = job(age=24 * 3600 + 1)
+    assert decide([POOL], seen(jobs=(old,)), Memory()).reasons[old.key].code == "expired"
+    # The manager's own clock does not count.
+    young = seen(jobs=(old,), github_unix=NOW - 600)
+    assert len(inserts(decide([POOL], young, Memory()))) == 1
+
+
+def test_after_a_stockout_the_next_zone_is_asked_and_the_first_one_a_minute_later() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    [name] = first.memory.pending
+    failed = OperationState(True, InsertError("no-capacity", "none left"))
+    second = decide([POOL], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    assert inserts(second) == [("us-central1-b", "spot")]
+    assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)}
+
+
+def test_where_all_zones_are_out_the_reason_names_them_and_the_next_try() -> None:
+    memory = Memory(
+        cooldowns={
+            "us-central1-a g2-standard-8 spot": Cooldown(NOW + 40, 1),
+            "us-central1-b g2-standard-8 spot": Cooldown(NOW + 100, 2),
+        }
+    )
+    decision = decide([POOL], seen(jobs=(job(),)), memory)
+    assert decision.reasons == {
+        job().key: Reason("no-capacity", "no machine in us-central1-a, us-central1-b", NOW + 40)
+    }
+    later = decide([POOL], seen(jobs=(job(1), job(2)), now=NOW + 41), memory)
+    # One insert finds out for both jobs.
+    assert inserts(later) == [("us-central1-a", "spot")]
+
+
+def test_a_zone_that_google_names_is_asked_before_the_others() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    [name] = first.memory.pending
+    pool = replace(POOL, rungs=(A, replace(A, zone="us-central1-c"), B))
+    failed = OperationState(True, InsertError("no-capacity", "none left", ("us-central1-b",)))
+    second = decide([pool], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    assert inserts(second) == [("us-central1-b", "spot")]
+
+
+def test_a_used_up_quota_closes_the_region_for_that_gpu_and_market() -> None:
+    pool = replace(POOL, rungs=(A, B, FIRM))
+    first = decide([pool], seen(jobs=(job(),)), Memory())
+    [name] = first.memory.pending
+    failed = OperationState(True, InsertError("over-quota", "Quota exceeded", quota="PREEMPTIBLE-NVIDIA-L4-GPUS"))
+    second = decide([pool], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    assert inserts(second) == [("us-central1-a", "standard")]
+    only = decide([POOL], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    assert only.reasons[job().key] == Reason(
+        "over-quota", "the quota PREEMPTIBLE-NVIDIA-L4-GPUS is used up in us-central1", NOW + 900
+    )
+
+
+def test_a_refusal_keeps_the_pool_from_asking_for_five_minutes() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    [name] = first.memory.pending
+    failed = OperationState(True, InsertError("refused", "Permission denied"))
+    second = decide([POOL], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    assert second.actions == ()
+    assert second.reasons[job().key] == Reason("refused", "Google refuses the machine: Permission denied", NOW + 300)
+    assert len(inserts(decide([POOL], seen(jobs=(job(),), now=NOW + 301), second.memory))) == 1
+
+
+def test_rungs_above_the_price_ceiling_are_skipped() -> None:
+    pool = replace(POOL, rungs=(FIRM,), price_ceiling_usd=0.5)
+    assert decide([pool], seen(jobs=(job(),)), Memory()).reasons[job().key] == Reason(
+        "price-ceiling", "every rung costs more than 0.5 USD an hour"
+    )
+
+
+def test_a_job_buys_at_most_three_machines() -> None:
+    memory = Memory(jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
+    decision = decide([POOL], seen(jobs=(job(),)), memory)
+    assert decision.reasons == {job().key: Reason("never-picked-up", "3 machines were started for it, and none got it")}
+
+
+def test_two_preemptions_in_a_quarter_of_an_hour_turn_to_machines_that_stay() -> None:
+    pool = replace(POOL, rungs=(A, B, FIRM))
+    place = "us-central1 g2-standard-8"
+    once, twice = Memory(preemptions={place: [NOW - 100]}), Memory(preemptions={place: [NOW - 800, NOW - 100]})
+    assert inserts(decide([pool], seen(jobs=(job(),)), once)) == [("us-central1-a", "spot")]
+    assert inserts(decide([pool], seen(jobs=(job(),)), twice)) == [("us-central1-a", "standard")]
+    assert inserts(decide([POOL], seen(jobs=(job(),)), twice)) == [("us-central1-a", "spot")]
+
+
+def test_machines_that_are_off_are_deleted_whatever_else_is_unknown() -> None:
+    off = machine("l4-a", "TERMINATED", end=End("job-done", "the one job has ended"))
+    decision = decide([POOL], seen(machines=(off,), jobs=None, runners=None), Memory())
+    assert decision.actions == (Delete(off, "job-done: the one job has ended"),)
+
+
+def test_an_end_that_stops_its_pool_stops_it_until_the_template_changes() -> None:
+    off = machine("l4-a", "TERMINATED", end=End("no-secret", "permission denied", stops_pool=True))
+    decision = decide([POOL], seen(machines=(off,), jobs=(job(),)), Memory())
+    assert inserts(decision) == []
+    assert decision.memory.stopped == {"l4": StoppedPool("templates/l4", "l4-a", "no-secret", "permission denied")}
+    assert decision.reasons[job().key] == Reason("pool-stopped", "l4-a ended with no-secret: permission denied")
+    mended = replace(POOL, template="templates/l4-2")
+    assert len(inserts(decide([mended], seen(jobs=(job(),)), decision.memory))) == 1
+
+
+def test_an_idle_runner_that_no_job_needs_is_unregistered_after_half_a_minute() -> None:
+    idle, runner = machine("l4-a"), Runner(7, "l4-a", online=True, busy=False)
+    first = decide([POOL], seen(machines=(idle,), runners=(runner,)), Memory())
+    assert first.actions == ()
+    second = decide([POOL], seen(machines=(idle,), runners=(runner,), now=NOW + 30), first.memory)
+    assert second.actions == (RemoveRunner(runner, idle, "no queued job needs it"),)
+    needed = decide([POOL], seen(machines=(idle,), runners=(runner,), jobs=(job(),), now=NOW + 30), first.memory)
+    assert needed.actions == ()
+
+
+def test_a_machine_that_registers_no_runner_is_deleted_a_minute_after_the_agents_deadline() -> None:
+    silent = machine("l4-a")
+    memory = decide([POOL], seen(machines=(silent,)), Memory()).memory
+    assert decide([POOL], seen(machines=(silent,), now=NOW + 360), memory).actions == ()
+    late = decide([POOL], seen(machines=(silent,), now=NOW + 361), memory)
+    assert late.actions == (Delete(silent, "no runner within 360 s"),)
+    assert decide([POOL], seen(machines=(silent,), runners=None, now=NOW + 361), memory).actions == ()
+
+
+def test_a_machine_whose_runner_is_gone_is_deleted_after_two_minutes_unless_a_job_names_it() -> None:
+    left = machine("l4-a")
+    memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 900, registered=True, missing_since=NOW - 121)})
+    assert decide([POOL], seen(machines=(left,)), memory).actions == (
+        Delete(left, "on for 120 s after its runner was gone from GitHub"),
+    )
+    running = job(status="in_progress", runner="l4-a")
+    assert decide([POOL], seen(machines=(left,), jobs=(running,)), memory).actions == ()
+    assert decide([POOL], seen(machines=(left,), jobs=None), memory).actions == ()
+
+
+LOST = JobKey("example-org/kernels", 11, 1, 1)
+RUN = RunKey("example-org/kernels", 11)
+
+
+def lost_memory() -> Memory:
+    """Of a job whose machine Google has just taken back."""
+    known = MachineMemory("l4", NOW - 900, registered=True, job=LOST, place="us-central1 g2-standard-8")
+    memory = Memory(machines={"l4-a": known})
+    decision = decide([POOL], seen(preempted=frozenset({"l4-a"})), memory)
+    assert decision.memory.lost == {slug(LOST): LostJob(LOST, "l4", NOW, 1)}
+    return decision.memory
+
+
+def failed_run(**others: object) -> Run:
+    plain = Run(RUN, 1, "completed", "failure", NOW - 1000, (1,))
+    return replace(plain, **others)  # type: ignore[arg-type]
+
+
+def test_the_job_of_a_preempted_machine_is_run_again_once_its_run_has_ended() -> None:
+    memory = lost_memory()
+    running = decide([POOL], seen(runs={RUN: failed_run(status="in_progress", conclusion="")}), memory)
+    assert running.actions == ()
+    ended = decide([POOL], seen(runs={RUN: failed_run()}), running.memory)
+    assert ended.actions == (Rerun(RUN, 1, None),)
+    soon = decide([POOL], seen(runs={RUN: failed_run()}, now=NOW + 59), ended.memory)
+    assert soon.actions == ()
+    begun = decide([POOL], seen(runs={RUN: failed_run(attempt=2, status="queued")}, now=NOW + 70), soon.memory)
+    assert (begun.actions, begun.memory.lost) == ((), {})
+
+
+def test_a_rerun_takes_one_job_where_another_one_failed_for_its_own_reason() -> None:
+    decision = decide([POOL], seen(runs={RUN: failed_run(failed_jobs=(1, 2))}), lost_memory())
+    assert decision.actions == (Rerun(RUN, 1, 1),)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        failed_run(conclusion="cancelled"),
+        failed_run(conclusion="success"),
+        failed_run(attempt=2),
+        failed_run(created_unix=NOW - 31 * 24 * 3600),
+    ],
+    ids=["cancelled by a person", "not lost after all", "rerun by a person", "older than 30 days"],
+)
+def test_no_rerun_where_nobody_wants_one(run: Run) -> None:
+    decision = decide([POOL], seen(runs={RUN: run}), lost_memory())
+    assert (decision.actions, decision.memory.lost) == ((), {})
+
+
+def test_a_pool_may_refuse_reruns() -> None:
+    known = MachineMemory("l4", NOW - 900, registered=True, job=LOST)
+    refusing = replace(POOL, rerun_preempted=False)
+    memory = Memory(machines={"l4-a": known})
+    assert decide([refusing], seen(preempted=frozenset({"l4-a"})), memory).memory.lost == {}
+
+
+def test_a_rerun_job_gets_a_machine_that_stays() -> None:
+    pool = replace(POOL, rungs=(A, B, FIRM))
+    asked = decide([pool], seen(runs={RUN: failed_run()}), lost_memory())
+    again = replace(job(), key=JobKey("example-org/kernels", 11, 5, 2))
+    decision = decide([pool], seen(jobs=(again,), now=NOW + 30), asked.memory)
+    assert inserts(decision) == [("us-central1-a", "standard")]
