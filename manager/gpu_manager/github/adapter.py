@@ -31,7 +31,7 @@ class GithubAdapter:
         app: The manager's App, its installation and the file of its key.
         organization: Its login.
         groups: Names of the pools' runner groups.
-        repositories: owner/name of those to sweep, in place of the groups' own.
+        repositories: Those to sweep in place of the groups' own: names, with the owner or without.
         commit_statuses: Whether tokens are made with the permission to write commit statuses.
         clocks, transport: For tests.
     """
@@ -50,7 +50,8 @@ class GithubAdapter:
     ) -> None:
         permissions = _PERMISSIONS | ({"statuses": "write"} if commit_statuses else {})
         self._client = RestClient(url, app, permissions, clocks, transport)
-        self._sweep = Sweep(self._client, organization, groups, repositories)
+        names = [each if "/" in each else f"{organization}/{each}" for each in repositories]
+        self._sweep = Sweep(self._client, organization, groups, names)
         self._runners = f"/orgs/{quote(organization, safe='')}/actions/runners"
 
     def close(self) -> None:

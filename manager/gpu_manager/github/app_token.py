@@ -25,7 +25,7 @@ _FRESH_SEC = 5.0
 class App:
     """The manager's GitHub App and its installation in the organization."""
 
-    id: str
+    id: int
     installation_id: int
     key_file: Path
     """Its private key in PEM form. The file is read for each token, so that a new key needs no restart."""
@@ -89,7 +89,7 @@ class InstallationToken:
     def jwt(self) -> str:
         """The App's own token. No error quotes the key."""
         now = int(self.github_unix())
-        claims = {"iat": now - _ISSUED_BEFORE_SEC, "exp": now + _EXPIRES_AFTER_SEC, "iss": self.app.id}
+        claims = {"iat": now - _ISSUED_BEFORE_SEC, "exp": now + _EXPIRES_AFTER_SEC, "iss": str(self.app.id)}
         try:
             key = self.app.key_file.read_bytes()
         except OSError as error:

@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,6 +22,9 @@ _NO_RETRIES = 0
 # Reasons of errors that are over after a while.
 _NOT_YET = ("rateLimitExceeded", "userRateLimitExceeded", "resourceNotReady", "unreachable")
 _NO_CAPACITY = ("ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")
+
+# Of a list that is whole and has nothing.
+_NO_RESULTS = "NO_RESULTS_ON_PAGE"
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ class GoogleCompute:
     (googleapis/google-api-python-client docs/thread_safety.md). ApiError where there are no credentials.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, retries: int = _RETRIES) -> None:
         from googleapiclient.discovery import build
 
         # The variable's value is the whole base, compute/v1/ included, as Terraform's Google provider defines it.
@@ -137,15 +141,18 @@ class GoogleCompute:
         self._operations = service.zoneOperations()
         self._templates = service.regionInstanceTemplates()
         self._threads = threading.local()
+        self._retries = retries
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
         found = self._run(self._templates.get(project=project, region=region, instanceTemplate=name))
         properties: dict[str, Any] = found["properties"]
         return properties
 
-    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
+    def insert(self, project: str, zone: str, body: dict[str, Any], template: str, request_id: str = "") -> str:
+        """Ask for a machine; the name of the operation. Requests with one id are carried out once."""
+        identity = request_id or str(uuid.uuid4())
         call = self._instances.insert(
-            project=project, zone=zone, body=body, sourceInstanceTemplate=template, requestId=str(uuid.uuid4())
+            project=project, zone=zone, body=body, sourceInstanceTemplate=template, requestId=identity
         )
         return str(self._run(call)["name"])
 
@@ -154,10 +161,17 @@ class GoogleCompute:
         return str(self._run(call)["name"])
 
     def done(self, project: str, zone: str, operation: str) -> bool:
+        done, error = self.operation(project, zone, operation)
+        if error:
+            raise error
+        return done
+
+    def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]:
+        """Whether it has ended, and its error; ApiError where it could not be asked for."""
         found = self._run(self._operations.get(project=project, zone=zone, operation=operation))
-        for error in found.get("error", {}).get("errors", []):
-            raise _operation_error(error, int(found.get("httpErrorStatusCode", 0)))
-        return bool(found["status"] == "DONE")
+        errors = found.get("error", {}).get("errors", [])
+        status = int(found.get("httpErrorStatusCode", 0))
+        return found["status"] == "DONE", _operation_error(errors[0], status) if errors else None
 
     def instances(self, project: str, zone: str, label: str, value: str) -> list[str]:
         names: list[str] = []
@@ -186,14 +200,46 @@ class GoogleCompute:
         answer = self._run(call, _NO_RETRIES)
         return str(answer.get("contents", "")), int(answer.get("next", 0))
 
-    def _run(self, call: Any, retries: int = _RETRIES) -> dict[str, Any]:
+    def instance(self, project: str, zone: str, name: str) -> dict[str, Any]:
+        """A machine; ApiError with `missing` when there is none."""
+        return self._run(self._instances.get(project=project, zone=zone, instance=name))
+
+    def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        """These fields of all machines that match the filter. ApiError where a zone is missing from the answer."""
+        rows: list[dict[str, Any]] = []
+        shown = f"items/*/instances({','.join(fields)}),items/*/warning/code,warning/code,unreachables,nextPageToken"
+        call = self._instances.aggregatedList(project=project, filter=expression, maxResults=500, fields=shown)
+        while call is not None:
+            page = self._run(call)
+            scopes = page.get("items", {})
+            for where, scope in {"the project": page, **scopes}.items():
+                code = scope.get("warning", {}).get("code", _NO_RESULTS)
+                if code != _NO_RESULTS:
+                    raise ApiError("unreachable", f"the list of machines lacks some of {where}: {code}")
+            if away := page.get("unreachables"):
+                raise ApiError("unreachable", f"the list of machines lacks {', '.join(away)}")
+            rows += [row for scope in scopes.values() for row in scope.get("instances", [])]
+            call = self._instances.aggregatedList_next(call, page)
+        return rows
+
+    def operations(self, project: str, zone: str, expression: str) -> Iterator[dict[str, Any]]:
+        """The zone's operations that match the filter, the newest first. Further pages are asked for when needed."""
+        newest_first = "creationTimestamp desc"
+        call = self._operations.list(project=project, zone=zone, filter=expression, orderBy=newest_first)
+        while call is not None:
+            page = self._run(call)
+            yield from page.get("items", [])
+            call = self._operations.list_next(call, page)
+
+    def _run(self, call: Any, retries: int | None = None) -> dict[str, Any]:
         """Ask, and ask again where the answer is lost. Google carries out calls with one requestId once."""
         from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
 
         try:
-            answer: dict[str, Any] = call.execute(http=self._connection(), num_retries=retries)
+            most = self._retries if retries is None else retries
+            answer: dict[str, Any] = call.execute(http=self._connection(), num_retries=most)
         except HttpError as error:
             raise _http_error(error.resp.status, error.content) from None
         except GoogleAuthError as error:

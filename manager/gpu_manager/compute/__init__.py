@@ -1,0 +1,1 @@
+"""Compute Engine: the manager's machines and their operations."""

@@ -1,0 +1,230 @@
+"""The manager's port to Compute Engine, over the API client that the gate has as well."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Protocol
+
+from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute
+from gpu_ci.gcp.resource_names import region_and_name_of_template
+from gpu_ci.naming import fit
+
+from ..model import End, Insert, InsertError, Machine, OperationState, Pool
+from ..ports import InsertRefused, Refused, Unavailable
+from . import machine_end
+from .machine_body import JOB, MANAGER, POOL, TEMPLATE, Body, labels, machine_body, market
+
+# The next pass asks again anyway. One repetition gets over a connection that was closed meanwhile.
+_RETRIES = 1
+# Without the metadata, which holds the agent of each machine.
+_FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels")
+_PREEMPTED = 'operationType="compute.instances.preempted"'
+_PREEMPTED_WITHIN_SEC = 3600.0
+_OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
+# How long a machine that is off counts as stopping because its end cannot be read.
+_END_WITHIN_SEC = 300.0
+
+
+class Api(Protocol):
+    """What the manager needs of Google."""
+
+    def template(self, project: str, region: str, name: str) -> Body: ...
+    def insert(self, project: str, zone: str, body: Body, template: str, request_id: str = "") -> str: ...
+    def delete(self, project: str, zone: str, name: str) -> str: ...
+    def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]: ...
+    def operations(self, project: str, zone: str, expression: str) -> Iterator[Body]: ...
+    def instance(self, project: str, zone: str, name: str) -> Body: ...
+    def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[Body]: ...
+    def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str: ...
+
+
+class ComputeAdapter:
+    """The machines of one manager. Implements ports.Compute. One thread uses it.
+
+    It lists, and deletes, only machines whose label gpu-ci-manager is this manager's name.
+    """
+
+    def __init__(
+        self,
+        manager: str,
+        api: Api | None = None,
+        unix: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._manager = fit(manager, 63)
+        self._api = api
+        self._unix = unix
+        self._monotonic = monotonic
+        self._templates: dict[str, Body] = {}
+        self._ends: dict[str, End | None] = {}
+        self._unread_since: dict[str, float] = {}
+
+    def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        """Those of the manager of all pools in all zones; the end of each that is off. Unavailable or Refused.
+
+        A machine that is off counts as STOPPING until its end has been read, for five minutes at most. Deleting it
+        would lose what stops its pool.
+        """
+        rows: list[tuple[str, Body]] = []
+        for project in dict.fromkeys(pool.project for pool in pools):
+            with _asking(f"the machines of project {project}"):
+                found = self._google().instances_of_all_zones(project, f"labels.{MANAGER}={self._manager}", _FIELDS)
+            rows += [(project, row) for row in found if self._ours(row)]
+        self._forget({str(row["id"]) for _, row in rows})
+        templates = {(pool.project, region_and_name_of_template(pool.template)[1]): pool.template for pool in pools}
+        return tuple(self._machine(project, row, templates) for project, row in rows)
+
+    def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
+        """How far an insert has come. Unavailable; one that Google has forgotten is done without an error."""
+        try:
+            done, error = self._google().operation(pool.project, zone, operation)
+        except ApiError as failure:
+            if failure.missing:
+                return OperationState(done=True)
+            raise Unavailable(f"operation {operation} in {zone}: {failure}") from None
+        # Google names the error of an operation before it has ended.
+        return OperationState(done or error is not None, _of_operation(error) if error else None)
+
+    def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
+        """Names of machines that Google took back within the last hour, in the zones of the pools. Unavailable."""
+        names: set[str] = set()
+        oldest = self._unix() - _PREEMPTED_WITHIN_SEC
+        for project, zone in dict.fromkeys((pool.project, rung.zone) for pool in pools for rung in pool.rungs):
+            with _asking(f"preemptions in {zone}"):
+                for each in self._google().operations(project, zone, _PREEMPTED):
+                    if datetime.fromisoformat(each["insertTime"]).timestamp() < oldest:
+                        break
+                    names.add(_last(each["targetLink"]))
+        return frozenset(names)
+
+    def insert(self, pool: Pool, insert: Insert) -> str:
+        """Ask for a machine; the name of the operation. A machine of that name for that job is no error, and gives "".
+
+        Unavailable where the answer was lost: the same insert may be repeated. InsertRefused where Google says no.
+        """
+        zone = insert.rung.zone
+        try:
+            body = machine_body(self._template(pool), pool, insert, self._manager)
+            return self._google().insert(pool.project, zone, body, pool.template, insert.request_id)
+        except ApiError as error:
+            if error.status == 409 and self._is_there(pool, insert):
+                return ""
+            if _may_pass(error) and not (error.no_capacity or error.over_quota):
+                raise Unavailable(f"insert of {insert.machine} in {zone}: {error}") from None
+            raise InsertRefused(_insert_error(error)) from None
+
+    def delete(self, pool: Pool, zone: str, name: str) -> None:
+        """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""
+        try:
+            if not self._ours(self._google().instance(pool.project, zone, name)):
+                raise Refused(f"delete of {name} in {zone}: its label {MANAGER} is not {self._manager}")
+            self._google().delete(pool.project, zone, name)
+        except ApiError as error:
+            if not error.missing:
+                raise _failure(f"delete of {name} in {zone}", error) from None
+
+    def _google(self) -> Api:
+        """Made when first used, so that credentials that are missing are an answer and no crash. ApiError."""
+        if self._api is None:
+            self._api = GoogleCompute(_RETRIES)
+        return self._api
+
+    def _ours(self, row: Body) -> bool:
+        return bool(row.get("labels", {}).get(MANAGER) == self._manager)
+
+    def _is_there(self, pool: Pool, insert: Insert) -> bool:
+        """Whether the machine that has the name already is the one that is asked for."""
+        try:
+            found = self._google().instance(pool.project, insert.rung.zone, insert.machine).get("labels", {})
+        except ApiError as error:
+            raise Unavailable(f"{insert.machine} in {insert.rung.zone}, which has the name: {error}") from None
+        wanted = labels(pool, insert, self._manager)
+        return all(found.get(key) == wanted[key] for key in (MANAGER, POOL, JOB))
+
+    def _template(self, pool: Pool) -> Body:
+        """Google changes no template, so that each is read once."""
+        if pool.template not in self._templates:
+            region, name = region_and_name_of_template(pool.template)
+            self._templates[pool.template] = self._google().template(pool.project, region, name)
+        return self._templates[pool.template]
+
+    def _machine(self, project: str, row: Body, templates: dict[tuple[str, str], str]) -> Machine:
+        own = row["labels"]
+        zone, status = _last(row["zone"]), str(row["status"])
+        end = None
+        if status in _OFF:
+            readable, end = self._end(project, zone, row)
+            status = status if readable else "STOPPING"
+        return Machine(
+            name=row["name"],
+            pool=own.get(POOL, ""),
+            zone=zone,
+            status=status,
+            market=market(row.get("scheduling", {})),
+            machine_type=_last(row["machineType"]),
+            template=templates.get((project, own.get(TEMPLATE, "")), ""),
+            end=end,
+            job=own.get(JOB, ""),
+        )
+
+    def _end(self, project: str, zone: str, row: Body) -> tuple[bool, End | None]:
+        """Whether the machine's end is known, and the end. It is read once: a machine that is off writes no other."""
+        key = str(row["id"])
+        if key in self._ends:
+            return True, self._ends[key]
+        try:
+            self._ends[key] = machine_end.read(
+                self._google().guest_attribute(project, zone, row["name"], machine_end.GUEST_ATTRIBUTE)
+            )
+        except ApiError as error:
+            since = self._unread_since.setdefault(key, self._monotonic())
+            if error.not_yet and self._monotonic() - since < _END_WITHIN_SEC:
+                return False, None
+            self._ends[key] = None
+        return True, self._ends[key]
+
+    def _forget(self, there: set[str]) -> None:
+        """Drop what was kept of machines that are gone."""
+        self._ends = {key: end for key, end in self._ends.items() if key in there}
+        self._unread_since = {key: since for key, since in self._unread_since.items() if key in there}
+
+
+@contextmanager
+def _asking(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        raise _failure(what, error) from None
+
+
+def _failure(what: str, error: ApiError) -> Unavailable | Refused:
+    return (Unavailable if _may_pass(error) else Refused)(f"{what}: {error}")
+
+
+def _may_pass(error: ApiError) -> bool:
+    """Whether the same request may go better later. Credentials that cannot be renewed say nothing of the request."""
+    return error.not_yet or error.reason == "unauthenticated"
+
+
+def _of_operation(error: ApiError) -> InsertError:
+    """A failure inside Google says as little about the request as an empty zone does: the next rung may do."""
+    found = _insert_error(error)
+    if found.kind == "refused" and error.not_yet:
+        return InsertError("no-capacity", found.message)
+    return found
+
+
+def _insert_error(error: ApiError) -> InsertError:
+    if error.no_capacity:
+        return InsertError("no-capacity", str(error), error.zones_available)
+    if error.over_quota:
+        return InsertError("over-quota", str(error), quota=error.quota.id if error.quota else "")
+    return InsertError("refused", str(error))
+
+
+def _last(link: Any) -> str:
+    """The name at the end of a link."""
+    return str(link).rstrip("/").rpartition("/")[-1]

@@ -1,0 +1,29 @@
+"""How a machine ended: the guest attribute gpu-agent/end that its agent wrote (agent/gpu_agent/report.py)."""
+
+from __future__ import annotations
+
+import json
+
+from ..model import End
+
+GUEST_ATTRIBUTE = "gpu-agent/end"
+_CHARACTERS = 1024
+
+
+def read(text: str) -> End | None:
+    """The end; None where the machine wrote none, or something that no agent writes."""
+    try:
+        value = json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    reason = value.get("reason")
+    if not isinstance(reason, str) or not reason:
+        return None
+    return End(_line(reason), _line(str(value.get("detail", ""))), value.get("stops_pool") is True)
+
+
+def _line(text: str) -> str:
+    """One line without characters that command a terminal: a job may have written it."""
+    return "".join(each if each.isprintable() else " " for each in text[:_CHARACTERS])
