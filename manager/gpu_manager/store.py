@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sqlite3
 from pathlib import Path
@@ -31,12 +32,11 @@ class SqliteStore:
 
     def hold(self) -> None:
         """Take the file for this process. InUse where another one has it."""
-        import fcntl
-
         self._lock = self._file.with_suffix(".lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            self._lock.close()
             raise InUse(f"{self._file}: another manager runs with this file") from None
 
     def load(self) -> Memory:

@@ -1,0 +1,112 @@
+"""What `gpu-ci manager status` and `gpu-ci explain` print of a pass, and what the log has of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from gpu_ci.cli.commands import gpu_ci
+from gpu_manager.cli.run_command import Log, is_idle, pause_sec
+from gpu_manager.decision.decide import decide
+from gpu_manager.loop import Event, Pass
+from gpu_manager.memory import Memory
+from gpu_manager.model import Observation, Runner
+from gpu_manager.store import SqliteStore
+from gpu_manager.view import view
+
+from tests.manager.test_config import CONFIG
+from tests.manager.test_decide import NOW, POOL, job, machine, seen
+
+URL = "https://github.com/example-org/kernels/actions/runs/{}/job/{}"
+
+
+def one_pass(observation: Observation, *events: Event) -> Pass:
+    return Pass(observation, decide([POOL], observation, Memory()), list(events))
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    """A configuration, and a state in which three jobs wait for a pool of at most two machines; one is busy."""
+    (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
+    jobs = (job(1), job(2), job(3), job(4, status="in_progress", runner="l4-a"))
+    observation = seen(jobs=jobs, machines=(machine("l4-a"),), runners=(Runner(1, "l4-a", online=True, busy=True),))
+    store = SqliteStore(tmp_path / "state.sqlite")
+    store.publish(view([POOL], one_pass(observation)))
+    store.close()
+    return tmp_path
+
+
+def call(folder: Path, *arguments: str) -> Result:
+    where = ["--config", str(folder / "manager.json"), "--state", str(folder / "state.sqlite")]
+    return CliRunner().invoke(gpu_ci, [*arguments, *where])
+
+
+def test_status_shows_each_job_with_its_machine_or_its_reason(asked: Path) -> None:
+    document = json.loads(call(asked, "manager", "status", "--json").output)
+    assert [(each["id"], each.get("reason", "")) for each in document["jobs"]] == [
+        (1, ""),
+        (2, "at-max"),
+        (3, "at-max"),
+        (4, ""),
+    ]
+    assert document["machines"][0]["status"] == "busy"
+    text = call(asked, "manager", "status").output
+    assert "(job 4): runs on l4-a" in text
+    assert "at-max: 2 of 2 machines are in use" in text
+
+
+def test_explain_finds_the_job_by_its_address(asked: Path) -> None:
+    assert "at-max" in call(asked, "explain", URL.format(12, 2)).output
+    assert "runs on l4-a" in call(asked, "explain", URL.format(14, 4)).output
+    found = json.loads(call(asked, "explain", URL.format(12, 2), "--json").output)
+    assert [each["nextStep"] for each in found["jobs"]] == ["wait for a machine, or raise the pool's max"]
+
+
+def test_explain_says_what_it_means_that_a_job_is_unknown(asked: Path) -> None:
+    assert "knows of no such job" in call(asked, "explain", URL.format(99, 9)).output
+
+
+def test_what_is_no_address_of_a_job_is_refused(asked: Path) -> None:
+    found = call(asked, "explain", "https://github.com/example-org/kernels")
+    assert found.exit_code == 2
+    assert "is no address of a job" in found.stderr
+
+
+def test_without_a_manager_there_is_nothing_to_show(tmp_path: Path) -> None:
+    (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
+    found = call(tmp_path, "manager", "status")
+    assert found.exit_code == 2
+    assert "no manager has written here yet" in found.stderr
+
+
+def test_the_log_has_each_change_of_a_job_once() -> None:
+    lines: list[str] = []
+    log = Log(as_json=True, write=lines.append)
+    waiting, running = (
+        seen(jobs=(job(1),)),
+        seen(jobs=(job(1, status="in_progress", runner="l4-a"),), machines=(machine("l4-a"),)),
+    )
+    for observation in (waiting, waiting, running, seen()):
+        log.report(one_pass(observation))
+    assert [json.loads(line)["event"] for line in lines] == ["job-covered", "job-runs", "job-ended"]
+
+
+def test_what_fails_in_every_pass_is_logged_once() -> None:
+    lines: list[str] = []
+    log = Log(as_json=False, write=lines.append)
+    for _ in range(3):
+        log.report(one_pass(seen(), Event("unavailable", "GitHub", "answered 502")))
+    assert len(lines) == 1
+
+
+def test_the_loop_rests_longer_with_nothing_to_do_and_as_long_as_github_asks() -> None:
+    assert pause_sec(one_pass(seen()), 10) == 30
+    assert pause_sec(one_pass(seen(jobs=(job(),))), 10) == 10
+    assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 90)), 10) == 90
+
+
+def test_a_source_that_is_unknown_is_no_rest() -> None:
+    assert is_idle(one_pass(seen()))
+    assert not is_idle(one_pass(seen(machines=None)))

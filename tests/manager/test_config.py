@@ -1,0 +1,64 @@
+"""The configuration of the manager: every mistake at once, with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_manager.config import ConfigError, read
+
+POOL: dict[str, Any] = {
+    "name": "l4",
+    "project": "example",
+    "template": "templates/l4",
+    "max": 2,
+    "labels": ["GPU", "l4"],
+    "rungs": [{"zone": "us-central1-a", "machineType": "g2-standard-8", "market": "spot", "gpu": "nvidia-l4"}],
+}
+CONFIG: dict[str, Any] = {
+    "name": "staging",
+    "github": {"owner": "acme", "appId": "37", "installationId": 38},
+    "pools": [POOL],
+}
+
+
+def written(folder: Path, value: object) -> Path:
+    file = folder / "manager.json"
+    file.write_text(value if isinstance(value, str) else json.dumps(value))
+    return file
+
+
+def test_labels_are_compared_in_lower_case(tmp_path: Path) -> None:
+    [pool] = read(written(tmp_path, CONFIG)).pools
+    assert pool.plain().labels == frozenset({"gpu", "l4"})
+
+
+def test_every_mistake_is_named_with_its_place(tmp_path: Path) -> None:
+    broken = {
+        **CONFIG,
+        "pools": [{**POOL, "max": 0, "zones": []}, {**POOL, "rungs": [{**POOL["rungs"][0], "zone": "x"}]}],
+    }
+    file = written(tmp_path, broken)
+    with pytest.raises(ConfigError) as found:
+        read(file)
+    lines = str(found.value).splitlines()
+    assert [line.partition(": ")[2].partition(": ")[0] for line in lines if line.startswith(str(file))] == [
+        "pools.0.max",
+        "pools.0.zones",
+        "pools.1.rungs.0.zone",
+    ]
+    assert lines[-1] == "  hint: pulumi stack output manager --json > manager.json"
+
+
+def test_a_pool_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="l4 is there twice"):
+        read(written(tmp_path, {**CONFIG, "pools": [POOL, POOL]}))
+
+
+@pytest.mark.parametrize(("content", "problem"), [("{", "is no JSON"), (None, "cannot be read")])
+def test_a_file_that_is_none_is_named(tmp_path: Path, content: str | None, problem: str) -> None:
+    file = tmp_path / "manager.json" if content is None else written(tmp_path, content)
+    with pytest.raises(ConfigError, match=problem):
+        read(file)

@@ -1,0 +1,45 @@
+"""The file with the manager's memory: held by one process, whole after a kill."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from gpu_manager.memory import Cooldown, Memory
+from gpu_manager.store import InUse, SqliteStore
+
+
+def test_what_was_saved_is_loaded_by_the_next_process(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "manager.sqlite"
+    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(5.0, 1, ("us-central1-b",))})
+    first = SqliteStore(file)
+    assert first.load() == Memory()
+    first.save(memory)
+    first.close()
+    second = SqliteStore(file)
+    assert second.load() == memory
+    second.close()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_one_process_holds_the_file_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "manager.sqlite"
+    first, second = SqliteStore(file), SqliteStore(file)
+    first.hold()
+    with pytest.raises(InUse, match="another manager runs"):
+        second.hold()
+    first.close()
+    second.hold()
+    second.close()
+
+
+def test_a_memory_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
+    file = tmp_path / "manager.sqlite"
+    store = SqliteStore(file)
+    store.save(Memory())
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE kept SET content = ?", (b'{"pending": 5}',))
+    assert store.load() == Memory()
+    store.close()
