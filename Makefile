@@ -30,6 +30,9 @@ up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, n
 preview: engine ## what `make up` would do
 	@$(SANDBOX) preview --stack '$(STACK)' $(ARGS)
 
+job: engine torch ## queue a job in the sandbox, and watch the runner manager get a machine for it (ARGS="--pool t4")
+	@.venv/bin/python -m tools.job $(ARGS)
+
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
 	@printf '\nIn the sandbox nothing more has to be done: make up deploys the stack again, and make clean removes the sandbox.\n'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from .decision import jobs, reruns
 from .decision.decide import Decision, decide
@@ -20,6 +20,8 @@ from .model import (
     RemoveRunner,
 )
 from .ports import Compute, Github, InsertRefused, Refused, Unavailable
+
+T = TypeVar("T")
 
 # What was observed longer ago than this is no ground for an action any more.
 STALE_SEC = 30.0
@@ -93,17 +95,14 @@ class Manager:
     def _observe(self, memory: Memory, events: list[Event]) -> Observation:
         """GitHub last: a job that was taken since the machines were listed is then seen as taken."""
         operations: dict[str, OperationState] = {}
-        machines = None
-        preempted: frozenset[str] = frozenset()
-        try:
-            for name, pending in memory.pending.items():
-                if pending.operation and pending.pool in self._by_name:
-                    pool = self._by_name[pending.pool]
-                    operations[name] = self._compute.operation(pool, pending.rung.zone, pending.operation)
-            preempted = self._compute.preempted(self._pools)
-            machines = self._compute.machines(self._pools)
-        except (Unavailable, Refused) as error:
-            events.append(Event(_kind(error), "Compute Engine", str(error)))
+        for name, pending in memory.pending.items():
+            if pending.operation and (pool := self._by_name.get(pending.pool)):
+                zone, operation = pending.rung.zone, pending.operation
+                state = self._ask(events, lambda: self._compute.operation(pool, zone, operation))  # noqa: B023
+                if state is not None:
+                    operations[name] = state
+        preempted = self._ask(events, lambda: self._compute.preempted(self._pools))
+        machines = self._ask(events, lambda: self._compute.machines(self._pools))
         view = self._github.observe(reruns.wanted(memory))
         events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
         now = self._now()
@@ -115,9 +114,17 @@ class Manager:
             machines=machines,
             operations=operations,
             runs=view.runs,
-            preempted=preempted,
+            preempted=preempted or frozenset(),
             github_limited_until=None if view.limited_sec is None else now + view.limited_sec,
         )
+
+    def _ask(self, events: list[Event], question: Callable[[], T]) -> T | None:
+        """The answer; None and an event where Google gives none."""
+        try:
+            return question()
+        except (Unavailable, Refused) as error:
+            events.append(Event(_kind(error), "Compute Engine", str(error)))
+            return None
 
     def _act(self, action: Action, memory: Memory) -> list[Event]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import sys
 import threading
@@ -30,6 +31,8 @@ _BUSY_SEC, _QUIET_SEC = 10.0, 30.0
 @click.option("--app-key", "key_file", required=True, metavar="FILE",
               type=click.Path(dir_okay=False, path_type=Path),
               envvar="GPU_CI_MANAGER_APP_KEY_FILE", help="The key of the manager's App, in PEM form.")  # fmt: skip
+@click.option("--github-url", metavar="URL", envvar="GITHUB_API_URL",
+              help="https://HOST/api/v3 of an Enterprise Server; by default apiUrl of the configuration.")  # fmt: skip
 @click.option("--interval-sec", type=click.FloatRange(0.5, 300), default=_BUSY_SEC, show_default=True,
               help="Between two passes while a job waits or a machine is there.")  # fmt: skip
 @click.option("--once", is_flag=True, help="One pass, and no more.")
@@ -39,6 +42,7 @@ def command(
     config_file: Path,
     state_file: Path | None,
     key_file: Path,
+    github_url: str | None,
     interval_sec: float,
     once: bool,
     until_idle: bool,
@@ -55,15 +59,16 @@ def command(
       gpu-ci manager run --app-key manager-app.pem
       gpu-ci manager run --app-key manager-app.pem --once
     """
-    from ..compute.google import ComputeEngine
-    from ..github.rest import RestGithub
+    from ..compute.adapter import ComputeAdapter
+    from ..github.adapter import GithubAdapter
+    from ..github.app_token import App
 
+    # Google's library warns in each call that its transport takes no time-out; the client's own is set elsewhere.
+    logging.getLogger("google_auth_httplib2").setLevel(logging.ERROR)
     config = options.configuration(config_file)
-    try:
-        key = key_file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{key_file}: cannot be read", got=str(error.strerror), expected="a private key in PEM form",
-                         hint="GitHub makes one on the App's settings page, under Private keys") from None  # fmt: skip
+    if not key_file.is_file():
+        raise InputError(f"{key_file}: no such file", expected="a private key in PEM form",
+                         hint="GitHub makes one on the App's settings page, under Private keys")  # fmt: skip
     pools = [pool.plain() for pool in config.pools]
     store = SqliteStore(options.state_of(state_file, config.name))
     try:
@@ -71,7 +76,14 @@ def command(
     except InUse as error:
         raise InputError(str(error), hint="stop that one, or give this one another --config and --state") from None
     log = Log(as_json)
-    manager = Manager(pools, RestGithub(config.github, pools, key), ComputeEngine(config.name), store)
+    github = GithubAdapter(
+        github_url or config.github.api_url,
+        App(config.github.app_id, config.github.installation_id, key_file),
+        config.github.owner,
+        {pool.runner_group for pool in pools},
+        config.github.repositories or (),
+    )
+    manager = Manager(pools, github, ComputeAdapter(config.name), store)
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
@@ -85,6 +97,7 @@ def command(
                 break
             stopped.wait(pause_sec(done, interval_sec))
     finally:
+        github.close()
         store.close()
     log.line("stop", config.name, "machines that run go on, and the next manager finds them")
 

@@ -1,0 +1,238 @@
+"""`make job`: one job of the sandbox from the queue to its end, with the real runner manager, told step by step.
+
+The sandbox serves Compute Engine and GitHub on this computer. Everything else is real: `gpu-ci manager run`, the boot
+agent on the machine, the check of the GPU (on the CPU), and the job's own commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
+from pulumi_sandbox.providers.rsa_key import private_key
+from pulumi_sandbox.workspace import ENDPOINT, Workspace
+from pulumi_sandbox.world.store import World
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = ROOT / ".venv" / "bin"
+SCRIPT = 'echo "hello from $(hostname)"; python3 -c "import torch; print(torch.__version__, torch.ones(2, 2).sum())"'
+# A machine's steps as people call them (agent/gpu_agent/agent.py).
+STEPS = {
+    "config": "the agent reads its configuration",
+    "driver": "the driver is there",
+    "check": "torch checks the GPU",
+    "secret": "the agent reads the key of its GitHub App",
+    "runner": "GitHub's runner is fetched",
+    "register": "the runner registers",
+    "job": "the runner waits for its job",
+}
+_STEP = re.compile(r"GPU-AGENT-STEP (\{.*\})")
+_RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
+_LIMIT_SEC = 600
+
+
+class Told:
+    """The lines on the terminal: when, what, and one sentence."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def __call__(self, what: str, text: str) -> None:
+        print(f"{time.monotonic() - self._began:6.1f} s  {what:10} {text}", flush=True)
+
+
+def main() -> int:
+    """The job's own result: 0 where it succeeded."""
+    parser = argparse.ArgumentParser(prog="make job", description="Run one job in the sandbox; `make up` comes first.")
+    parser.add_argument("--stack", default="staging")
+    parser.add_argument("--pool", default="l4", help="the pool whose labels the job asks for")
+    parser.add_argument("--repository", default="kernels")
+    parser.add_argument("--run", action="append", metavar="SCRIPT", help="a step of the job; may be given again")
+    options = parser.parse_args()
+    if ENDPOINT not in os.environ:
+        # The same once more, beside the servers of the sandbox and in their environment.
+        given = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
+        return subprocess.run(
+            [BIN / "pulumi-sandbox", "serve", "--exec", "--", *given], cwd=ROOT, check=False
+        ).returncode
+    try:
+        return follow(options.stack, options.pool, options.repository, options.run or [SCRIPT])
+    except Problem as problem:
+        print(f"make job: {problem}", file=sys.stderr)
+        return 1
+
+
+class Problem(Exception):  # noqa: N818 - what a person reads
+    """Why there is no job to follow."""
+
+
+def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
+    """Queue a job, run a manager until nothing is left of it, and say what happens."""
+    config = configuration(stack)
+    wanted = next((each for each in config["pools"] if each["name"] == pool), None)
+    if wanted is None:
+        names = ", ".join(each["name"] for each in config["pools"])
+        raise Problem(f"no such pool\n  got: {pool}\n  expected: one of {names}")
+    workspace = Workspace.find()
+    folder = workspace.root / "manager"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    world = World(workspace.world)
+    app = str(config["github"]["appId"])
+    write_private(folder / "app-key.pem", private_key(world, app))
+    write_private(folder / "manager.json", json.dumps(config, indent=2))
+    told = Told()
+    labels = ",".join(wanted["labels"])
+    steps = [argument for script in scripts for argument in ("--run", script)]
+    job = sandbox("job", "queue", "--repository", repository, "--labels", labels, *steps, "--json")
+    told(
+        "queued", f"job {job['id']} in {config['github']['owner']}/{repository}, runs-on: [{labels.replace(',', ', ')}]"
+    )
+    print(f"{'':20} cancel it from another terminal: .venv/bin/pulumi-sandbox job cancel {job['id']}", flush=True)
+    try:
+        with_manager(folder, world, told, wanted, int(job["id"]))
+    except KeyboardInterrupt:
+        sandbox("job", "cancel", str(job["id"]), json_out=False)
+        told("stopped", f"job {job['id']} is cancelled, and its machine goes with the sandbox")
+        return 130
+    finally:
+        world.close()
+    ended = sandbox("job", "show", str(job["id"]), "--json")
+    for line in str(ended.get("log") or "").splitlines():
+        print(f"{'':20} | {line}")
+    return 0 if ended["conclusion"] == "success" else 1
+
+
+def with_manager(folder: Path, world: World, told: Told, pool: dict[str, Any], job: int) -> None:
+    """Run the manager until no job waits and no machine is left."""
+    command: list[str | Path] = [
+        BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
+        "--config", folder / "manager.json", "--state", folder / "state.sqlite", "--app-key", folder / "app-key.pem",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    lines: queue.Queue[str] = queue.Queue()
+    assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
+    threading.Thread(target=read_lines, args=(process.stdout, lines), daemon=True).start()
+    life = Life(world, told, pool)
+    until = time.monotonic() + _LIMIT_SEC
+    try:
+        while process.poll() is None or not lines.empty():
+            for event in events(lines):
+                life.take_in(event)
+            life.look()
+            if time.monotonic() > until:
+                raise Problem(f"job {job} has not ended within {_LIMIT_SEC} s; gpu-ci explain says why")
+            time.sleep(0.2)
+    finally:
+        process.terminate()
+        code = process.wait()
+    if code not in (0, -15):
+        raise Problem(f"gpu-ci manager run ended with code {code}")
+    life.cost()
+
+
+class Life:
+    """What became of the job's machines, from the manager's log and from their serial ports."""
+
+    def __init__(self, world: World, told: Told, pool: dict[str, Any]) -> None:
+        self._world, self._told, self._pool = world, told, pool
+        self._since: dict[str, float] = {}
+        self._lived: dict[str, float] = {}
+        self._read: dict[str, int] = {}
+
+    def take_in(self, event: dict[str, str]) -> None:
+        """One line of the manager's log."""
+        kind, subject, detail = event["event"], event["subject"], event["detail"]
+        if kind == "insert":
+            self._since[subject] = time.monotonic()
+            self._told("asked", f"{detail}: machine {subject}")
+        elif kind == "delete" and subject in self._since:
+            self._lived[subject] = time.monotonic() - self._since[subject]
+            self._told("deleted", f"machine {subject}: {detail}")
+        elif kind == "job-runs":
+            self._told("runs", f"{subject} {detail}")
+        elif kind == "job-ended":
+            self._told("ended", f"{subject} {detail}")
+        elif kind in ("job-waits", "insert-failed", "rerun", "unavailable", "refused", "remove-runner"):
+            self._told(kind, f"{subject}: {detail}")
+
+    def look(self) -> None:
+        """What the machines have written to their serial ports since the last look."""
+        for name in self._since:
+            for record in self._world.find(INSTANCE, name=name):
+                text = str(record.outputs.get(SERIAL, ""))
+                new, self._read[name] = text[self._read.get(name, 0) :], len(text)
+                for line in new.splitlines():
+                    self._serial(name, line)
+
+    def _serial(self, name: str, line: str) -> None:
+        if found := _STEP.search(line):
+            step = json.loads(found[1])["step"]
+            self._told("machine", f"{name}: {STEPS.get(step, step)}")
+        elif found := _RESULT.search(line):
+            verdict = json.loads(base64.b64decode(found[1]))
+            self._told("GPU", f"{verdict['verdict']}: {verdict['summary']}")
+
+    def cost(self) -> None:
+        """What the machines would have cost at the catalog's price."""
+        seconds = sum(self._lived.values())
+        price = self._pool["rungs"][0]["usdPerHour"]
+        if price is None:
+            self._told("cost", f"{seconds:.0f} s of {self._pool['rungs'][0]['machineType']}, whose price is unknown")
+            return
+        # Google bills at least a minute (cloud.google.com/compute/all-pricing).
+        usd = sum(max(each, 60) for each in self._lived.values()) * price / 3600
+        self._told("cost", f"{len(self._lived)} machine for {seconds:.0f} s at {price:.2f} USD/h: {usd:.4f} USD")
+
+
+def read_lines(source: Iterable[str], lines: queue.Queue[str]) -> None:
+    """Put each line of a stream into the queue."""
+    for line in source:
+        lines.put(line)
+
+
+def events(lines: queue.Queue[str]) -> Iterator[dict[str, str]]:
+    """Those that have come."""
+    while not lines.empty():
+        yield json.loads(lines.get())
+
+
+def configuration(stack: str) -> dict[str, Any]:
+    """The manager's, from the stack's outputs."""
+    done = subprocess.run(
+        [BIN / "pulumi-sandbox", "stack", "output", "manager", "--json", "--stack", stack],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise Problem(f"the stack {stack} has no manager\n  got: {done.stderr.strip()}\n  hint: make up")
+    return dict(json.loads(done.stdout))
+
+
+def sandbox(*arguments: str, json_out: bool = True) -> dict[str, Any]:
+    """A command of the sandbox; its answer."""
+    done = subprocess.run([BIN / "pulumi-sandbox", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Problem(done.stderr.strip())
+    return dict(json.loads(done.stdout)) if json_out else {}
+
+
+def write_private(file: Path, content: str) -> None:
+    """A file for the user alone."""
+    file.unlink(missing_ok=True)
+    with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as sink:
+        sink.write(content)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
