@@ -70,7 +70,7 @@ class GithubAdapter:
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         """Sweep the repositories. A source that failed is None, and `problems` says why."""
-        self._client.begin_sweep()
+        self._sweep.begin()
         problems: list[str] = []
         runners = _or_problem(self._sweep.runners, problems)
         jobs = _or_problem(self._sweep.jobs, problems)

@@ -33,6 +33,8 @@ class Sweep:
     """Names of the pools' runner groups."""
     repositories: Sequence[str] = ()
     """owner/name; where it is empty, the repositories that may use the groups."""
+    _found_groups: list[Payload] | None = None
+    """Of this sweep."""
     _active: set[RunKey] = field(default_factory=set)
     """The runs that had not ended at the last sweep."""
     _sweeps: int = 0
@@ -40,6 +42,11 @@ class Sweep:
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
+
+    def begin(self) -> None:
+        """What is asked from now on is a new sweep."""
+        self._found_groups = None
+        self.client.begin_sweep()
 
     def runners(self) -> tuple[Runner, ...]:
         """Those of the pools' groups."""
@@ -87,6 +94,11 @@ class Sweep:
         return f"/orgs/{quote(self.organization, safe='')}/actions"
 
     def _groups(self) -> list[Payload]:
+        if self._found_groups is None:
+            self._found_groups = self._read_groups()
+        return self._found_groups
+
+    def _read_groups(self) -> list[Payload]:
         found = self.client.elements(f"{self._org}/runner-groups", "runner_groups")
         by_name = {str(group.get("name")): group for group in found}
         if missing := sorted(set(self.groups) - by_name.keys()):

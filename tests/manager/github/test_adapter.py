@@ -1,0 +1,266 @@
+"""The manager's port to GitHub: what a sweep sees, and what is asked of runners and runs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx2
+import pytest
+from gpu_manager.github.adapter import GithubAdapter
+from gpu_manager.model import Job, JobKey, Run, RunKey, Runner
+from gpu_manager.ports import Github, Refused, Unavailable
+
+from tests.manager.github.fake_github import FakeGithub, adapter, group, job, repository, run, runner
+
+KERNELS = "example-org/kernels"
+AT = datetime(2026, 11, 24, 10, 0, 5, tzinfo=UTC).timestamp()
+
+
+def ids(jobs: tuple[Job, ...] | None) -> list[int]:
+    assert jobs is not None
+    return sorted(each.key.job_id for each in jobs)
+
+
+def test_a_sweep_sees_waiting_and_running_jobs_and_the_groups_runners(
+    github: FakeGithub, manager: GithubAdapter
+) -> None:
+    port: Github = manager
+    github.runs["kernels"] = [run(1, "in_progress")]
+    github.jobs[1] = [
+        job(11, 1, "queued", "self-hosted", "GPU", "L4", run_attempt=2),
+        job(12, 1, "in_progress", runner_name="l4-0a1b2c3d", runner_id=7),
+        job(13, 1, "waiting"),
+        job(14, 1, "completed", conclusion="failure"),
+        job(15, 1, "pending"),
+        job(16, 1, "requested"),
+    ]
+    github.runners[2] = [runner(7, "l4-0a1b2c3d", busy=True), runner(8, "l4-ffffffff", online=False)]
+    view = port.observe(())
+    assert view.problems == ()
+    assert view.unix == github.clock.unix_now
+    assert view.runners == (Runner(7, "l4-0a1b2c3d", True, True), Runner(8, "l4-ffffffff", False, False))
+    assert ids(view.jobs) == [11, 12, 13]
+    assert view.jobs is not None
+    assert view.jobs[0] == Job(
+        JobKey(KERNELS, 1, 11, 2),
+        frozenset({"self-hosted", "gpu", "l4"}),
+        "queued",
+        AT,
+        name="gpu tests",
+        workflow="CI",
+        url="https://github.example/example-org/kernels/actions/runs/1/job/11",
+        head_sha="009b8a3a9ccbb128af87f9b1c0f4c62e8a304f6d",
+        runner_groups=frozenset({"gpu"}),
+    )
+    assert view.jobs[1].runner_name == "l4-0a1b2c3d"
+
+
+@pytest.mark.parametrize("conclusion", ["startup_failure", "cancelled", "success"])
+def test_queued_jobs_of_a_run_that_has_ended_are_none(
+    github: FakeGithub, manager: GithubAdapter, conclusion: str
+) -> None:
+    github.listed_runs["kernels", "queued"] = [run(1, "completed", conclusion=conclusion), run(2, "queued")]
+    github.jobs = {1: [job(11, 1, "queued")], 2: [job(22, 2, "queued")]}
+    assert ids(manager.observe(()).jobs) == [22]
+
+
+def test_a_run_that_ended_between_two_sweeps_takes_its_queued_jobs_along(
+    github: FakeGithub, manager: GithubAdapter
+) -> None:
+    github.runs["kernels"] = [run(1, "queued")]
+    github.jobs[1] = [job(11, 1, "queued")]
+    assert ids(manager.observe(()).jobs) == [11]
+    github.runs["kernels"] = [run(1, "completed", conclusion="cancelled")]
+    assert ids(manager.observe(()).jobs) == []
+
+
+def test_a_run_that_is_in_no_list_for_once_is_asked_by_itself(github: FakeGithub, manager: GithubAdapter) -> None:
+    github.runs["kernels"] = [run(1, "in_progress")]
+    github.jobs[1] = [job(11, 1, "in_progress", runner_name="l4-0a1b2c3d")]
+    assert ids(manager.observe(()).jobs) == [11]
+    github.listed_runs["kernels", "in_progress"] = []
+    assert ids(manager.observe(()).jobs) == [11]
+    assert github.asked[-2:] == [
+        "GET /repos/example-org/kernels/actions/runs/1",
+        "GET /repos/example-org/kernels/actions/runs/1/jobs?filter=latest&per_page=100",
+    ]
+    github.runs["kernels"] = []
+    assert ids(manager.observe(()).jobs) == []
+
+
+def test_states_before_the_queue_are_listed_every_fifth_time(github: FakeGithub, manager: GithubAdapter) -> None:
+    seen = []
+    for _ in range(6):
+        github.asked.clear()
+        manager.observe(())
+        seen.append([each.partition("status=")[2].partition("&")[0] for each in github.asked if "status=" in each])
+    often = ["queued", "in_progress"]
+    assert seen == [["requested", "pending", "waiting", *often], often, often, often, often, [*seen[0]]]
+
+
+def test_a_job_that_waits_for_approval_stays_known_between_those_lists(
+    github: FakeGithub, manager: GithubAdapter
+) -> None:
+    github.runs["kernels"] = [run(1, "waiting")]
+    github.jobs[1] = [job(11, 1, "waiting")]
+    assert [ids(manager.observe(()).jobs) for _ in range(3)] == [[11], [11], [11]]
+
+
+def test_no_more_than_ten_requests_are_under_way_at_once(github: FakeGithub, manager: GithubAdapter) -> None:
+    github.runs["kernels"] = [run(number, "queued") for number in range(1, 61)]
+    here, most, lock = 0, 0, threading.Lock()
+    ten = threading.Barrier(10)
+
+    def counted(request: httpx2.Request) -> None:
+        nonlocal here, most
+        with lock:
+            here += 1
+            most = max(most, here)
+        ten.wait(20)  # 60 requests: six times ten at once, or this breaks
+        with lock:
+            here -= 1
+
+    github.faults["/jobs?"] = counted
+    assert ids(manager.observe(()).jobs) == []
+    assert most == 10
+
+
+def test_after_a_failure_the_rest_of_the_sweep_is_not_asked(github: FakeGithub, manager: GithubAdapter) -> None:
+    github.runs["kernels"] = [run(number, "queued") for number in range(1, 201)]
+    github.faults["/jobs?"] = lambda _: httpx2.Response(500)
+    github.runners[2] = [runner(7, "l4-0a1b2c3d")]
+    view = manager.observe(())
+    assert (view.jobs, len(view.problems)) == (None, 1)
+    assert view.runners == (Runner(7, "l4-0a1b2c3d", True, False),)
+    assert sum("/jobs?" in each for each in github.asked) < 60
+
+
+def test_runners_that_fail_leave_the_jobs_known(github: FakeGithub, manager: GithubAdapter) -> None:
+    github.runs["kernels"] = [run(1, "queued")]
+    github.jobs[1] = [job(11, 1, "queued")]
+    github.faults["/runners?"] = lambda _: httpx2.Response(500)
+    view = manager.observe(())
+    assert (view.runners, ids(view.jobs)) == (None, [11])
+
+
+@pytest.mark.parametrize("field", ["labels", "created_at", "status", "run_id"])
+def test_a_job_without_a_field_makes_all_jobs_unknown(github: FakeGithub, manager: GithubAdapter, field: str) -> None:
+    github.runs["kernels"] = [run(1, "queued")]
+    github.jobs[1] = [job(11, 1, "queued"), job(12, 1, "queued")]
+    del github.jobs[1][0][field]
+    view = manager.observe(())
+    assert view.jobs is None
+    assert view.problems == (f"jobs: a field of GitHub's answer is missing or has another type: KeyError: '{field}'",)
+
+
+def test_the_repositories_are_those_that_may_use_the_groups(github: FakeGithub, tmp_path: Path) -> None:
+    public, archived = repository("public", private=False), repository("archived", archived=True)
+    github.groups = [group(2, "chosen"), group(3, "private", "private"), group(4, "open", "all"), group(5, "other")]
+    github.groups[2]["allows_public_repositories"] = True
+    github.group_repositories[2] = [repository("kernels"), public, archived]
+    github.installation_repositories = [repository("kernels"), repository("models"), public, archived]
+
+    def swept(*groups: str) -> dict[str, set[str]]:
+        github.runs = {name: [run(number, "queued")] for number, name in enumerate(("kernels", "models", "public"), 1)}
+        github.jobs = {number: [job(number, number, "queued")] for number in (1, 2, 3)}
+        manager = adapter(github, tmp_path, groups=groups)
+        view = manager.observe(())
+        manager.close()
+        assert view.problems == ()
+        return {each.key.repository.partition("/")[2]: set(each.runner_groups or ()) for each in view.jobs or ()}
+
+    assert swept("chosen") == {"kernels": {"chosen"}}
+    assert swept("private") == {"kernels": {"private"}, "models": {"private"}}
+    assert swept("open") == {name: {"open"} for name in ("kernels", "models", "public")}
+    assert swept("chosen", "private") == {"kernels": {"chosen", "private"}, "models": {"private"}}
+
+
+def test_a_group_that_is_missing_is_named_with_those_there_are(github: FakeGithub, tmp_path: Path) -> None:
+    manager = adapter(github, tmp_path, groups=["gpu", "gqu"])
+    view = manager.observe(())
+    manager.close()
+    assert (view.jobs, view.runners) == (None, None)
+    assert view.problems == ("example-org has no runner group named gqu, only gpu",)
+
+
+def test_the_state_of_a_lost_jobs_run(github: FakeGithub, manager: GithubAdapter) -> None:
+    github.runs["kernels"] = [run(1, "in_progress"), run(2, "completed", conclusion="failure", run_attempt=2)]
+    github.jobs[2] = [
+        job(number, 2, "completed", conclusion=conclusion)
+        for number, conclusion in enumerate(("success", "failure", "cancelled", "skipped", "timed_out"), 21)
+    ]
+    keys = [RunKey(KERNELS, number) for number in (1, 2, 3)]
+    view = manager.observe(keys)
+    created = AT - 5
+    assert view.problems == ()
+    assert view.runs == {
+        keys[0]: Run(keys[0], 1, "in_progress", created_unix=created),
+        keys[1]: Run(keys[1], 2, "completed", "failure", created, (22, 23, 25)),
+        keys[2]: Run(keys[2], 0, "completed", "deleted"),
+    }
+    github.faults["/runs/2/jobs"] = lambda _: httpx2.Response(500)
+    assert set(manager.observe(keys).runs) == {keys[0], keys[2]}
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        (204, "", True),
+        (404, "Not Found", True),
+        (422, "Runner l4-0a1b2c3d is still running a job", False),
+        (403, "Resource not accessible by integration", Refused),
+        (500, "", Unavailable),
+        (429, "slow down", Unavailable),
+        (401, "Bad credentials", Unavailable),
+    ],
+)
+def test_a_runner_is_gone_or_busy_or_its_state_is_unknown(
+    github: FakeGithub, manager: GithubAdapter, status: int, message: str, expected: bool | type[Exception]
+) -> None:
+    github.faults["DELETE /orgs/example-org/actions/runners/7"] = lambda _: httpx2.Response(
+        status, json={"message": message}
+    )
+    if isinstance(expected, bool):
+        assert manager.remove_runner(Runner(7, "l4-0a1b2c3d", True, False)) is expected
+    else:
+        with pytest.raises(expected, match=r"^DELETE /orgs/example-org/actions/runners/7: "):
+            manager.remove_runner(Runner(7, "l4-0a1b2c3d", True, False))
+
+
+@pytest.mark.parametrize(
+    ("job_id", "path"),
+    [(None, "runs/5/rerun-failed-jobs"), (55, "jobs/55/rerun")],
+)
+def test_a_rerun_is_of_one_job_or_of_all_failed_ones(
+    github: FakeGithub, manager: GithubAdapter, job_id: int | None, path: str
+) -> None:
+    what = f"POST /repos/example-org/kernels/actions/{path}"
+    github.faults[what] = lambda _: httpx2.Response(201, json={})
+    manager.rerun(RunKey(KERNELS, 5), job_id)
+    assert github.asked[-1] == what
+    github.faults[what] = lambda _: httpx2.Response(403, json={"message": "The workflow run is already running"})
+    with pytest.raises(Unavailable, match="already running"):
+        manager.rerun(RunKey(KERNELS, 5), job_id)
+    github.faults[what] = lambda _: httpx2.Response(403, json={"message": "Unable to retry this workflow run"})
+    with pytest.raises(Refused, match="Unable to retry"):
+        manager.rerun(RunKey(KERNELS, 5), job_id)
+
+
+def test_a_commit_status_names_us_and_fits(github: FakeGithub, manager: GithubAdapter) -> None:
+    bodies = []
+
+    def kept(request: httpx2.Request) -> httpx2.Response:
+        bodies.append(json.loads(request.content))
+        return httpx2.Response(201, json={})
+
+    github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = kept
+    manager.commit_status(KERNELS, "009b8a", "pending", "x" * 200, "https://example.com/1")
+    assert bodies == [
+        {"state": "pending", "description": "x" * 140, "target_url": "https://example.com/1", "context": "gpu-ci"}
+    ]
+    github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = lambda _: httpx2.Response(422)
+    with pytest.raises(Refused, match="GitHub answered 422"):
+        manager.commit_status(KERNELS, "009b8a", "pending", "", "https://example.com/1")
