@@ -138,6 +138,22 @@ def test_a_request_whose_answer_is_lost_comes_again_under_its_own_id(
     assert UUID(ids[0][0]).version == 4
 
 
+def test_a_request_has_the_id_that_its_caller_gives(server: Server) -> None:
+    server.answers[f"POST {ZONE}/instances"] = (200, {"name": "o"})
+    identity = "0b6a1f6e-3c1b-5b52-8e9a-6f1f6e7c8a10"
+    GoogleCompute().insert("p", "us-central1-a", {"name": "m"}, "t", identity)
+    assert parse_qs(urlsplit(server.asked[0][1]).query)["requestId"] == [identity]
+
+
+def test_fewer_repetitions_may_be_chosen(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    server.answers[f"GET {ZONE}/instances/m"] = (503, _error(503, "backendError", "down"))
+    for retries, asked in ((1, 2), (0, 3)):
+        with pytest.raises(ApiError, match="down"):
+            GoogleCompute(retries).instance("p", "us-central1-a", "m")
+        assert len(server.asked) == asked
+
+
 def test_an_operation_is_done_or_not(server: Server) -> None:
     api = GoogleCompute()
     server.answers[f"GET {ZONE}/operations/o"] = (200, {"status": "RUNNING"})
@@ -157,6 +173,17 @@ def test_a_stockout_is_told_apart_with_the_zones_google_names(server: Server) ->
         ("us-central1-b", "us-central1-f"),
     )
     assert str(error) == "The zone 'projects/p/zones/us-central1-a' does not have enough resources available."
+
+
+def test_an_operation_that_failed_differs_from_one_that_cannot_be_asked_for(server: Server) -> None:
+    api = GoogleCompute(retries=0)
+    server.answers[f"GET {ZONE}/operations/o"] = (200, STOCKOUT)
+    done, error = api.operation("p", "us-central1-a", "o")
+    assert error is not None
+    assert (done, error.no_capacity, error.status) == (True, True, 503)
+    server.answers[f"GET {ZONE}/operations/o"] = (503, _error(503, "backendError", "down"))
+    with pytest.raises(ApiError, match="down"):
+        api.operation("p", "us-central1-a", "o")
 
 
 @pytest.mark.parametrize(
@@ -252,6 +279,66 @@ def test_machines_are_found_by_label_over_all_pages(server: Server) -> None:
     server.answers[f"GET {ZONE}/instances"] = (200, {"items": [{"name": "a"}, {"name": "b"}]})
     assert GoogleCompute().instances("p", "us-central1-a", "gpu-ci-gate", "x") == ["a", "b"]
     assert "filter=labels.gpu-ci-gate%3Dx" in server.asked[-1][1]
+
+
+SCOPES = {
+    "zones/us-central1-a": {"instances": [{"name": "a", "id": "1"}]},
+    "zones/us-central1-b": {"warning": {"code": "NO_RESULTS_ON_PAGE", "message": "No results"}},
+}
+
+
+def test_machines_of_all_zones_are_read_over_all_pages_and_without_their_metadata(server: Server) -> None:
+    class Pages(dict[str, Any]):
+        """An answer for each page."""
+
+        def get(self, key: str, default: Any = None) -> Any:
+            assert key == "GET aggregated/instances"
+            query = parse_qs(urlsplit(server.asked[-1][1]).query)
+            if query.get("pageToken") == ["two"]:
+                return 200, {"items": {"zones/us-east1-c": {"instances": [{"name": "b", "id": "2"}]}}}
+            return 200, {"items": SCOPES, "nextPageToken": "two"}
+
+    server.answers = Pages()
+    found = GoogleCompute().instances_of_all_zones("p", "labels.gpu-ci-manager=staging", ("id", "name"))
+    assert found == [{"name": "a", "id": "1"}, {"name": "b", "id": "2"}]
+    assert len(server.asked) == 2
+    query = parse_qs(urlsplit(server.asked[1][1]).query)
+    assert query["filter"] == ["labels.gpu-ci-manager=staging"]
+    assert query["fields"] == [
+        "items/*/instances(id,name),items/*/warning/code,warning/code,unreachables,nextPageToken"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "problem"),
+    [
+        (
+            {"items": {**SCOPES, "zones/us-east1-c": {"warning": {"code": "UNREACHABLE"}}}},
+            "the list of machines lacks some of zones/us-east1-c: UNREACHABLE",
+        ),
+        ({"items": SCOPES, "warning": {"code": "PARTIAL_SUCCESS"}}, "lacks some of the project: PARTIAL_SUCCESS"),
+        ({"items": SCOPES, "unreachables": ["zones/us-east1-c"]}, "the list of machines lacks zones/us-east1-c"),
+    ],
+)
+def test_a_list_without_some_zone_is_an_error_and_no_shorter_list(
+    server: Server, page: dict[str, Any], problem: str
+) -> None:
+    server.answers["GET aggregated/instances"] = (200, page)
+    with pytest.raises(ApiError, match=problem) as caught:
+        GoogleCompute().instances_of_all_zones("p", "labels.a=b", ("name",))
+    assert caught.value.not_yet
+
+
+def test_operations_come_newest_first_and_page_by_page(server: Server) -> None:
+    server.answers[f"GET {ZONE}/operations"] = (200, {"items": [{"name": "new"}], "nextPageToken": "two"})
+    found = GoogleCompute().operations("p", "us-central1-a", 'operationType="compute.instances.preempted"')
+    assert next(found) == {"name": "new"}
+    assert len(server.asked) == 1
+    server.answers[f"GET {ZONE}/operations"] = (200, {"items": [{"name": "old"}]})
+    assert list(found) == [{"name": "old"}]
+    query = parse_qs(urlsplit(server.asked[0][1]).query)
+    assert query["orderBy"] == ["creationTimestamp desc"]
+    assert query["filter"] == ['operationType="compute.instances.preempted"']
 
 
 def test_the_serial_port_the_template_and_a_deletion(server: Server) -> None:

@@ -1,0 +1,157 @@
+"""Compute Engine in this process: machines, operations, guest attributes. Bodies are held to the API description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from gpu_ci.gcp.gate.compute_api import ApiError
+
+Body = dict[str, Any]
+PROJECT, ZONE = "ci-project", "us-central1-a"
+NAME = "l4-template-1a2b3c4"
+TEMPLATE = f"projects/{PROJECT}/regions/us-central1/instanceTemplates/{NAME}"
+SPOT: Body = {
+    "provisioningModel": "SPOT",
+    "preemptible": True,
+    "automaticRestart": False,
+    "onHostMaintenance": "TERMINATE",
+    "instanceTerminationAction": "DELETE",
+    "maxRunDuration": {"seconds": "21600"},
+}
+PROPERTIES: Body = {
+    "machineType": "g2-standard-8",
+    "labels": {"team": "ml", "gpu-ci-pool": "l4"},
+    "metadata": {"items": [{"key": "gpu-ci-config", "value": "{}"}]},
+    "scheduling": SPOT,
+}
+
+
+@cache
+def schemas() -> dict[str, Body]:
+    file = resources.files("googleapiclient") / "discovery_cache" / "documents" / "compute.v1.json"
+    found: dict[str, Body] = json.loads(file.read_text(encoding="utf-8"))["schemas"]
+    return found
+
+
+def unknown_fields(value: Any, schema: Body, path: str = "") -> list[str]:
+    """What of a body Google's description does not have."""
+    if "$ref" in schema:
+        schema = schemas()[schema["$ref"]]
+    if isinstance(value, list):
+        return [each for item in value for each in unknown_fields(item, schema.get("items", {}), path)]
+    if isinstance(value, dict):
+        free = schema.get("additionalProperties")
+        found = []
+        for key, item in value.items():
+            known = schema.get("properties", {}).get(key) or free
+            found += unknown_fields(item, known, f"{path}.{key}") if known else [f"{path}.{key}"]
+        return found
+    types = {"string": str, "boolean": bool, "integer": int, "number": float}
+    wrong = not isinstance(value, types[schema["type"]]) or value not in schema.get("enum", [value])
+    return [f"{path}={value!r}"] if wrong else []
+
+
+def missing(what: str) -> ApiError:
+    return ApiError("notFound", f"The resource '{what}' was not found", 404)
+
+
+@dataclass
+class FakeCompute:
+    """What the adapter asks of Google. `errors` are raised by the next call of that name."""
+
+    machines: dict[tuple[str, str], Body] = field(default_factory=dict)
+    """By zone and name."""
+    attributes: dict[str, str] = field(default_factory=dict)
+    ended: dict[str, tuple[bool, ApiError | None]] = field(default_factory=dict)
+    """Operations, by name."""
+    preemptions: list[Body] = field(default_factory=list)
+    properties: Body = field(default_factory=lambda: PROPERTIES)
+    errors: dict[str, ApiError] = field(default_factory=dict)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def add(self, name: str, status: str = "RUNNING", zone: str = ZONE, **changes: Any) -> Body:
+        row: Body = {
+            "id": str(10**18 + len(self.machines)),
+            "name": name,
+            "zone": f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/{zone}",
+            "status": status,
+            "machineType": f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/{zone}/machineTypes/g2-standard-8",
+            "scheduling": SPOT,
+            "labels": {
+                "gpu-ci-manager": "staging",
+                "gpu-ci-pool": "l4",
+                "gpu-ci-job": "0a1b2c3d4e5f",
+                "gpu-ci-template": NAME,
+            },
+            **changes,
+        }
+        self.machines[zone, name] = row
+        return row
+
+    def preempt(self, name: str, at: float, zone: str = ZONE) -> None:
+        self.preemptions.append(
+            {
+                "name": f"systemevent-{name}",
+                "operationType": "compute.instances.preempted",
+                "targetLink": f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/{zone}/instances/{name}",
+                "insertTime": datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
+                "status": "DONE",
+            }
+        )
+
+    def _called(self, *what: str) -> None:
+        self.asked.append(what)
+        if error := self.errors.pop(what[0], None):
+            raise error
+
+    def template(self, project: str, region: str, name: str) -> Body:
+        self._called("template", project, region, name)
+        return self.properties
+
+    def insert(self, project: str, zone: str, body: Body, template: str, request_id: str = "") -> str:
+        self._called("insert", project, zone, body["name"], template, request_id)
+        assert unknown_fields(body, {"$ref": "Instance"}) == []
+        if (zone, body["name"]) in self.machines:
+            raise ApiError("alreadyExists", "The resource already exists", 409)
+        self.add(body["name"], "STAGING", zone, body=body, labels=body["labels"])
+        return f"operation-{body['name']}"
+
+    def delete(self, project: str, zone: str, name: str) -> str:
+        self._called("delete", project, zone, name)
+        del self.machines[zone, name]
+        return "operation-delete"
+
+    def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]:
+        self._called("operation", project, zone, operation)
+        if operation not in self.ended:
+            raise missing(operation)
+        return self.ended[operation]
+
+    def operations(self, project: str, zone: str, expression: str) -> Iterator[Body]:
+        self._called("operations", project, zone, expression)
+        newest_first = sorted(self.preemptions, key=lambda each: str(each["insertTime"]), reverse=True)
+        for each in newest_first:
+            if f"/zones/{zone}/" in each["targetLink"]:
+                self.asked.append(("operation read", each["name"]))
+                yield each
+
+    def instance(self, project: str, zone: str, name: str) -> Body:
+        self._called("instance", project, zone, name)
+        if (zone, name) not in self.machines:
+            raise missing(name)
+        return self.machines[zone, name]
+
+    def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[Body]:
+        self._called("list", project, expression)
+        # More than was asked for, should a filter ever let something through.
+        return [{key: row[key] for key in fields if key in row} for row in self.machines.values()]
+
+    def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
+        self._called("guest attribute", project, zone, name, key)
+        return self.attributes.get(name, "")

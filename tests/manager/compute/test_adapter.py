@@ -1,0 +1,356 @@
+"""The manager's port to Compute Engine: what it makes, lists and deletes, and what Google's errors become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
+from gpu_manager.compute.adapter import ComputeAdapter
+from gpu_manager.decision.names import request_id, slug
+from gpu_manager.model import End, Insert, InsertError, Job, JobKey, Machine, OperationState, Pool, Rung
+from gpu_manager.ports import Compute, InsertRefused, Refused, Unavailable
+
+from tests.manager.compute.fake_compute import NAME, PROJECT, PROPERTIES, SPOT, TEMPLATE, ZONE, FakeCompute
+
+RUNG = Rung(ZONE, "g2-standard-8", "spot", "nvidia-l4")
+POOL = Pool("l4", PROJECT, TEMPLATE, (RUNG, replace(RUNG, zone="us-central1-b")), 4, frozenset({"gpu"}))
+JOB = Job(JobKey("Example-Org/kernels.cu", 5, 55, 1), frozenset({"gpu"}), "queued", 0, workflow="CI (GPU)")
+NOW = 1_795_600_000.0
+RATE_LIMIT = ApiError("rateLimitExceeded", "Quota exceeded for guest attribute queries.", 429)
+STOCKOUT = ApiError("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "none left", 503, ("us-central1-b",))
+QUOTA = ApiError(
+    "QUOTA_EXCEEDED", "Quota exceeded.", 403, quota=QuotaInfo("PREEMPTIBLE-NVIDIA-L4-GPUS-per-project-region")
+)
+
+
+def wanted(name: str = "l4-0a1b2c3d", **rung: Any) -> Insert:
+    chosen = replace(RUNG, **rung)
+    return Insert("l4", name, chosen, JOB, request_id(name, chosen.zone))
+
+
+@dataclass
+class Google:
+    api: FakeCompute
+    manager: ComputeAdapter
+    now: list[float]
+
+    def made(self, **rung: Any) -> dict[str, Any]:
+        """The body of an insert on this rung."""
+        insert = wanted(**rung)
+        self.manager.insert(POOL, insert)
+        body: dict[str, Any] = self.api.machines[insert.rung.zone, insert.machine]["body"]
+        return body
+
+
+@pytest.fixture
+def google() -> Google:
+    api, now = FakeCompute(), [0.0]
+    return Google(api, ComputeAdapter("staging", api, unix=lambda: NOW, monotonic=lambda: now[0]), now)
+
+
+def test_a_machine_is_the_template_with_a_name_and_labels_of_its_job(google: Google) -> None:
+    port: Compute = google.manager
+    assert port.insert(POOL, wanted()) == "operation-l4-0a1b2c3d"
+    assert google.api.asked[-1] == (
+        "insert", PROJECT, ZONE, "l4-0a1b2c3d", TEMPLATE, request_id("l4-0a1b2c3d", ZONE)
+    )  # fmt: skip
+    assert google.api.machines[ZONE, "l4-0a1b2c3d"]["body"] == {
+        "name": "l4-0a1b2c3d",
+        "labels": {
+            "team": "ml",
+            "gpu-ci-pool": "l4",
+            "gpu-ci-manager": "staging",
+            "gpu-ci-job": slug(JOB.key),
+            "gpu-ci-template": NAME,
+            "gpu-ci-repository": "example-org-kernels-cu-e3a753",
+            "gpu-ci-workflow": "ci-gpu-02cebc",
+        },
+        "metadata": PROPERTIES["metadata"],
+    }
+
+
+def test_a_template_is_read_once(google: Google) -> None:
+    google.manager.insert(POOL, wanted("l4-00000001"))
+    google.manager.insert(POOL, wanted("l4-00000002"))
+    assert [each for each in google.api.asked if each[0] == "template"] == [("template", PROJECT, "us-central1", NAME)]
+
+
+@pytest.mark.parametrize("workflow", ["", "ünï-cödé ♥ " * 20])
+def test_labels_have_values_that_google_takes(google: Google, workflow: str) -> None:
+    insert = replace(wanted(), job=replace(JOB, workflow=workflow))
+    google.manager.insert(POOL, insert)
+    own = google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"]
+    assert ("gpu-ci-workflow" in own) is bool(workflow)
+    assert all(set(value) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for value in own.values())
+    assert max(map(len, own.values())) <= 63
+
+
+def test_a_standard_rung_of_a_spot_pool_changes_how_the_machine_is_bought(google: Google) -> None:
+    assert google.made(market="standard")["scheduling"] == {
+        **SPOT,
+        "provisioningModel": "STANDARD",
+        "preemptible": False,
+        "automaticRestart": True,
+    }
+
+
+def test_a_spot_rung_of_a_standard_pool_may_be_taken_back_and_keeps_its_time_limit(google: Google) -> None:
+    standard = {
+        "provisioningModel": "STANDARD",
+        "onHostMaintenance": "TERMINATE",
+        "automaticRestart": True,
+        "maxRunDuration": {"seconds": "3600"},
+    }
+    google.api.properties = {
+        **PROPERTIES,
+        "scheduling": standard,
+        "reservationAffinity": {"consumeReservationType": "X"},
+    }
+    body = google.made(market="spot")
+    assert body["scheduling"] == {**SPOT, "maxRunDuration": {"seconds": "3600"}}
+    assert body["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
+    assert "scheduling" not in google.made(name="l4-00000002", market="standard")
+
+
+def test_another_machine_type_of_the_ladder_is_of_the_rungs_zone(google: Google) -> None:
+    body = google.made(machine_type="g2-standard-12", zone="us-central1-b")
+    assert body["machineType"] == "zones/us-central1-b/machineTypes/g2-standard-12"
+    assert "scheduling" not in body
+
+
+@pytest.mark.parametrize(
+    ("given", "rung", "problem"),
+    [
+        ("n1-standard-8", {}, "the template of a n1-standard-8 cannot make a g2-standard-8"),
+        (
+            "g2-standard-8",
+            {"machine_type": "n1-standard-8"},
+            "the template of a g2-standard-8 cannot make a n1-standard-8",
+        ),
+        ("g2-standard-8", {"market": "flex-start"}, "a template for spot cannot make a machine for flex-start"),
+    ],
+)
+def test_a_rung_that_the_template_cannot_make_is_refused_and_not_asked_for(
+    google: Google, given: str, rung: dict[str, Any], problem: str
+) -> None:
+    google.api.properties = {**PROPERTIES, "machineType": given}
+    with pytest.raises(InsertRefused) as caught:
+        google.manager.insert(POOL, wanted(**rung))
+    assert caught.value.error == InsertError("refused", f"l4-0a1b2c3d in us-central1-a: {problem}")
+    assert google.api.machines == {}
+
+
+def test_the_same_insert_again_is_no_error(google: Google) -> None:
+    google.manager.insert(POOL, wanted())
+    assert google.manager.insert(POOL, wanted()) == ""
+
+
+@pytest.mark.parametrize("label", ["gpu-ci-manager", "gpu-ci-job", "gpu-ci-pool"])
+def test_a_machine_of_the_name_that_is_not_ours_is_an_error(google: Google, label: str) -> None:
+    google.manager.insert(POOL, wanted())
+    google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"][label] = "other"
+    with pytest.raises(InsertRefused, match="The resource already exists") as caught:
+        google.manager.insert(POOL, wanted())
+    assert caught.value.error.kind == "refused"
+
+
+def test_a_machine_of_the_name_that_cannot_be_read_is_unknown(google: Google) -> None:
+    google.manager.insert(POOL, wanted())
+    google.api.errors["instance"] = ApiError("backendError", "down", 503)
+    with pytest.raises(Unavailable, match="l4-0a1b2c3d in us-central1-a, which has the name: down"):
+        google.manager.insert(POOL, wanted())
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (STOCKOUT, InsertError("no-capacity", "none left", ("us-central1-b",))),
+        (QUOTA, InsertError("over-quota", "Quota exceeded.", quota="PREEMPTIBLE-NVIDIA-L4-GPUS-per-project-region")),
+        (ApiError("forbidden", "Required permission", 403), InsertError("refused", "Required permission")),
+        (ApiError("backendError", "down", 503), None),
+        (RATE_LIMIT, None),
+        (ApiError("unreachable", "no route", 0), None),
+        (ApiError("unauthenticated", "the token has expired", 0), None),
+    ],
+)
+def test_a_refused_insert_is_of_a_kind_and_a_lost_one_is_unknown(
+    google: Google, error: ApiError, expected: InsertError | None
+) -> None:
+    google.api.errors["insert"] = error
+    if expected:
+        with pytest.raises(InsertRefused) as caught:
+            google.manager.insert(POOL, wanted())
+        assert caught.value.error == expected
+    else:
+        with pytest.raises(Unavailable, match=f"^insert of l4-0a1b2c3d in us-central1-a: {error.message}"):
+            google.manager.insert(POOL, wanted())
+
+
+@pytest.mark.parametrize(
+    ("ended", "expected"),
+    [
+        ((False, None), OperationState(False)),
+        ((True, None), OperationState(True)),
+        ((True, STOCKOUT), OperationState(True, InsertError("no-capacity", "none left", ("us-central1-b",)))),
+        ((False, STOCKOUT), OperationState(True, InsertError("no-capacity", "none left", ("us-central1-b",)))),
+        ((True, ApiError("INTERNAL_ERROR", "oops", 500)), OperationState(True, InsertError("no-capacity", "oops"))),
+        ((True, ApiError("PERMISSIONS", "no", 403)), OperationState(True, InsertError("refused", "no"))),
+        (None, OperationState(True)),
+    ],
+)
+def test_an_operation_runs_or_has_ended_in_one_of_some_ways(
+    google: Google, ended: tuple[bool, ApiError | None] | None, expected: OperationState
+) -> None:
+    if ended:
+        google.api.ended["o"] = ended
+    assert google.manager.operation(POOL, ZONE, "o") == expected
+
+
+def test_an_operation_that_cannot_be_asked_for_is_unknown(google: Google) -> None:
+    google.api.errors["operation"] = ApiError("backendError", "down", 503)
+    with pytest.raises(Unavailable, match="operation o in us-central1-a: down"):
+        google.manager.operation(POOL, ZONE, "o")
+
+
+def test_only_machines_of_this_manager_are_listed(google: Google) -> None:
+    google.api.add("l4-0a1b2c3d")
+    google.api.add("old-00000001", labels={"gpu-ci-manager": "staging", "gpu-ci-pool": "old"}, zone="us-east1-c",
+                   scheduling={"provisioningModel": "STANDARD"})  # fmt: skip
+    google.api.add("l4-check-1", labels={"gpu-ci-pool": "l4", "gpu-ci-gate": "x"})
+    google.api.add("l4-prod", labels={"gpu-ci-pool": "l4", "gpu-ci-manager": "prod"})
+    google.api.add("somebody", labels={})
+    del google.api.add("unlabelled")["labels"]
+    assert google.manager.machines([POOL, replace(POOL, name="l4-large")]) == (
+        Machine("l4-0a1b2c3d", "l4", ZONE, "RUNNING", "spot", "g2-standard-8", TEMPLATE, job="0a1b2c3d4e5f"),
+        Machine("old-00000001", "old", "us-east1-c", "RUNNING", "standard", "g2-standard-8", ""),
+    )
+    assert google.api.asked == [("list", PROJECT, "labels.gpu-ci-manager=staging")]
+
+
+def test_a_list_that_fails_is_unknown_or_refused(google: Google) -> None:
+    google.api.errors["list"] = ApiError("backendError", "down", 503)
+    with pytest.raises(Unavailable, match="the machines of project ci-project: down"):
+        google.manager.machines([POOL])
+    google.api.errors["list"] = ApiError("forbidden", "Required permission", 403)
+    with pytest.raises(Refused, match="the machines of project ci-project: Required permission"):
+        google.manager.machines([POOL])
+
+
+def test_the_end_of_a_machine_that_is_off_is_read_once(google: Google) -> None:
+    google.api.add("l4-0a1b2c3d", "TERMINATED")
+    google.api.add("l4-00000002", "STOPPED")
+    google.api.add("l4-00000003")
+    google.api.attributes["l4-0a1b2c3d"] = (
+        '{"reason":"no-tool","detail":"no \\u001b[31mopenssl","meaning":"m","next_step":"n","stops_pool":true,'
+        '"step":"register","seconds":41.5}'
+    )
+    for _ in range(2):
+        found = {machine.name: machine.end for machine in google.manager.machines([POOL])}
+        assert found == {
+            "l4-0a1b2c3d": End("no-tool", "no  [31mopenssl", True),
+            "l4-00000002": None,
+            "l4-00000003": None,
+        }
+    read = [each[3] for each in google.api.asked if each[0] == "guest attribute"]
+    assert read == ["l4-0a1b2c3d", "l4-00000002"]
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"reason":7}', '{"detail":"x"}', "[" * 100_000])
+def test_an_end_that_no_agent_writes_is_none(google: Google, text: str) -> None:
+    google.api.add("l4-0a1b2c3d", "TERMINATED")
+    google.api.attributes["l4-0a1b2c3d"] = text
+    [machine] = google.manager.machines([POOL])
+    assert (machine.end, machine.off) == (None, True)
+
+
+def test_an_end_belongs_to_one_machine_and_not_to_its_name(google: Google) -> None:
+    google.api.add("l4-0a1b2c3d", "TERMINATED")
+    google.api.attributes["l4-0a1b2c3d"] = '{"reason":"job-done"}'
+    assert google.manager.machines([POOL])[0].end == End("job-done")
+    google.api.machines.clear()
+    google.manager.machines([POOL])
+    google.api.add("l4-0a1b2c3d", "TERMINATED", id="7")
+    google.api.attributes["l4-0a1b2c3d"] = '{"reason":"crashed"}'
+    assert google.manager.machines([POOL])[0].end == End("crashed")
+
+
+def test_a_machine_counts_as_stopping_until_its_end_can_be_read(google: Google) -> None:
+    google.api.add("l4-0a1b2c3d", "TERMINATED")
+    google.api.attributes["l4-0a1b2c3d"] = '{"reason":"no-tool","stops_pool":true}'
+    google.api.errors["guest attribute"] = RATE_LIMIT
+    [machine] = google.manager.machines([POOL])
+    assert (machine.status, machine.off, machine.end) == ("STOPPING", False, None)
+    [machine] = google.manager.machines([POOL])
+    assert (machine.status, machine.off, machine.end) == ("TERMINATED", True, End("no-tool", "", True))
+
+
+def test_an_end_that_cannot_be_read_for_five_minutes_holds_nothing_up(google: Google) -> None:
+    google.api.add("l4-0a1b2c3d", "TERMINATED")
+    statuses = []
+    for google.now[0] in (0.0, 299.0, 300.0, 310.0):
+        google.api.errors["guest attribute"] = RATE_LIMIT
+        statuses.append(google.manager.machines([POOL])[0].status)
+    assert statuses == ["STOPPING", "STOPPING", "TERMINATED", "TERMINATED"]
+
+
+def test_guest_attributes_that_are_forbidden_hold_nothing_up(google: Google) -> None:
+    google.api.add("l4-0a1b2c3d", "TERMINATED")
+    google.api.errors["guest attribute"] = ApiError("forbidden", "Required permission", 403)
+    assert google.manager.machines([POOL])[0].off
+
+
+def test_machines_that_google_took_back_within_the_hour_are_named(google: Google) -> None:
+    google.api.preempt("l4-old", NOW - 3601)
+    google.api.preempt("l4-older", NOW - 9000)
+    google.api.preempt("l4-0a1b2c3d", NOW - 3599)
+    google.api.preempt("l4-00000002", NOW - 5, "us-central1-b")
+    google.api.preempt("l4-elsewhere", NOW - 5, "us-east1-c")
+    assert google.manager.preempted([POOL, replace(POOL, name="b")]) == {"l4-0a1b2c3d", "l4-00000002"}
+    expression = 'operationType="compute.instances.preempted"'
+    assert [each for each in google.api.asked if each[0] == "operations"] == [
+        ("operations", PROJECT, zone, expression) for zone in (ZONE, "us-central1-b")
+    ]
+    # The newest come first: nothing older than the first one that is too old is asked for.
+    assert ("operation read", "systemevent-l4-older") not in google.api.asked
+
+
+def test_preemptions_that_cannot_be_listed_are_unknown(google: Google) -> None:
+    google.api.errors["operations"] = ApiError("backendError", "down", 503)
+    with pytest.raises(Unavailable, match="preemptions in us-central1-a: down"):
+        google.manager.preempted([POOL])
+
+
+def test_a_machine_of_this_manager_is_deleted_and_one_that_is_gone_is_no_error(google: Google) -> None:
+    google.api.add("l4-0a1b2c3d")
+    google.manager.delete(POOL, ZONE, "l4-0a1b2c3d")
+    assert google.api.machines == {}
+    google.manager.delete(POOL, ZONE, "l4-0a1b2c3d")
+    assert [each[0] for each in google.api.asked] == ["instance", "delete", "instance"]
+
+
+@pytest.mark.parametrize("labels", [{}, {"gpu-ci-manager": "prod"}, {"gpu-ci-pool": "l4"}])
+def test_a_machine_of_anybody_else_is_never_deleted(google: Google, labels: dict[str, str]) -> None:
+    google.api.add("l4-0a1b2c3d", labels=labels)
+    with pytest.raises(Refused, match="its label gpu-ci-manager is not staging"):
+        google.manager.delete(POOL, ZONE, "l4-0a1b2c3d")
+    assert [each[0] for each in google.api.asked] == ["instance"]
+
+
+@pytest.mark.parametrize("call", ["instance", "delete"])
+@pytest.mark.parametrize(("status", "expected"), [(503, Unavailable), (403, Refused)])
+def test_a_deletion_that_fails_is_unknown_or_refused(
+    google: Google, call: str, status: int, expected: type[Exception]
+) -> None:
+    google.api.add("l4-0a1b2c3d")
+    google.api.errors[call] = ApiError("why", "no", status)
+    with pytest.raises(expected, match="delete of l4-0a1b2c3d in us-central1-a: no"):
+        google.manager.delete(POOL, ZONE, "l4-0a1b2c3d")
+
+
+def test_missing_credentials_are_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_CREDENTIALS", "/nowhere/planted-SECRET")
+    with pytest.raises(Unavailable, match="GOOGLE_CREDENTIALS: holds no credentials") as caught:
+        ComputeAdapter("staging").machines([POOL])
+    assert "SECRET" not in str(caught.value)
