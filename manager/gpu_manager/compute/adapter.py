@@ -39,6 +39,7 @@ class Api(Protocol):
     def instance(self, project: str, zone: str, name: str) -> Body: ...
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[Body]: ...
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str: ...
+    def close(self) -> None: ...
 
 
 class ComputeAdapter:
@@ -61,6 +62,11 @@ class ComputeAdapter:
         self._templates: dict[str, Body] = {}
         self._ends: dict[str, End | None] = {}
         self._unread_since: dict[str, float] = {}
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._api is not None:
+            self._api.close()
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         """Those of the manager of all pools in all zones; the end of each that is off. Unavailable or Refused.

@@ -155,3 +155,6 @@ class FakeCompute:
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         self._called("guest attribute", project, zone, name, key)
         return self.attributes.get(name, "")
+
+    def close(self) -> None:
+        self._called("close")

@@ -159,7 +159,7 @@ def test_a_job_without_a_field_makes_all_jobs_unknown(github: FakeGithub, manage
 def test_the_repositories_are_those_that_may_use_the_groups(github: FakeGithub, tmp_path: Path) -> None:
     public, archived = repository("public", private=False), repository("archived", archived=True)
     github.groups = [group(2, "chosen"), group(3, "private", "private"), group(4, "open", "all"), group(5, "other")]
-    github.groups[2]["allows_public_repositories"] = True
+    github.groups[1]["allows_public_repositories"] = github.groups[2]["allows_public_repositories"] = True
     github.group_repositories[2] = [repository("kernels"), public, archived]
     github.installation_repositories = [repository("kernels"), repository("models"), public, archived]
 
@@ -175,6 +175,7 @@ def test_the_repositories_are_those_that_may_use_the_groups(github: FakeGithub, 
     assert swept("chosen") == {"kernels": {"chosen"}}
     assert swept("private") == {"kernels": {"private"}, "models": {"private"}}
     assert swept("open") == {name: {"open"} for name in ("kernels", "models", "public")}
+    assert [each for each in github.asked if "archived" in each] == []
     assert swept("chosen", "private") == {"kernels": {"chosen", "private"}, "models": {"private"}}
 
 

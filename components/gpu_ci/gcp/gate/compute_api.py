@@ -231,6 +231,10 @@ class GoogleCompute:
             yield from page.get("items", [])
             call = self._operations.list_next(call, page)
 
+    def close(self) -> None:
+        """Close the connection of this thread."""
+        self._connection().close()
+
     def _run(self, call: Any, retries: int | None = None) -> dict[str, Any]:
         """Ask, and ask again where the answer is lost. Google carries out calls with one requestId once."""
         from google.auth.exceptions import GoogleAuthError
