@@ -65,7 +65,7 @@ class GithubAdapter:
         return self._client.limits.requests
 
     def interval_sec(self, active: bool) -> float:
-        """Seconds until the next sweep. `active`: a job waits for a machine, or a machine starts."""
+        """Seconds from one sweep to the next. `active`: a job waits for a machine, or a machine starts."""
         return self._client.limits.interval_sec(active)
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:

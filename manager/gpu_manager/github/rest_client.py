@@ -102,6 +102,7 @@ class RestClient:
 
     def begin_sweep(self, keep: int = 10) -> None:
         """Forget answers that none of the last `keep` sweeps has asked for, such as those about runs that ended."""
+        self.limits.begin_sweep()
         with self._lock:
             self._sweep += 1
             self._cache = {url: each for url, each in self._cache.items() if self._sweep - each.used_in <= keep}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import httpx2
 import jwt
@@ -97,7 +98,7 @@ def group(number: int, name: str, visibility: str = "selected", **more: Any) -> 
 
 
 def repository(name: str, *, private: bool = True, **more: Any) -> Payload:
-    return {"id": sum(name.encode()), "name": name, "full_name": f"{ORG}/{name}", "private": private, **more}
+    return {"id": crc32(name.encode()), "name": name, "full_name": f"{ORG}/{name}", "private": private, **more}
 
 
 @dataclass
