@@ -11,8 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header"]
-PROJECT = ["pyproject.toml", "--group", "build",
-           *(part for extra in ("cli", "comment", "manager", "preview", "sandbox") for part in ("--extra", extra))]  # fmt: skip
+EXTRAS = ("cli", "comment", "manager", "preview", "sandbox")
+PROJECT = ["pyproject.toml", "--group", "build", *(part for extra in EXTRAS for part in ("--extra", extra))]
 LOCKS = {
     "locks/uv.lock": ["--group", "uv"],
     "requirements.lock": PROJECT,
