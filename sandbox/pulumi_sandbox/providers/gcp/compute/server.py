@@ -143,6 +143,8 @@ class ComputeApi:
 
     def _operations(self, request: Request, zone: str) -> Json:
         rows = filtered(self.operations.all(request.project, zone), request.one("filter"))
+        if request.one("orderBy") == "creationTimestamp desc":  # the newest first (discovery document, orderBy)
+            rows.reverse()
         path = f"projects/{request.project}/zones/{zone}/operations"
         return listed("compute#operationList", path, *page(rows, request))
 

@@ -1,0 +1,174 @@
+"""The runner manager's adapter, over Google's own client, against the sandbox's Compute Engine API."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from gpu_manager.compute.adapter import ComputeAdapter
+from gpu_manager.decision.names import request_id, slug
+from gpu_manager.model import End, Insert, Job, JobKey, Machine, Pool, Rung
+from gpu_manager.ports import InsertRefused, Refused, Unavailable
+from pulumi_sandbox.providers.machines.metadata import TOKEN
+from pulumi_sandbox.world.faults import Fault
+
+from tests.sandbox.providers.gcp.api import ZONE, Api, script
+from tests.sandbox.providers.gcp.conftest import PROJECT
+
+SPOT = {
+    "provisioningModel": "SPOT",
+    "preemptible": True,
+    "automaticRestart": False,
+    "onHostMaintenance": "TERMINATE",
+    "instanceTerminationAction": "STOP",
+    "maxRunDuration": {"seconds": "3600"},
+}
+BOOT = """
+root=http://$GCE_METADATA_HOST/computeMetadata/v1/instance/guest-attributes
+curl -sf -X PUT -H 'Metadata-Flavor: Google' --data '{"reason":"job-done","detail":"","stops_pool":false}' \
+  $root/gpu-agent/end
+shutdown -h now
+"""
+WAITS = "echo ready; while true; do sleep 0.1; done"
+JOB = Job(JobKey("acme/kernels", 5, 55, 1), frozenset({"gpu"}), "queued", 0, workflow="CI")
+
+
+@pytest.fixture
+def manager(api: Api, monkeypatch: pytest.MonkeyPatch) -> Iterator[ComputeAdapter]:
+    for name in ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", TOKEN)
+    port = api.google.workspace.compute_port
+    monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", f"http://127.0.0.1:{port}/compute/v1/")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    made = ComputeAdapter("staging")
+    yield made
+    made.close()
+
+
+def pool_of(api: Api, text: str, **metadata: str) -> Pool:
+    scheduling = {**SPOT, "maxRunDuration": {"seconds": 3600}}
+    boot = script(text, **metadata)
+    template = api.google.template(name="l4", labels={"team": "ml"}, scheduling=scheduling, **boot)
+    rungs = tuple(Rung(zone, "g2-standard-8", "spot") for zone in (ZONE, "us-central1-b"))
+    return Pool("l4", PROJECT, template.id, rungs, 2, frozenset({"gpu"}))
+
+
+def insert_of(pool: Pool, name: str = "l4-0a1b2c3d") -> Insert:
+    return Insert("l4", name, pool.rungs[0], JOB, request_id(name, ZONE))
+
+
+def only(machines: tuple[Machine, ...]) -> Machine:
+    [machine] = machines
+    return machine
+
+
+def test_a_machine_is_made_ends_is_read_and_is_deleted(
+    api: Api,
+    manager: ComputeAdapter,
+) -> None:
+    pool = pool_of(api, BOOT)
+    insert = insert_of(pool)
+    operation = manager.insert(pool, insert)
+    assert manager.insert(pool, insert) in (operation, "")
+    api.until(lambda: manager.operation(pool, ZONE, operation).done, "the end of the insert")
+    assert manager.operation(pool, ZONE, operation).error is None
+    api.until(lambda: only(manager.machines([pool])).off, "a machine that is off")
+    found = only(manager.machines([pool]))
+    assert found == Machine(
+        "l4-0a1b2c3d", "l4", ZONE, found.status, "spot", "g2-standard-8", pool.template, End("job-done"),
+        job=slug(JOB.key),
+    )  # fmt: skip
+    assert api.instance("l4-0a1b2c3d")["labels"]["team"] == "ml"
+    assert api.instance("l4-0a1b2c3d")["metadata"]["items"][0]["key"] in ("startup-script", "enable-guest-attributes")
+    manager.delete(pool, ZONE, "l4-0a1b2c3d")
+    manager.delete(pool, ZONE, "l4-0a1b2c3d")
+    assert manager.machines([pool]) == ()
+
+
+def test_a_stockout_names_the_zones_that_have_machines(
+    api: Api,
+    manager: ComputeAdapter,
+) -> None:
+    pool = pool_of(api, WAITS)
+    api.google.world.add_fault(Fault("stockout", on="l4-0a1b2c3d"))
+    operation = manager.insert(pool, insert_of(pool))
+    state = manager.operation(pool, ZONE, operation)
+    assert state.error is not None
+    assert (state.done, state.error.kind) == (True, "no-capacity")
+    assert "us-central1-b" in state.error.zones_available
+    assert manager.machines([pool]) == ()
+
+
+def test_a_preempted_machine_is_named(api: Api, manager: ComputeAdapter) -> None:
+    pool = pool_of(api, WAITS)
+    manager.insert(pool, insert_of(pool))
+    api.until(lambda: "ready" in api.serial("l4-0a1b2c3d"), "a machine at work")
+    assert manager.preempted([pool]) == frozenset()
+    api.google.world.add_fault(Fault("preempt", times=0))
+    api.until(lambda: manager.preempted([pool]) == {"l4-0a1b2c3d"}, "the operation of a preemption")
+    hours_later = ComputeAdapter("staging", unix=lambda: time.time() + 3700)
+    assert hours_later.preempted([pool]) == frozenset()
+    hours_later.close()
+
+
+def test_a_machine_of_another_manager_is_neither_seen_nor_deleted(
+    api: Api,
+    manager: ComputeAdapter,
+) -> None:
+    pool = pool_of(api, WAITS)
+    manager.insert(pool, insert_of(pool))
+    other = ComputeAdapter("prod")
+    assert other.machines([pool]) == ()
+    with pytest.raises(Refused, match="its label gpu-ci-manager is not prod"):
+        other.delete(pool, ZONE, "l4-0a1b2c3d")
+    with pytest.raises(InsertRefused):
+        other.insert(pool, Insert("l4", "l4-0a1b2c3d", pool.rungs[0], JOB, request_id("other", ZONE)))
+    other.close()
+    assert only(manager.machines([pool])).name == "l4-0a1b2c3d"
+
+
+def test_a_machine_of_another_market_and_type_is_accepted(
+    api: Api,
+    manager: ComputeAdapter,
+) -> None:
+    pool = pool_of(api, WAITS)
+    insert = Insert("l4", "l4-00000002", Rung("us-central1-b", "g2-standard-12", "standard"), JOB, request_id("a", "b"))
+    operation = manager.insert(pool, insert)
+    assert manager.operation(pool, "us-central1-b", operation).error is None
+    found = only(manager.machines([pool]))
+    assert (found.zone, found.market, found.machine_type) == ("us-central1-b", "standard", "g2-standard-12")
+
+
+def test_no_secret_is_in_a_log_or_an_error(
+    api: Api, manager: ComputeAdapter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    pool = pool_of(api, WAITS, config="planted-in-metadata")
+    errors = []
+
+    def refused(ask: Callable[[], object]) -> None:
+        with pytest.raises((InsertRefused, Refused, Unavailable)) as caught:
+            ask()
+        errors.append(f"{caught.value} {caught.value!r}")
+
+    manager.insert(pool, insert_of(pool))
+    manager.machines([pool])
+    refused(lambda: manager.insert(pool, insert_of(pool, "Not_A_Name")))
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "ya29.planted-token")
+    stranger = ComputeAdapter("staging")
+    refused(lambda: stranger.machines([pool]))
+    refused(lambda: stranger.insert(pool, insert_of(pool)))
+    stranger.close()
+    monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "http://127.0.0.1:9/compute/v1/")
+    monkeypatch.setattr("googleapiclient.http.time.sleep", lambda _: None)
+    unreachable = ComputeAdapter("staging")
+    refused(lambda: unreachable.machines([pool]))
+    unreachable.close()
+    everything = "\n".join([*errors, caplog.text, *(str(vars(record)) for record in caplog.records)])
+    assert caplog.records
+    secrets = (TOKEN, "planted-token", "planted-in-metadata")
+    assert [secret for secret in secrets if secret in everything] == []

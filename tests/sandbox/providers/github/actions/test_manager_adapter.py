@@ -1,0 +1,135 @@
+"""The runner manager's adapter against the sandbox's GitHub, whose answers are held to GitHub's OpenAPI description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from cryptography.hazmat.primitives import serialization
+from gpu_manager.github.adapter import GithubAdapter
+from gpu_manager.github.app_token import App
+from gpu_manager.github.rest_client import Clocks
+from gpu_manager.model import JobKey, RunKey, Runner
+from gpu_manager.ports import Unavailable
+from pulumi_sandbox.providers.machines.local_services import Call
+
+from tests.sandbox.providers.github.actions.conftest import APP, INSTALLATION, Hub, key
+from tests.sandbox.providers.github.openapi.description import check
+
+
+@pytest.fixture
+def manager(hub: Hub, tmp_path: Path) -> Iterator[GithubAdapter]:
+    file = tmp_path / "app.pem"
+    plain = (serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
+    file.write_bytes(key().private_bytes(serialization.Encoding.PEM, *plain))
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        url = urlsplit(request.url.raw_path.decode())
+        body = json.loads(request.content) if request.content else None
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        call = Call(request.method, url.path, parse_qs(url.query), headers["authorization"], body, headers)
+        found = hub.api.answer(call)
+        check(call.method, call.path, found.status, found.body)
+        return httpx2.Response(found.status, text=found.body, headers={**found.headers})
+
+    made = GithubAdapter(
+        "https://api.github.com",
+        App(int(APP), int(INSTALLATION), file),
+        "acme",
+        ["Default"],
+        commit_statuses=True,
+        clocks=Clocks(lambda: hub.unix, lambda: hub.unix),
+        transport=httpx2.MockTransport(answer),
+    )
+    yield made
+    made.close()
+
+
+def test_a_job_is_seen_from_the_queue_to_its_end(hub: Hub, manager: GithubAdapter) -> None:
+    run, [first, second] = hub.queue("unit", "waits", labels=("self-hosted", "GPU"))
+    view = manager.observe(())
+    assert view.problems == ()
+    assert view.jobs is not None
+    assert {(job.key, job.status) for job in view.jobs} == {
+        (JobKey("acme/kernels", run, number, 1), "queued") for number in (first, second)
+    }
+    assert {job.labels for job in view.jobs} == {frozenset({"self-hosted", "gpu"})}
+    machine = hub.runner("l4-0a1b2c3d", labels=("self-hosted", "gpu")).connect()
+    assert machine.take() == first
+    view = manager.observe(())
+    assert view.runners == (Runner(machine.id, "l4-0a1b2c3d", True, True),)
+    assert {(job.key.job_id, job.status, job.runner_name) for job in view.jobs or ()} == {
+        (first, "in_progress", "l4-0a1b2c3d"),
+        (second, "queued", ""),
+    }
+    assert manager.remove_runner(view.runners[0]) is False
+    machine.end(first, "failure")
+    view = manager.observe([RunKey("acme/kernels", run)])
+    assert view.runners == ()
+    assert [job.key.job_id for job in view.jobs or ()] == [second]
+    assert view.runs[RunKey("acme/kernels", run)].status in ("queued", "in_progress")
+
+
+def test_an_idle_runner_is_removed_and_one_that_is_gone_is_no_error(hub: Hub, manager: GithubAdapter) -> None:
+    machine = hub.runner().connect()
+    runner = Runner(machine.id, "vm-1", True, False)
+    assert manager.observe(()).runners == (runner,)
+    assert manager.remove_runner(runner) is True
+    assert manager.remove_runner(runner) is True
+    assert manager.observe(()).runners == ()
+
+
+def test_a_failed_job_runs_again_once_its_run_has_ended(hub: Hub, manager: GithubAdapter) -> None:
+    run, [first, _] = hub.queue("a", "b")
+    key_of_run = RunKey("acme/kernels", run)
+    machine = hub.runner().connect()
+    machine.end(machine.take(), "failure")
+    with pytest.raises(Unavailable, match="already running"):
+        manager.rerun(key_of_run, None)
+    machine = hub.runner("vm-2").connect()
+    machine.end(machine.take())
+    state = manager.observe([key_of_run]).runs[key_of_run]
+    assert (state.attempt, state.status, state.conclusion, state.failed_jobs) == (1, "completed", "failure", (first,))
+    manager.rerun(key_of_run, None)
+    view = manager.observe([key_of_run])
+    assert view.runs[key_of_run].attempt == 2
+    [job] = view.jobs or ()
+    assert (job.name, job.key.attempt, job.status) == ("a", 2, "queued")
+
+
+def test_sweeps_without_a_change_cost_nothing(hub: Hub, manager: GithubAdapter) -> None:
+    for _ in range(20):
+        hub.queue("a", "b")
+    jobs = manager.observe(()).jobs
+    assert jobs is not None
+    assert len(jobs) == 40
+    asked, not_modified = manager.requests
+    assert manager.observe(()).jobs == jobs
+    assert manager.requests.asked - asked == manager.requests.not_modified - not_modified > 20
+
+
+def test_the_secondary_limit_is_waited_out(hub: Hub, manager: GithubAdapter) -> None:
+    hub.api.limits.points_per_minute = 5
+    hub.queue("a")
+    view = manager.observe(())
+    assert view.jobs is None
+    assert view.limited_sec is not None
+    assert 0 < view.limited_sec <= 61
+    hub.unix += view.limited_sec
+    hub.api.limits.points_per_minute = 900
+    assert len(manager.observe(()).jobs or ()) == 1
+
+
+def test_all_pages_of_a_large_matrix_are_read(hub: Hub, manager: GithubAdapter) -> None:
+    hub.queue(*(f"test ({number})" for number in range(256)))
+    assert len(manager.observe(()).jobs or ()) == 256
+
+
+def test_a_commit_status_is_accepted(hub: Hub, manager: GithubAdapter) -> None:
+    run, _ = hub.queue("a")
+    sha = hub.run(run)["head_sha"]
+    manager.commit_status("acme/kernels", sha, "pending", "waits for a machine", "https://example.com/1")
