@@ -7,9 +7,9 @@ from typing import Any
 
 import pulumi
 from gpu_ci.stack.costs import of_pools
+from gpu_ci.stack.site import GithubOwner
 
 from infra.pools import Built
-from infra.site import GithubOwner
 
 _KIND = "gce-runners"
 

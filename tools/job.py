@@ -33,10 +33,12 @@ STEPS = {
     "config": "the agent reads its configuration",
     "driver": "the driver is there",
     "check": "torch checks the GPU",
-    "secret": "the agent reads the key of its GitHub App",
+    "key": "the agent reads the key of its GitHub App",
     "runner": "GitHub's runner is fetched",
     "register": "the runner registers",
-    "job": "the runner waits for its job",
+    "waiting": "the runner has no job yet",
+    "job": "the runner has started",
+    "after-job": "the job has ended, and the GPU is looked at again",
 }
 _STEP = re.compile(r"GPU-AGENT-STEP (\{.*\})")
 _RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
@@ -64,9 +66,7 @@ def main() -> int:
     if ENDPOINT not in os.environ:
         # The same once more, beside the servers of the sandbox and in their environment.
         given = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
-        return subprocess.run(
-            [BIN / "pulumi-sandbox", "serve", "--exec", "--", *given], cwd=ROOT, check=False
-        ).returncode
+        return subprocess.run([BIN / "pulumi-sandbox", "serve", "--exec", "--", *given], check=False).returncode
     try:
         return follow(options.stack, options.pool, options.repository, options.run or [SCRIPT])
     except Problem as problem:
@@ -120,7 +120,7 @@ def with_manager(folder: Path, world: World, told: Told, pool: dict[str, Any], j
         BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
         "--config", folder / "manager.json", "--state", folder / "state.sqlite", "--app-key", folder / "app-key.pem",
     ]  # fmt: skip
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     lines: queue.Queue[str] = queue.Queue()
     assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
     threading.Thread(target=read_lines, args=(process.stdout, lines), daemon=True).start()
@@ -212,7 +212,7 @@ def configuration(stack: str) -> dict[str, Any]:
     """The manager's, from the stack's outputs."""
     done = subprocess.run(
         [BIN / "pulumi-sandbox", "stack", "output", "manager", "--json", "--stack", stack],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise Problem(f"the stack {stack} has no manager\n  got: {done.stderr.strip()}\n  hint: make up")
@@ -221,7 +221,7 @@ def configuration(stack: str) -> dict[str, Any]:
 
 def sandbox(*arguments: str, json_out: bool = True) -> dict[str, Any]:
     """A command of the sandbox; its answer."""
-    done = subprocess.run([BIN / "pulumi-sandbox", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run([BIN / "pulumi-sandbox", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Problem(done.stderr.strip())
     return dict(json.loads(done.stdout)) if json_out else {}

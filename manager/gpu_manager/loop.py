@@ -132,7 +132,7 @@ class Manager:
                 return [self._insert(action, memory)]
             if isinstance(action, Delete):
                 machine = action.machine
-                self._compute.delete(self._by_name[machine.pool], machine.zone, machine.name)
+                self._compute.delete(machine.project, machine.zone, machine.name)
                 return [Event("delete", machine.name, action.why)]
             if isinstance(action, RemoveRunner):
                 return self._remove(action, memory)
@@ -162,7 +162,7 @@ class Manager:
         if not self._github.remove_runner(action.runner):
             return [Event("remove-runner", name, "it has just taken a job, and stays")]
         memory.machines[name].condemned = True
-        self._compute.delete(self._by_name[action.machine.pool], action.machine.zone, name)
+        self._compute.delete(action.machine.project, action.machine.zone, name)
         return [Event("remove-runner", name, action.why), Event("delete", name, action.why)]
 
 

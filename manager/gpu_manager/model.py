@@ -146,6 +146,7 @@ class Machine:
     """Of a machine that is off, where it said one."""
     preempted: bool = False
     """Whether an operation of Google says that it was taken back."""
+    project: str = ""
     job: str = ""
     """The label gpu-ci-job: the key of the job it was started for, as `slot` made it."""
 

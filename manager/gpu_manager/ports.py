@@ -74,5 +74,5 @@ class Compute(Protocol):
         Unavailable where the answer was lost: the same insert may be repeated. InsertRefused where Google says no.
         """
 
-    def delete(self, pool: Pool, zone: str, name: str) -> None:
+    def delete(self, project: str, zone: str, name: str) -> None:
         """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""

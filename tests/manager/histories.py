@@ -342,7 +342,7 @@ class FakeCompute:
         self.faulty.after()
         return operation
 
-    def delete(self, pool: Pool, zone: str, name: str) -> None:
+    def delete(self, project: str, zone: str, name: str) -> None:
         self.faulty.before()
         vm = self.world.vms.get((zone, name))
         if vm is not None:

@@ -113,6 +113,18 @@ def test_jobs_for_githubs_own_runners_are_no_concern() -> None:
     assert (decision.actions, decision.reasons) == ((), {})
 
 
+def test_a_job_whose_repository_may_not_use_the_pools_group_gets_no_machine() -> None:
+    outside = replace(job(), runner_groups=frozenset({"other"}))
+    decision = decide([POOL], seen(jobs=(outside,)), Memory())
+    assert decision.actions == ()
+    assert decision.reasons == {
+        outside.key: Reason("no-pool", "example-org/kernels may not use the runner group Default")
+    }
+    assert (
+        len(inserts(decide([POOL], seen(jobs=(replace(job(), runner_groups=frozenset({"Default"})),)), Memory()))) == 1
+    )
+
+
 def test_a_job_that_waits_for_approval_gets_no_machine() -> None:
     decision = decide([POOL], seen(jobs=(job(status="waiting"),)), Memory())
     assert decision.actions == ()

@@ -62,9 +62,9 @@ class Commands(Lazy):
 def gpu_ci() -> None:
     """GPU capacity for CI: which machines there are, what fits, what works together, what it costs.
 
-    Nothing but `manager` creates or changes anything in any cloud, and only it and `verify` need an account. Every command takes --json, and then
-    reports mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2 when the question
-    itself is wrong; `preview` and `drift` say more by it, and end with 1 for a wrong question too.
+    Only `manager` creates or deletes anything in a cloud, and only it and `verify` need an account. Every command takes
+    --json, and then reports mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2 when
+    the question itself is wrong; `preview` and `drift` say more by it, and end with 1 for a wrong question too.
 
     \b
     Examples:

@@ -21,9 +21,6 @@ from ..store import InUse, SqliteStore
 from ..view import view
 from . import options
 
-# Seconds between two passes: while a job waits or a machine is there, and while nothing is to be done.
-_BUSY_SEC, _QUIET_SEC = 10.0, 30.0
-
 
 @click.command("run")
 @options.config
@@ -33,8 +30,8 @@ _BUSY_SEC, _QUIET_SEC = 10.0, 30.0
               envvar="GPU_CI_MANAGER_APP_KEY_FILE", help="The key of the manager's App, in PEM form.")  # fmt: skip
 @click.option("--github-url", metavar="URL", envvar="GITHUB_API_URL",
               help="https://HOST/api/v3 of an Enterprise Server; by default apiUrl of the configuration.")  # fmt: skip
-@click.option("--interval-sec", type=click.FloatRange(0.5, 300), default=_BUSY_SEC, show_default=True,
-              help="Between two passes while a job waits or a machine is there.")  # fmt: skip
+@click.option("--interval-sec", type=click.FloatRange(0.5, 300),
+              help="Between two passes; by default 10 with something to do, else 30, and more near GitHub's limits.")  # fmt: skip
 @click.option("--once", is_flag=True, help="One pass, and no more.")
 @click.option("--until-idle", is_flag=True, help="End as soon as no job waits and no machine is left.")
 @click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line.")
@@ -43,7 +40,7 @@ def command(
     state_file: Path | None,
     key_file: Path,
     github_url: str | None,
-    interval_sec: float,
+    interval_sec: float | None,
     once: bool,
     until_idle: bool,
     as_json: bool,
@@ -95,7 +92,7 @@ def command(
             log.report(done)
             if once or (until_idle and is_idle(done)):
                 break
-            stopped.wait(pause_sec(done, interval_sec))
+            stopped.wait(pause_sec(done, interval_sec or github.interval_sec(not is_idle(done))))
     finally:
         github.close()
         store.close()
@@ -110,11 +107,10 @@ def is_idle(done: Pass) -> bool:
     return whole and not (waiting or seen.machines or memory.pending or memory.lost)
 
 
-def pause_sec(done: Pass, busy_sec: float) -> float:
+def pause_sec(done: Pass, interval_sec: float) -> float:
     """Until the next pass. A limit of GitHub's is waited for."""
-    quiet = max(_QUIET_SEC, busy_sec) if is_idle(done) else busy_sec
     until = done.seen.github_limited_until
-    return max(quiet, until - done.seen.now) if until is not None else quiet
+    return interval_sec if until is None else max(interval_sec, until - done.seen.now)
 
 
 class Log:

@@ -122,12 +122,12 @@ class ComputeAdapter:
                 raise Unavailable(f"insert of {insert.machine} in {zone}: {error}") from None
             raise InsertRefused(_insert_error(error)) from None
 
-    def delete(self, pool: Pool, zone: str, name: str) -> None:
+    def delete(self, project: str, zone: str, name: str) -> None:
         """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""
         try:
-            if not self._ours(self._google().instance(pool.project, zone, name)):
+            if not self._ours(self._google().instance(project, zone, name)):
                 raise Refused(f"delete of {name} in {zone}: its label {MANAGER} is not {self._manager}")
-            self._google().delete(pool.project, zone, name)
+            self._google().delete(project, zone, name)
         except ApiError as error:
             if not error.missing:
                 raise _failure(f"delete of {name} in {zone}", error) from None
@@ -166,6 +166,7 @@ class ComputeAdapter:
             status = status if readable else "STOPPING"
         return Machine(
             name=row["name"],
+            project=project,
             pool=own.get(POOL, ""),
             zone=zone,
             status=status,

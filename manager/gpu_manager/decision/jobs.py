@@ -36,7 +36,7 @@ def by_pool(pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float) -> t
     for job in sorted(jobs, key=lambda each: (each.created_unix, each.key)):
         if job.status not in ("queued", "waiting"):
             continue
-        pool = next((each for each in pools if job.labels and job.labels <= each.labels), None)
+        pool = next((each for each in pools if _serves(each, job)), None)
         if pool is None:
             if reason := _no_pool(job, pools):
                 others.reasons[job.key] = reason
@@ -107,11 +107,19 @@ def forget_old(memory: Memory, now: float) -> None:
     memory.jobs = {key: each for key, each in memory.jobs.items() if now - each.last_seen < _REMEMBERED_SEC}
 
 
+def _serves(pool: Pool, job: Job) -> bool:
+    """Whether GitHub may give the job to a runner of the pool: by its labels, and by who may use its group."""
+    allowed = job.runner_groups is None or pool.runner_group in job.runner_groups
+    return bool(job.labels) and job.labels <= pool.labels and allowed
+
+
 def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
     """A reason for jobs that look as if they were for us; jobs on GitHub's own runners are none of ours."""
     known = frozenset().union(*(pool.labels for pool in pools)) if pools else frozenset()
     if not job.labels & (known | _OURS):
         return None
+    if groups := sorted({pool.runner_group for pool in pools if job.labels <= pool.labels}):
+        return Reason("no-pool", f"{job.key.repository} may not use the runner group {', '.join(groups)}")
     nearest = max(pools, key=lambda pool: len(job.labels & pool.labels), default=None)
     missing = sorted(job.labels - (nearest.labels if nearest else frozenset()))
     return Reason("no-pool", f"no pool has the labels {', '.join(sorted(job.labels))}; missing: {', '.join(missing)}")

@@ -324,9 +324,9 @@ def test_preemptions_that_cannot_be_listed_are_unknown(google: Google) -> None:
 
 def test_a_machine_of_this_manager_is_deleted_and_one_that_is_gone_is_no_error(google: Google) -> None:
     google.api.add("l4-0a1b2c3d")
-    google.manager.delete(POOL, ZONE, "l4-0a1b2c3d")
+    google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
     assert google.api.machines == {}
-    google.manager.delete(POOL, ZONE, "l4-0a1b2c3d")
+    google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
     assert [each[0] for each in google.api.asked] == ["instance", "delete", "instance"]
 
 
@@ -334,7 +334,7 @@ def test_a_machine_of_this_manager_is_deleted_and_one_that_is_gone_is_no_error(g
 def test_a_machine_of_anybody_else_is_never_deleted(google: Google, labels: dict[str, str]) -> None:
     google.api.add("l4-0a1b2c3d", labels=labels)
     with pytest.raises(Refused, match="its label gpu-ci-manager is not staging"):
-        google.manager.delete(POOL, ZONE, "l4-0a1b2c3d")
+        google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
     assert [each[0] for each in google.api.asked] == ["instance"]
 
 
@@ -346,7 +346,7 @@ def test_a_deletion_that_fails_is_unknown_or_refused(
     google.api.add("l4-0a1b2c3d")
     google.api.errors[call] = ApiError("why", "no", status)
     with pytest.raises(expected, match="delete of l4-0a1b2c3d in us-central1-a: no"):
-        google.manager.delete(POOL, ZONE, "l4-0a1b2c3d")
+        google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
 
 
 def test_missing_credentials_are_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
