@@ -151,7 +151,7 @@ def lay_out(folder: Path) -> None:
 
     The program is copied: a link would lead its providers, and with them the sandbox, back to this checkout.
     """
-    for name in ("components", ".venv-torch"):
+    for name in ("agent", "components", ".venv-torch"):
         (folder / name).symlink_to(ROOT / name)
     # An environment of its own: Pulumi's own language host installs into that of a plugin whose schema it is asked for.
     create(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))

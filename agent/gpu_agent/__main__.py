@@ -81,7 +81,11 @@ def run() -> int:
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
     is_played = "GCE_METADATA_HOST" in environ
     # A sandbox's machine has no users and mounts of its own. On a machine of Google's the variable is never read.
-    system = None if _is_google() else emulation.system(environ)
+    try:
+        system = None if _is_google() else emulation.system(environ)
+    except OSError as error:
+        _write(f"gpu_agent.pyz run: {emulation.VARIABLE}: {error}\n")
+        return 2
     host = GoogleHost(clock, environ, prefix, (lambda: None) if is_played else power.cut)
     reporter = Reporter(host, clock, _write_whole, work, serial_port.console(environ))
     machine = Machine(

@@ -118,6 +118,17 @@ def test_a_machine_of_google_is_known_by_its_maker(tmp_path: Path, monkeypatch: 
     assert agent._is_google()
 
 
+def test_an_emulation_that_is_missing_is_named(
+    own_computer: pytest.MonkeyPatch, google: FakeGoogle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    google.attributes["gpu-agent-config"] = "{}"
+    own_computer.setenv("GCE_METADATA_HOST", google.address)
+    own_computer.setenv("GPU_AGENT_SYSTEM", "/nowhere/system.py")
+    assert main(["run"]) == 2
+    expected = "gpu_agent.pyz run: GPU_AGENT_SYSTEM: [Errno 2] No such file or directory: '/nowhere/system.py'\n"
+    assert capsys.readouterr().out == expected
+
+
 def test_a_machine_of_google_takes_no_emulation(
     own_computer: pytest.MonkeyPatch, google: FakeGoogle, tmp_path: Path
 ) -> None:
