@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview down test test-slow test-all test-kill test-boots test-kubernetes test-mutations test-live test-gpu check format golden docs lock policy bench clean
+.PHONY: help up preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs lock policy bench clean
 .PHONY: runtime dev comment torch engine control-plane
 
 help: ## this list
@@ -44,7 +44,7 @@ test: dev comment engine torch policy ## the tests, some of the real engine too 
 test-slow: dev comment engine torch policy ## the tests that `make test` leaves out, most on the real engine; 25 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
-test-all: test test-slow test-kill test-boots test-kubernetes ## everything; an hour and a quarter, as root, needs Go
+test-all: test test-slow test-kill test-boots test-histories test-kubernetes ## everything; an hour and a quarter, as root, needs Go
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' tests/engine/test_kill.py
@@ -52,6 +52,9 @@ test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of
 test-boots: dev ## boot 500 machines of the agent's that meet any mixture of faults; as root, some 20 minutes (ARGS="--count 50 --seed 7")
 	@.venv/bin/python -m pytest -q -n 2 --dist worksteal -m many_boots tests/agent/end_to_end
 	@.venv/bin/python -m tests.agent.end_to_end.boots $(ARGS)
+
+test-histories: dev ## 2,000 histories of the runner manager with faults by chance; some ten minutes (HISTORIES=100)
+	@HISTORIES=$${HISTORIES:-2000} .venv/bin/python -m pytest -q --timeout 3600 tests/manager/test_histories.py
 
 test-kubernetes: dev control-plane ## our objects and the sandbox's words beside a real Kubernetes control plane; needs Go
 	@printf 'starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1; they end with the tests\n'

@@ -55,6 +55,8 @@ class MachineMemory:
     """The job that its runner took."""
     place: str = ""
     """Region and machine type, for the spot breaker."""
+    job_over: bool = False
+    """Whether that job was seen to have ended before the machine was taken back."""
     taken_back: bool = False
     """Whether its preemption has been counted."""
 

@@ -34,7 +34,6 @@ def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]
     runner = SandboxRunner(project=folder / "the project", folder=folder / "a sandbox")
     runner.project.mkdir()
     lay_out(runner.project)
-    (runner.project / "agent").symlink_to(ROOT / "agent")
     (runner.project / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text())
     stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
     config = stack["config"]

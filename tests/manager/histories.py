@@ -64,6 +64,8 @@ class WorldJob:
     conclusion: str = ""
     runner: str = ""
     cancel_at: float | None = None
+    cancelled: float | None = None
+    """When a person cancelled it."""
     zombie: bool = False
     """Queued for ever: GitHub gives it to no runner."""
 
@@ -124,7 +126,7 @@ class World:
     def cancel(self, job: WorldJob) -> None:
         if job.status == "completed":
             return
-        job.status, job.conclusion = "completed", "cancelled"
+        job.status, job.conclusion, job.cancelled = "completed", "cancelled", self.now
         for vm in self.vms.values():
             if vm.job is job:
                 self._job_over(vm)
@@ -134,7 +136,8 @@ class World:
         self.preempted[vm.machine.name] = self.now
         if vm.job:
             self.lost.add(vm.job.key)
-            vm.job.status, vm.job.conclusion = "completed", "failure"
+            # A runner that hears of it in time cancels its job.
+            vm.job.status, vm.job.conclusion = "completed", self.chance.choice(("failure", "cancelled"))
         del self.vms[(vm.machine.zone, vm.machine.name)]
 
     def advance(self, seconds: float) -> None:
@@ -278,7 +281,7 @@ class FakeGithub:
         latest = [job for job in self.world.jobs.values() if job.key[1] == run.run_id and job.key.attempt == attempt]
         if any(job.status != "completed" for job in latest):
             raise Unavailable("the run is already running")
-        if any(job.conclusion == "cancelled" for job in latest):
+        if any(self._cancelled_by_a_person(job) for job in latest):
             raise BrokenRuleError(f"run {run.run_id}: was cancelled by a person, and is run again")
         self.world.reruns[(run.run_id, attempt)] += 1
         self.world.attempts[run.run_id] = attempt + 1
@@ -287,6 +290,11 @@ class FakeGithub:
                 key = JobKey(run.repository, run.run_id, self.world.number(), attempt + 1)
                 self.world.jobs[key.job_id] = WorldJob(key, job.labels, self.world.now, job.duration + 5)
         self.faulty.after()
+
+    def _cancelled_by_a_person(self, job: WorldJob) -> bool:
+        """Whether that is clear: nobody can tell where Google took the machine in the same seconds."""
+        taken = self.world.preempted.get(job.runner)
+        return job.cancelled is not None and (taken is None or taken < job.cancelled)
 
 
 class FakeCompute:

@@ -302,7 +302,7 @@ def test_a_rerun_takes_one_job_where_another_one_failed_for_its_own_reason() -> 
 @pytest.mark.parametrize(
     "run",
     [
-        failed_run(conclusion="cancelled"),
+        failed_run(conclusion="cancelled", failed_jobs=(1, 2)),
         failed_run(conclusion="success"),
         failed_run(attempt=2),
         failed_run(created_unix=NOW - 31 * 24 * 3600),
@@ -312,6 +312,19 @@ def test_a_rerun_takes_one_job_where_another_one_failed_for_its_own_reason() -> 
 def test_no_rerun_where_nobody_wants_one(run: Run) -> None:
     decision = decide([POOL], seen(runs={RUN: run}), lost_memory())
     assert (decision.actions, decision.memory.lost) == ((), {})
+
+
+def test_a_job_that_its_runner_cancelled_when_the_machine_was_taken_back_is_run_again() -> None:
+    decision = decide([POOL], seen(runs={RUN: failed_run(conclusion="cancelled")}), lost_memory())
+    assert decision.actions == (Rerun(RUN, 1, None),)
+
+
+def test_a_job_that_had_ended_before_its_machine_was_taken_back_is_not_lost() -> None:
+    ending = machine("l4-a")
+    known = MachineMemory("l4", NOW - 900, registered=True, job=LOST)
+    ended = decide([POOL], seen(machines=(ending,)), Memory(machines={"l4-a": known})).memory
+    taken = decide([POOL], seen(machines=(ending,), preempted=frozenset({"l4-a"})), ended)
+    assert taken.memory.lost == {}
 
 
 def test_a_pool_may_refuse_reruns() -> None:

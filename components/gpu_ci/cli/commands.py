@@ -63,8 +63,8 @@ def gpu_ci() -> None:
     """GPU capacity for CI: which machines there are, what fits, what works together, what it costs.
 
     Only `manager` creates or deletes anything in a cloud, and only it and `verify` need an account. Every command takes
-    --json, and then reports mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2 when
-    the question itself is wrong; `preview` and `drift` say more by it, and end with 1 for a wrong question too.
+    --json, and then reports mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2
+    when the question itself is wrong; `preview` and `drift` say more by it, and end with 1 for a wrong question too.
 
     \b
     Examples:

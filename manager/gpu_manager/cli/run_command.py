@@ -31,7 +31,7 @@ from . import options
 @click.option("--github-url", metavar="URL", envvar="GITHUB_API_URL",
               help="https://HOST/api/v3 of an Enterprise Server; by default apiUrl of the configuration.")  # fmt: skip
 @click.option("--interval-sec", type=click.FloatRange(0.5, 300),
-              help="Between two passes; by default 10 with something to do, else 30, and more near GitHub's limits.")  # fmt: skip
+              help="Between two passes; by default 10 or, when idle, 30; more near a limit.")  # fmt: skip
 @click.option("--once", is_flag=True, help="One pass, and no more.")
 @click.option("--until-idle", is_flag=True, help="End as soon as no job waits and no machine is left.")
 @click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line.")

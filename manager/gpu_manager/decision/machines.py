@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..memory import MachineMemory, Memory, StoppedPool
-from ..model import Action, Delete, Machine, Observation, Pool, RemoveRunner, Runner
+from ..model import Action, Delete, Job, Machine, Observation, Pool, RemoveRunner, Runner
 from . import capacity
 from .names import spot_place
 
@@ -30,9 +30,8 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
             _taken_back(known, memory, now)
     if seen.runners is not None:
         _follow_runners(seen.runners, memory, now)
-    for job in seen.jobs or ():
-        if job.status == "in_progress" and job.runner_name in memory.machines:
-            memory.machines[job.runner_name].job = job.key
+    if seen.jobs is not None:
+        _follow_jobs(seen.jobs, memory)
     for machine in listed.values():
         pool = pools.get(machine.pool)
         end = machine.end
@@ -122,6 +121,14 @@ def _taken_back(known: MachineMemory, memory: Memory, now: float) -> None:
     if not known.taken_back:
         known.taken_back = True
         capacity.taken_back(known.place, memory, now)
+
+
+def _follow_jobs(jobs: Sequence[Job], memory: Memory) -> None:
+    running = {job.runner_name: job.key for job in jobs if job.status == "in_progress"}
+    for name, known in memory.machines.items():
+        known.job = running.get(name, known.job)
+        # What ends in the same pass in which the machine is seen to be taken back was ended by that.
+        known.job_over = known.job_over or (known.job is not None and name not in running and not known.taken_back)
 
 
 def _follow_runners(runners: Sequence[Runner], memory: Memory, now: float) -> None:

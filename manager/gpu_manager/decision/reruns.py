@@ -21,7 +21,7 @@ def notice(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
     """Remember the jobs that ran on machines which were taken back."""
     for known in memory.machines.values():
         pool = pools.get(known.pool)
-        if known.taken_back and known.job and pool and pool.rerun_preempted:
+        if known.taken_back and known.job and not known.job_over and pool and pool.rerun_preempted:
             key = known.job
             memory.lost.setdefault(slug(key), LostJob(key, known.pool, seen.now, key.attempt))
 
@@ -69,8 +69,11 @@ def _settle(run: Run, seen: Observation, memory: Memory) -> None:
                 each.run_attempt = run.attempt
         return
     old = seen.github_unix - run.created_unix > _OLDEST_RUN_SEC
-    if run.status == "completed" and (run.conclusion in ("cancelled", "success") or old):
-        # A person cancelled it, or the job was not lost after all.
+    # A runner that is told to stop cancels its job, and its run counts as cancelled. Where a person cancelled the run,
+    # jobs of other machines are cancelled too, or the job had ended before its machine was taken back.
+    others = set(run.failed_jobs) - {each.key.job_id for each in lost.values()}
+    by_person = run.conclusion == "cancelled" and others
+    if run.status == "completed" and (by_person or run.conclusion == "success" or old):
         for key in lost:
             del memory.lost[key]
     for key, each in lost.items():

@@ -223,8 +223,18 @@ def test_only_machines_of_this_manager_are_listed(google: Google) -> None:
     google.api.add("somebody", labels={})
     del google.api.add("unlabelled")["labels"]
     assert google.manager.machines([POOL, replace(POOL, name="l4-large")]) == (
-        Machine("l4-0a1b2c3d", "l4", ZONE, "RUNNING", "spot", "g2-standard-8", TEMPLATE, job="0a1b2c3d4e5f"),
-        Machine("old-00000001", "old", "us-east1-c", "RUNNING", "standard", "g2-standard-8", ""),
+        Machine(
+            "l4-0a1b2c3d",
+            "l4",
+            ZONE,
+            "RUNNING",
+            "spot",
+            "g2-standard-8",
+            TEMPLATE,
+            project=POOL.project,
+            job="0a1b2c3d4e5f",
+        ),
+        Machine("old-00000001", "old", "us-east1-c", "RUNNING", "standard", "g2-standard-8", "", project=POOL.project),
     )
     assert google.api.asked == [("list", PROJECT, "labels.gpu-ci-manager=staging")]
 
