@@ -14,6 +14,11 @@ def command() -> None:
 
     The manager asks GitHub for queued jobs, starts machines on Compute Engine from the templates whose check passed,
     and deletes each that has ended. It needs no address of its own that others reach.
+
+    \b
+    Examples:
+      gpu-ci manager run --app-key manager-app.pem
+      gpu-ci manager status
     """
 
 

@@ -26,6 +26,10 @@ def command(job_url: str, config_file: Path, state_file: Path | None, as_json: b
     """Why a queued job has no machine, what was tried, and what to do.
 
     JOB_URL is the address of the job's page or of its run's. It reads what the manager on this computer last saw.
+
+    \b
+    Examples:
+      gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456
     """
     found = _URL.fullmatch(job_url)
     if found is None:

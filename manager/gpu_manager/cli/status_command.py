@@ -21,6 +21,11 @@ def command(config_file: Path, state_file: Path | None, as_json: bool) -> None:
     """Each pool, each machine, and each queued job with its machine or the reason why it has none.
 
     It reads what the manager on this computer last saw, and asks neither GitHub nor Google.
+
+    \b
+    Examples:
+      gpu-ci manager status
+      gpu-ci manager status --config manager.json --json
     """
     config = options.configuration(config_file)
     seen = published(options.state_of(state_file, config.name))

@@ -25,6 +25,7 @@ from tests.gpu_ci.aws.node_groups import (
     template,
 )
 from tests.gpu_ci.harness import UNKNOWN, deploy
+from tests.gpu_ci.support import COMPUTED
 
 BOTTLEROCKET = {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}
 
@@ -85,8 +86,10 @@ def test_the_tags_name_the_group_eks_made_and_wait_for_it() -> None:
 
 
 def test_a_node_group_without_an_auto_scaling_group_is_told_and_no_traceback_shown() -> None:
+    kind = "aws:eks/nodeGroup:NodeGroup"
+    empty = COMPUTED | {kind: {**COMPUTED[kind], "resources": []}}
     with pytest.raises(pulumi.RunError) as caught:
-        deploy(lambda: GpuNodeGroup("l4", args()))
+        deploy(lambda: GpuNodeGroup("l4", args()), computed=empty)
     assert str(caught.value) == (
         "GpuNodeGroup 'l4': EKS names 0 Auto Scaling groups of the node group\n  expected: one"
     )

@@ -80,12 +80,12 @@ def test_a_machine_is_made_ends_is_read_and_is_deleted(
     found = only(manager.machines([pool]))
     assert found == Machine(
         "l4-0a1b2c3d", "l4", ZONE, found.status, "spot", "g2-standard-8", pool.template, End("job-done"),
-        job=slug(JOB.key),
+        project=PROJECT, job=slug(JOB.key),
     )  # fmt: skip
     assert api.instance("l4-0a1b2c3d")["labels"]["team"] == "ml"
     assert api.instance("l4-0a1b2c3d")["metadata"]["items"][0]["key"] in ("startup-script", "enable-guest-attributes")
-    manager.delete(pool, ZONE, "l4-0a1b2c3d")
-    manager.delete(pool, ZONE, "l4-0a1b2c3d")
+    manager.delete(pool.project, ZONE, "l4-0a1b2c3d")
+    manager.delete(pool.project, ZONE, "l4-0a1b2c3d")
     assert manager.machines([pool]) == ()
 
 
@@ -124,7 +124,7 @@ def test_a_machine_of_another_manager_is_neither_seen_nor_deleted(
     other = ComputeAdapter("prod")
     assert other.machines([pool]) == ()
     with pytest.raises(Refused, match="its label gpu-ci-manager is not prod"):
-        other.delete(pool, ZONE, "l4-0a1b2c3d")
+        other.delete(pool.project, ZONE, "l4-0a1b2c3d")
     with pytest.raises(InsertRefused):
         other.insert(pool, Insert("l4", "l4-0a1b2c3d", pool.rungs[0], JOB, request_id("other", ZONE)))
     other.close()
