@@ -30,7 +30,7 @@ def history(seed: int) -> History:
 
 
 # `make test-histories` asks for 2,000.
-@settings(max_examples=int(os.environ.get("HISTORIES", "25")))
+@settings(max_examples=int(os.environ.get("HISTORIES", "15")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_reason(seed: int) -> None:
     """The worlds raise BrokenRuleError for a busy machine deleted, a maximum exceeded, or a cancelled run rerun."""
