@@ -90,9 +90,16 @@ class Config(_Model):
 def read(file: Path) -> Config:
     """The configuration in a file. ConfigError names the file and every mistake."""
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
+        content = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read\n  got: {error.strerror}\n  hint: {_HINT}") from None
+    return parse(content, str(file))
+
+
+def parse(content: bytes, file: str) -> Config:
+    """The configuration that a file or an object holds. ConfigError names it and every mistake."""
+    try:
+        value = json.loads(content)
     except ValueError as error:
         raise ConfigError(f"{file}: is no JSON\n  got: {error}\n  hint: {_HINT}") from None
     try:
@@ -105,7 +112,7 @@ def read(file: Path) -> Config:
 _HINT = "pulumi stack output manager --json > manager.json"
 
 
-def _line(file: Path, error: Any) -> str:
+def _line(file: str, error: Any) -> str:
     path = ".".join(str(to_camel(part) if isinstance(part, str) else part) for part in error["loc"]) or "all of it"
     given = error["input"]
     got = f"\n  got: {given!r}" if isinstance(given, str | int | float | bool) else ""

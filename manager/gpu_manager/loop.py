@@ -34,7 +34,10 @@ class Store(Protocol):
         """The last one saved; an empty one where there is none."""
 
     def save(self, memory: Memory) -> None:
-        """Keep it. It is whole or unchanged, however the process ends."""
+        """Keep it. It is whole or unchanged, however the process ends. Unavailable or Refused where it is not kept."""
+
+    def may_act(self) -> bool:
+        """Whether no other manager can act before an action that begins now has ended."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,28 @@ class Manager:
         seen = self._observe(memory, events)
         decision = decide(self._pools, seen, memory)
         # Before the actions: after a crash the next pass knows what may have begun.
-        self._store.save(decision.memory)
+        if not self._save(decision.memory, events):
+            return Pass(seen, decision, events)
         for action in decision.actions:
+            if not self._store.may_act():
+                events.append(Event("unavailable", "the lease", "was not renewed in time; the rest is decided anew"))
+                break
             if self._now() - seen.now > STALE_SEC and not isinstance(action, Insert):
                 # A slow call or a stopped process has made the observation old. The next pass decides anew.
                 events.append(Event("unavailable", "this pass", "took too long; the rest is decided anew"))
                 break
             events += self._act(action, decision.memory)
-        self._store.save(decision.memory)
+        self._save(decision.memory, events)
         return Pass(seen, decision, events)
+
+    def _save(self, memory: Memory, events: list[Event]) -> bool:
+        """Whether the memory is kept; where it is not, an event."""
+        try:
+            self._store.save(memory)
+        except (Unavailable, Refused) as error:
+            events.append(Event(_kind(error), "the memory", str(error)))
+            return False
+        return True
 
     def _observe(self, memory: Memory, events: list[Event]) -> Observation:
         """GitHub last: a job that was taken since the machines were listed is then seen as taken."""

@@ -372,6 +372,9 @@ class FileStore:
     def save(self, memory: Memory) -> None:
         self.content = to_json(memory)
 
+    def may_act(self) -> bool:
+        return True
+
 
 @dataclass
 class History:

@@ -8,14 +8,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from gpu_ci.cli.commands import gpu_ci
+from gpu_ci.cli.output import InputError
+from gpu_manager.cli import options
 from gpu_manager.cli.run_command import Log, is_idle, pause_sec
+from gpu_manager.config import read
 from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Event, Pass
 from gpu_manager.memory import Memory
 from gpu_manager.model import Observation, Runner
-from gpu_manager.store import SqliteStore
+from gpu_manager.stores.sqlite import SqliteStore
+from gpu_manager.stores.storage_api import GoogleObject
 from gpu_manager.view import view
 
+from tests.manager.stores.fake_storage import Stored
+from tests.manager.stores.test_bucket import Cloud
 from tests.manager.test_config import CONFIG
 from tests.manager.test_decide import NOW, POOL, job, machine, seen
 
@@ -109,3 +115,28 @@ def test_the_loop_rests_as_long_as_github_asks() -> None:
 def test_a_source_that_is_unknown_is_no_rest() -> None:
     assert is_idle(one_pass(seen()))
     assert not is_idle(one_pass(seen(machines=None)))
+
+
+def test_status_and_explain_read_the_object_that_managers_share(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = Cloud()
+    store = cloud.store("a")
+    store.take()
+    store.publish(json.loads(call(asked, "manager", "status", "--json").output))
+    monkeypatch.setattr(options, "GoogleObject", lambda bucket, name: GoogleObject(bucket, name, cloud.storage, 0))
+    where = ["--config", str(asked / "manager.json"), "--state", "gs://state/manager.json"]
+    found = CliRunner().invoke(gpu_ci, ["manager", "status", *where])
+    assert "at-max: 2 of 2 machines are in use" in found.output
+    assert "at-max" in CliRunner().invoke(gpu_ci, ["explain", URL.format(12, 2), *where]).output
+
+
+def test_the_configuration_may_be_an_object(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = Cloud()
+    cloud.storage.objects[("state", "config.json")] = Stored(json.dumps(CONFIG).encode(), 5, cloud.now)
+    monkeypatch.setattr(options, "GoogleObject", lambda bucket, name: GoogleObject(bucket, name, cloud.storage, 0))
+    assert options.configuration("gs://state/config.json") == read(asked / "manager.json")
+    for address, text in (
+        ("gs://other/config.json", "gs://other/config.json: does not exist"),
+        ("gs://state", "--config: is no address of an object"),
+    ):
+        with pytest.raises(InputError, match=text):
+            options.configuration(address)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import click
 from gpu_ci.cli.output import InputError, print_json
 
 from . import options
-from .status_command import age, published, sentence
+from .status_command import age, sentence
 
 # https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>, as the address of a job's page has it.
 _URL = re.compile(
@@ -22,10 +21,11 @@ _URL = re.compile(
 @options.config
 @options.state
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def command(job_url: str, config_file: Path, state_file: Path | None, as_json: bool) -> None:
+def command(job_url: str, config_file: str, state: str | None, as_json: bool) -> None:
     """Why a queued job has no machine, what was tried, and what to do.
 
-    JOB_URL is the address of the job's page or of its run's. It reads what the manager on this computer last saw.
+    JOB_URL is the address of the job's page or of its run's. It reads what the manager with this --state last
+    saw.
 
     \b
     Examples:
@@ -36,7 +36,7 @@ def command(job_url: str, config_file: Path, state_file: Path | None, as_json: b
         raise InputError("JOB_URL: is no address of a job", got=job_url,
                          expected="https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>")  # fmt: skip
     config = options.configuration(config_file)
-    seen = published(options.state_of(state_file, config.name))
+    seen = options.published(state, config.name)
     if seen["jobs"] is None:
         raise InputError("the manager's last pass got no whole answer from GitHub", hint="gpu-ci manager status")
     jobs = [

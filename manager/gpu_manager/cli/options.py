@@ -1,8 +1,11 @@
-"""What the manager's commands ask: its configuration, and the file in which it keeps its memory."""
+"""What the manager's commands ask: its configuration, and where it keeps its memory."""
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,15 +13,21 @@ from typing import Any
 import click
 from gpu_ci.cli.output import InputError
 
-from ..config import Config, ConfigError, read
+from ..config import Config, ConfigError, parse, read
+from ..ports import Refused, Unavailable
+from ..stores.bucket import BucketStore
+from ..stores.sqlite import SqliteStore
+from ..stores.storage_api import GoogleObject
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_OBJECT = "gs://BUCKET/OBJECT"
+# cloud.google.com/storage/docs/buckets, "Bucket names".
+_ADDRESS = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])/(?P<object>[^\s#?]+)")
 
 
 def config(function: Callable[..., Any]) -> Callable[..., Any]:
     """--config."""
     return click.option(
-        "--config", "config_file", type=_FILE, default=Path("manager.json"), show_default=True, metavar="FILE",
+        "--config", "config_file", default="manager.json", show_default=True, metavar=f"FILE|{_OBJECT}",
         envvar="GPU_CI_MANAGER_CONFIG", help="What `pulumi stack output manager --json` prints.",
     )(function)  # fmt: skip
 
@@ -26,20 +35,60 @@ def config(function: Callable[..., Any]) -> Callable[..., Any]:
 def state(function: Callable[..., Any]) -> Callable[..., Any]:
     """--state."""
     return click.option(
-        "--state", "state_file", type=_FILE, metavar="FILE", envvar="GPU_CI_MANAGER_STATE",
-        help="The SQLite file with its memory; by default gpu-ci/manager-NAME.sqlite in the folder for state.",
+        "--state", "state", metavar=f"FILE|{_OBJECT}", envvar="GPU_CI_MANAGER_STATE",
+        help="Where its memory is: a SQLite file, or an object of Cloud Storage that managers on several computers "
+        "share; by default the file gpu-ci/manager-NAME.sqlite in the folder for state.",
     )(function)  # fmt: skip
 
 
-def configuration(file: Path) -> Config:
+def configuration(place: str) -> Config:
     """Read it. InputError where it cannot be used."""
     try:
-        return read(file)
-    except ConfigError as error:
+        if not place.startswith("gs://"):
+            return read(Path(place))
+        found = google_object("--config", place).read()
+        if found is None:
+            raise InputError(f"{place}: does not exist", hint="the component gcp.RunnerManager writes it")
+        return parse(found.content, place)
+    except (ConfigError, Refused, Unavailable) as error:
         raise InputError(str(error)) from None
 
 
-def state_of(chosen: Path | None, name: str) -> Path:
-    """The file that was chosen, or the default one (XDG Base Directory Specification)."""
+def store_of(chosen: str | None, name: str) -> SqliteStore | BucketStore:
+    """The store that was chosen, or the file in the folder for state (XDG Base Directory Specification)."""
+    if chosen and chosen.startswith("gs://"):
+        holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
+        return BucketStore(google_object("--state", chosen), holder)
+    return SqliteStore(_file(chosen, name))
+
+
+def published(chosen: str | None, name: str) -> dict[str, Any]:
+    """What the manager last saw. InputError where it has seen nothing yet, or where that cannot be read."""
+    in_bucket = bool(chosen and chosen.startswith("gs://"))
+    where = str(chosen) if in_bucket else str(_file(chosen, name))
+    found = None
+    if in_bucket or Path(where).exists():
+        store = store_of(chosen, name)
+        try:
+            found = store.published()
+        except (Refused, Unavailable) as error:
+            raise InputError(str(error)) from None
+        finally:
+            store.close()
+    if found is None:
+        hint = "gpu-ci manager run, with the same --state" if in_bucket else "gpu-ci manager run, on this computer"
+        raise InputError(f"{where}: no manager has written here yet", hint=hint)
+    return found
+
+
+def google_object(option: str, address: str) -> GoogleObject:
+    """The object of that address. InputError where it is none."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise InputError(f"{option}: is no address of an object", got=address, expected=_OBJECT)
+    return GoogleObject(found["bucket"], found["object"])
+
+
+def _file(chosen: str | None, name: str) -> Path:
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return chosen or Path(home) / "gpu-ci" / f"manager-{name}.sqlite"
+    return Path(chosen) if chosen else Path(home) / "gpu-ci" / f"manager-{name}.sqlite"

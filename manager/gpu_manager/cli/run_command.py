@@ -17,7 +17,8 @@ import click
 from gpu_ci.cli.output import InputError
 
 from ..loop import Event, Manager, Pass
-from ..store import InUse, SqliteStore
+from ..ports import Refused
+from ..stores import InUse
 from ..view import view
 from . import options
 
@@ -36,8 +37,8 @@ from . import options
 @click.option("--until-idle", is_flag=True, help="End as soon as no job waits and no machine is left.")
 @click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line.")
 def command(
-    config_file: Path,
-    state_file: Path | None,
+    config_file: str,
+    state: str | None,
     key_file: Path,
     github_url: str | None,
     interval_sec: float | None,
@@ -47,8 +48,9 @@ def command(
 ) -> None:
     """Look for queued jobs, start a machine for each, and delete it when it has ended; until Ctrl-C.
 
-    It may be stopped or killed at any time: what is running goes on, and the next manager finds it. Only one may run
-    for a stack at a time. As whom it asks Google: the variables that Pulumi's provider reads, or gcloud's login.
+    It may be stopped or killed at any time: what is running goes on, and the next manager finds it. Only one acts for a
+    stack at a time. With an object of Cloud Storage as --state, another one waits until the lease is free.
+    As whom it asks Google: the variables that Pulumi's provider reads, or gcloud's login.
 
     \b
     Examples:
@@ -67,12 +69,18 @@ def command(
         raise InputError(f"{key_file}: no such file", expected="a private key in PEM form",
                          hint="GitHub makes one on the App's settings page, under Private keys")  # fmt: skip
     pools = [pool.plain() for pool in config.pools]
-    store = SqliteStore(options.state_of(state_file, config.name))
+    log = Log(as_json)
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    store = options.store_of(state, config.name)
     try:
-        store.hold()
+        if not store.hold(stopped, log.waiting):
+            return
     except InUse as error:
         raise InputError(str(error), hint="stop that one, or give this one another --config and --state") from None
-    log = Log(as_json)
+    except Refused as error:
+        raise InputError(str(error)) from None
     github = GithubAdapter(
         github_url or config.github.api_url,
         App(config.github.app_id, config.github.installation_id, key_file),
@@ -81,9 +89,6 @@ def command(
         config.github.repositories or (),
     )
     manager = Manager(pools, github, ComputeAdapter(config.name), store)
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
     log.line("start", config.name, f"{len(pools)} pools of {config.github.owner}: {', '.join(p.name for p in pools)}")
     try:
         while not stopped.is_set():
@@ -93,6 +98,9 @@ def command(
             if once or (until_idle and is_idle(done)):
                 break
             stopped.wait(pause_sec(done, interval_sec or github.interval_sec(not is_idle(done))))
+    except InUse as error:
+        log.line("lease-lost", config.name, str(error))
+        raise SystemExit(1) from None
     finally:
         github.close()
         store.close()
@@ -121,6 +129,13 @@ class Log:
         self._write = write
         self._jobs: dict[Any, tuple[str, str]] = {}
         self._last: set[Event] = set()
+        self._waiting = ""
+
+    def waiting(self, text: str) -> None:
+        """Why the manager does not begin; each reason once."""
+        if text != self._waiting:
+            self._waiting = text
+            self.line("wait", "the lease", text)
 
     def report(self, done: Pass) -> None:
         """What is new since the last pass."""

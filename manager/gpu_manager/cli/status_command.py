@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import click
-from gpu_ci.cli.output import InputError, print_json, print_table
+from gpu_ci.cli.output import print_json, print_table
 
-from ..store import SqliteStore
 from . import options
 
 
@@ -17,10 +15,10 @@ from . import options
 @options.config
 @options.state
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def command(config_file: Path, state_file: Path | None, as_json: bool) -> None:
+def command(config_file: str, state: str | None, as_json: bool) -> None:
     """Each pool, each machine, and each queued job with its machine or the reason why it has none.
 
-    It reads what the manager on this computer last saw, and asks neither GitHub nor Google.
+    It reads what the manager with this --state last saw, and asks neither GitHub nor Compute Engine.
 
     \b
     Examples:
@@ -28,7 +26,7 @@ def command(config_file: Path, state_file: Path | None, as_json: bool) -> None:
       gpu-ci manager status --config manager.json --json
     """
     config = options.configuration(config_file)
-    seen = published(options.state_of(state_file, config.name))
+    seen = options.published(state, config.name)
     if as_json:
         print_json(seen)
         return
@@ -60,18 +58,6 @@ def command(config_file: Path, state_file: Path | None, as_json: bool) -> None:
         click.echo("jobs: unknown, GitHub gave no whole answer")
     elif not seen["jobs"]:
         click.echo("no job waits or runs")
-
-
-def published(file: Path) -> dict[str, Any]:
-    """What the manager last saw. InputError where it has seen nothing yet."""
-    found = None
-    if file.exists():
-        store = SqliteStore(file)
-        found = store.published()
-        store.close()
-    if found is None:
-        raise InputError(f"{file}: no manager has written here yet", hint="gpu-ci manager run, on this computer")
-    return found
 
 
 def sentence(job: dict[str, Any]) -> str:

@@ -19,6 +19,8 @@ from .machine_body import JOB, MANAGER, POOL, TEMPLATE, Body, labels, machine_bo
 
 # The next pass asks again anyway. One repetition gets over a connection that was closed meanwhile.
 _RETRIES = 1
+# The lease of a manager relies on it (stores/bucket.py, CALL_SEC).
+_TIMEOUT_SEC = 20.0
 # Without the metadata, which holds the agent of each machine.
 _FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels")
 _PREEMPTED = 'operationType="compute.instances.preempted"'
@@ -135,7 +137,7 @@ class ComputeAdapter:
     def _google(self) -> Api:
         """Made when first used, so that credentials that are missing are an answer and no crash. ApiError."""
         if self._api is None:
-            self._api = GoogleCompute(_RETRIES)
+            self._api = GoogleCompute(_RETRIES, _TIMEOUT_SEC)
         return self._api
 
     def _ours(self, row: Body) -> bool:

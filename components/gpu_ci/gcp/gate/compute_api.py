@@ -15,6 +15,8 @@ from .credentials import CredentialsError, credentials
 
 # Google's own client repeats what failed on the way (5xx, 429, broken connections) with growing pauses.
 _RETRIES = 5
+# That client's own.
+_TIMEOUT_SEC = 60.0
 
 # Of what is asked again soon anyway: requests beyond a limit only keep the limit reached.
 _NO_RETRIES = 0
@@ -119,7 +121,7 @@ class GoogleCompute:
     (googleapis/google-api-python-client docs/thread_safety.md). ApiError where there are no credentials.
     """
 
-    def __init__(self, retries: int = _RETRIES) -> None:
+    def __init__(self, retries: int = _RETRIES, timeout_sec: float = _TIMEOUT_SEC) -> None:
         from googleapiclient.discovery import build
 
         # The variable's value is the whole base, compute/v1/ included, as Terraform's Google provider defines it.
@@ -142,6 +144,7 @@ class GoogleCompute:
         self._templates = service.regionInstanceTemplates()
         self._threads = threading.local()
         self._retries = retries
+        self._timeout_sec = timeout_sec
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
         found = self._run(self._templates.get(project=project, region=region, instanceTemplate=name))
@@ -258,7 +261,9 @@ class GoogleCompute:
         from googleapiclient.http import build_http
 
         if not hasattr(self._threads, "http"):
-            self._threads.http = AuthorizedHttp(self._credentials, http=build_http())
+            connection = build_http()
+            connection.timeout = self._timeout_sec
+            self._threads.http = AuthorizedHttp(self._credentials, http=connection)
         return self._threads.http
 
 

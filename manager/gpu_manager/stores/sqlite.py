@@ -1,20 +1,19 @@
-"""Where the manager keeps its memory and what it last saw: one SQLite file, held by one process at a time."""
+"""The store of a manager on one computer: one SQLite file, held by one process at a time."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
-from .memory import Memory, from_json, to_json
+from ..memory import Memory, from_json, to_json
+from . import InUse
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, content BLOB NOT NULL)"
-
-
-class InUse(Exception):  # noqa: N818 - a state of the file
-    """Another manager has the file."""
 
 
 class SqliteStore:
@@ -30,7 +29,7 @@ class SqliteStore:
         self._connection.execute(_SCHEMA)
         self._lock: Any = None
 
-    def hold(self) -> None:
+    def hold(self, stopped: Event, waiting: Callable[[str], None]) -> bool:  # noqa: ARG002 - it waits for nobody
         """Take the file for this process. InUse where another one has it."""
         self._lock = self._file.with_suffix(".lock").open("w")
         try:
@@ -38,6 +37,11 @@ class SqliteStore:
         except OSError:
             self._lock.close()
             raise InUse(f"{self._file}: another manager runs with this file") from None
+        return True
+
+    def may_act(self) -> bool:
+        """The lock ends with the process and not before."""
+        return True
 
     def load(self) -> Memory:
         """The memory; an empty one where there is none, or where an older version wrote what cannot be read."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import pytest
 from gpu_manager.memory import Cooldown, Memory
-from gpu_manager.store import InUse, SqliteStore
+from gpu_manager.stores import InUse
+from gpu_manager.stores.sqlite import SqliteStore
 
 
 def test_what_was_saved_is_loaded_by_the_next_process(tmp_path: Path) -> None:
@@ -27,11 +29,11 @@ def test_what_was_saved_is_loaded_by_the_next_process(tmp_path: Path) -> None:
 def test_one_process_holds_the_file_at_a_time(tmp_path: Path) -> None:
     file = tmp_path / "manager.sqlite"
     first, second = SqliteStore(file), SqliteStore(file)
-    first.hold()
+    first.hold(Event(), print)
     with pytest.raises(InUse, match="another manager runs"):
-        second.hold()
+        second.hold(Event(), print)
     first.close()
-    second.hold()
+    second.hold(Event(), print)
     second.close()
 
 

@@ -1,0 +1,206 @@
+"""The store of a manager in a cloud: one object of Cloud Storage, which holds the memory, the last view and a lease.
+
+Only one process writes the object. It may act while it has the lease, and each of its writes renews the lease. A write
+replaces exactly the generation that this process wrote last, so that a process whose lease was taken over changes
+nothing any more. No two clocks are compared: the age of a lease is the difference of two of Google's times, and the
+holder measures its own time from before a write until it acts.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Lock, Thread
+from typing import Any
+
+from ..memory import Memory, from_json, to_json
+from ..ports import Refused, Unavailable
+from . import InUse
+from .storage_api import Changed, Found, StorageObject
+
+LEASE_SEC = 60.0
+"""Another process takes the lease over once the object has not been written for so long."""
+RENEW_SEC = 10.0
+CALL_SEC = 45.0
+"""The longest time from the start of an action until its last request is sent: a request times out after 20 s
+(compute/adapter.py), is repeated once after a pause of at most 2 s, and may take 20 s to connect."""
+POLL_SEC = 5.0
+# cloud.google.com/storage/quotas, "Maximum rate of writes to the same object name": one a second.
+_WRITE_SEC = 1.0
+
+
+def uptime() -> float:
+    """Seconds by a clock that also runs while a computer sleeps, as a lease does."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class BucketStore:
+    """One object. `holder` names this process, and no other one ever."""
+
+    def __init__(
+        self,
+        object_: StorageObject,
+        holder: str,
+        clock: Callable[[], float] = uptime,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._object = object_
+        self._holder = holder
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = Lock()
+        self._closed = Event()
+        self._renewer: Thread | None = None
+        self._generation = 0
+        self._held = False
+        self._renewed_at = self._written_at = float("-inf")
+        self._kept: dict[str, Any] = {}
+        self._written: dict[str, Any] = {}
+
+    # -- the lease ----------------------------------------------------------------------------------------------------
+
+    def hold(self, stopped: Event, waiting: Callable[[str], None]) -> bool:
+        """Take the lease, and renew it from now on; False where `stopped` came first. Refused.
+
+        It waits while another process renews the lease, and reports for whom.
+        """
+        while not stopped.is_set():
+            try:
+                holder = self.take()
+            except Unavailable as error:
+                waiting(str(error))
+            else:
+                if holder == self._holder:
+                    self._renewer = Thread(target=self._renew_until_closed, daemon=True)
+                    self._renewer.start()
+                    return True
+                waiting(f"{holder} has the lease")
+            stopped.wait(POLL_SEC)
+        return False
+
+    def take(self) -> str:
+        """Take the lease where it is free; who has it now. Unavailable or Refused."""
+        with self._lock:
+            # Written before it is read: without storage.objects.list Google answers 403 for a missing object.
+            kept: dict[str, Any] = {"memory": None, "view": None}
+            if not self._write_over(0, kept):
+                found = self._object.read()
+                if found is None:
+                    return "another process"
+                (holder, lease_sec), kept = _parse(found)
+                if holder not in ("", self._holder) and found.age_sec < lease_sec:
+                    return holder
+                if not self._write_over(found.generation, kept):
+                    return "another process"
+            self._kept, self._held = dict(kept), True
+        return self._holder
+
+    def may_act(self) -> bool:
+        """Whether an action that begins now has sent its last request before the lease ends."""
+        return self._held and self._clock() - self._renewed_at < LEASE_SEC - CALL_SEC
+
+    def renew(self) -> None:
+        """Write the object again where that was not done for a while. Unavailable, Refused or InUse."""
+        if self._clock() - self._renewed_at >= RENEW_SEC:
+            self._write(dict(self._written))
+
+    def close(self) -> None:
+        """Let another process take the lease at once."""
+        self._closed.set()
+        if self._renewer:
+            self._renewer.join()
+        with self._lock:
+            if not self._held:
+                return
+            self._held = False
+            self._pause()
+            # One attempt is enough: the lease ends by itself.
+            with suppress(Unavailable, Refused, Changed):
+                self._object.write(_content(self._kept, ""), self._generation)
+
+    def _renew_until_closed(self) -> None:
+        while not self._closed.wait(1.0):
+            try:
+                self.renew()
+            except (Unavailable, Refused):
+                continue
+            except InUse:
+                return  # may_act() is False from now on, and the next save raises it
+
+    # -- the memory and the view --------------------------------------------------------------------------------------
+
+    def load(self) -> Memory:
+        """The memory of this process, or of the one before; an empty one where that cannot be read."""
+        content = self._kept["memory"]
+        try:
+            return from_json(json.dumps(content).encode()) if content else Memory()
+        except ValueError:
+            return Memory()
+
+    def save(self, memory: Memory) -> None:
+        """Keep it. Unavailable, Refused or InUse: then nothing may be done that relies on it."""
+        self._kept["memory"] = json.loads(to_json(memory))
+        if self._kept != self._written or not self.may_act():
+            self._write(dict(self._kept))
+
+    def publish(self, view: dict[str, Any]) -> None:
+        """Keep what the last pass saw. InUse; what Cloud Storage does not take is written by the next pass."""
+        self._kept["view"] = view
+        with suppress(Unavailable, Refused):
+            self._write(dict(self._kept))
+
+    def published(self) -> dict[str, Any] | None:
+        """What the last pass of any process saw; None before the first. Unavailable or Refused."""
+        found = self._object.read()
+        view = _parse(found)[1]["view"] if found else None
+        return None if view is None else dict(view)
+
+    def _write(self, kept: dict[str, Any]) -> None:
+        with self._lock:
+            if not self._held:
+                raise InUse(f"{self._object}: another manager has taken the lease over")
+            if not self._write_over(self._generation, kept):
+                # Either the answer to a write of this process was lost, or another process has the object.
+                generation = self._own_generation()
+                if generation is None or not self._write_over(generation, kept):
+                    self._held = False
+                    raise InUse(f"{self._object}: another manager has taken the lease over")
+
+    def _own_generation(self) -> int | None:
+        found = self._object.read()
+        return found.generation if found and _parse(found)[0][0] == self._holder else None
+
+    def _write_over(self, generation: int, kept: dict[str, Any]) -> bool:
+        """Write, and so renew the lease; False where the object has another generation."""
+        self._pause()
+        begun = self._clock()
+        try:
+            self._generation = self._object.write(_content(kept, self._holder), generation)
+        except Changed:
+            return False
+        except Unavailable:
+            self._written_at = self._clock()  # it may have been
+            raise
+        self._renewed_at, self._written_at, self._written = begun, self._clock(), kept
+        return True
+
+    def _pause(self) -> None:
+        """Keep to the rate at which one object may be written."""
+        self._sleep(max(0.0, self._written_at + _WRITE_SEC - self._clock()))
+
+
+def _content(kept: dict[str, Any], holder: str) -> bytes:
+    lease = {"holder": holder, "seconds": LEASE_SEC}
+    return json.dumps({"lease": lease, "memory": kept["memory"], "view": kept["view"]}).encode()
+
+
+def _parse(found: Found) -> tuple[tuple[str, float], dict[str, Any]]:
+    """Holder and seconds of the lease, and what is kept; nobody and nothing where no manager wrote the object."""
+    try:
+        value = json.loads(found.content)
+        lease = (str(value["lease"]["holder"]), float(value["lease"]["seconds"]))
+        return lease, {"memory": value["memory"], "view": value["view"]}
+    except (ValueError, KeyError, TypeError):
+        return ("", LEASE_SEC), {"memory": None, "view": None}

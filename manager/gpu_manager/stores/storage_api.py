@@ -1,0 +1,143 @@
+"""One object of Cloud Storage: read with its generation, and written only over the generation that is expected."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+
+from gpu_ci.gcp.gate.credentials import CredentialsError, credentials
+
+from ..ports import Refused, Unavailable
+
+ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
+"""The whole base, storage/v1/ included, as Terraform's Google provider defines it."""
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+_TIMEOUT_SEC = 10.0
+# Google's client repeats what was throttled or lost. A write that had been carried out then meets its own generation.
+_RETRIES = 2
+_MISSING, _CHANGED = 404, 412
+
+
+class Changed(Exception):  # noqa: N818 - an answer
+    """The object has another generation than the one that was expected, or is missing."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An object as it was read."""
+
+    content: bytes
+    generation: int
+    age_sec: float
+    """Since it was written. Both times are of Google's clocks."""
+
+
+class StorageObject(Protocol):
+    """What the store needs of Cloud Storage."""
+
+    def read(self) -> Found | None:
+        """The object; None where it is missing. Unavailable or Refused."""
+
+    def write(self, content: bytes, generation: int) -> int:
+        """Replace this generation of it, 0 for none; the new generation. Changed, Unavailable or Refused."""
+
+
+class GoogleObject:
+    """The object over Google's own client, whose description of the API comes with the package. One thread at a time.
+
+    Permissions: storage.objects.get to read; storage.objects.create to write, and storage.objects.delete to replace
+    (cloud.google.com/storage/docs/access-control/iam-json, objects.insert).
+    """
+
+    def __init__(self, bucket: str, name: str, http: Any = None, retries: int = _RETRIES) -> None:
+        self._bucket, self._name = bucket, name
+        self._http, self._retries = http, retries
+        self._made: Any = None
+
+    def read(self) -> Found | None:
+        dates: list[str] = []
+        while True:
+            call = self._objects().get(bucket=self._bucket, object=self._name, fields="generation,updated")
+            call.add_response_callback(lambda response: dates.append(response["date"]))
+            about = self._run(call)
+            if about is None:
+                return None
+            wanted = {"bucket": self._bucket, "object": self._name, "ifGenerationMatch": about["generation"]}
+            try:
+                content = self._run(self._objects().get_media(**wanted))
+            except Changed:
+                continue
+            age = parsedate_to_datetime(dates[-1]) - datetime.fromisoformat(about["updated"])
+            return None if content is None else Found(content, int(about["generation"]), age.total_seconds())
+
+    def write(self, content: bytes, generation: int) -> int:
+        from googleapiclient.http import MediaInMemoryUpload
+
+        media = MediaInMemoryUpload(content, mimetype="application/json")
+        call = self._objects().insert(
+            bucket=self._bucket,
+            name=self._name,
+            ifGenerationMatch=str(generation),
+            media_body=media,
+            fields="generation",
+        )
+        written = self._run(call)
+        if written is None:
+            raise Refused(f"{self}: its bucket does not exist")
+        return int(written["generation"])
+
+    def __str__(self) -> str:
+        return f"gs://{self._bucket}/{self._name}"
+
+    def _objects(self) -> Any:
+        """The API's methods, made when first used: credentials that are missing are an answer and no crash."""
+        if self._made is None:
+            self._made = _service(self._http or self._connection()).objects()
+        return self._made
+
+    def _connection(self) -> Any:
+        from google_auth_httplib2 import AuthorizedHttp
+        from googleapiclient.http import build_http
+
+        try:
+            found = credentials(os.environ, _SCOPE)
+        except CredentialsError as error:
+            raise Unavailable(f"{self}: {error}") from None
+        connection = build_http()
+        connection.timeout = _TIMEOUT_SEC
+        return AuthorizedHttp(found, http=connection)
+
+    def _run(self, call: Any) -> Any:
+        """The answer; None for what is missing."""
+        from google.auth.exceptions import GoogleAuthError
+        from googleapiclient.errors import HttpError
+        from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
+
+        try:
+            return call.execute(num_retries=self._retries)
+        except HttpError as error:
+            status = error.resp.status
+            if status == _MISSING:
+                return None
+            if status == _CHANGED:
+                raise Changed(str(self)) from None
+            may_pass = status in (401, 408, 429) or status >= 500
+            raise (Unavailable if may_pass else Refused)(f"{self}: Google answered {status}: {error.reason}") from None
+        except (GoogleAuthError, HttpLib2Error, OSError) as error:
+            raise Unavailable(f"{self}: Cloud Storage could not be reached: {error}") from None
+
+
+def _service(connection: Any) -> Any:
+    from googleapiclient.discovery import build_from_document
+    from googleapiclient.discovery_cache import get_static_doc
+
+    document = json.loads(get_static_doc("storage", "v1"))
+    if endpoint := os.environ.get(ENDPOINT, ""):
+        # The client takes the address of uploads from here and not from its option api_endpoint.
+        document["rootUrl"] = endpoint.rstrip("/").removesuffix(document["servicePath"].rstrip("/"))
+        document["baseUrl"] = document["rootUrl"] + document["servicePath"]
+    return build_from_document(document, http=connection)

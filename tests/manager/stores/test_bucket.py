@@ -1,0 +1,264 @@
+"""The manager's memory and lease in one object of Cloud Storage: one manager acts at a time, whatever fails."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+
+import pytest
+from gpu_manager.memory import Cooldown, Memory
+from gpu_manager.ports import Refused, Unavailable
+from gpu_manager.stores import InUse
+from gpu_manager.stores.bucket import CALL_SEC, LEASE_SEC, BucketStore
+from gpu_manager.stores.storage_api import Found, GoogleObject
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.manager.histories import Killed
+from tests.manager.stores.fake_storage import FakeStorage
+
+MEMORY = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(5.0, 1, ("us-central1-b",))})
+OTHER = Memory(preferred={"us-central1-b": 7.0})
+
+
+@dataclass
+class Cloud:
+    """Time, the bucket, and managers on computers whose clocks are wrong by minutes."""
+
+    now: float = 1_760_000_000.0
+    storage: FakeStorage = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.storage = FakeStorage(lambda: self.now)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def object(self) -> GoogleObject:
+        return GoogleObject("state", "manager.json", self.storage, retries=0)
+
+    def store(self, holder: str, skew_sec: float = 0.0) -> BucketStore:
+        return BucketStore(self.object(), holder, lambda: self.now + skew_sec, self.sleep)
+
+    def found(self) -> Found:
+        found = self.object().read()
+        assert found
+        return found
+
+
+@pytest.fixture
+def cloud() -> Cloud:
+    return Cloud()
+
+
+def once(when: str, method: str, error: BaseException) -> Callable[[str, str], None]:
+    """A fault of the next such request alone."""
+    left = [error]
+
+    def fault(now: str, called: str) -> None:
+        if (now, called) == (when, method) and left:
+            raise left.pop()
+
+    return fault
+
+
+def test_the_next_manager_finds_what_was_saved_and_published(cloud: Cloud) -> None:
+    first = cloud.store("a")
+    assert first.take() == "a"
+    assert first.load() == Memory()
+    first.save(MEMORY)
+    first.publish({"at": 5})
+    first.close()
+    cloud.sleep(1)
+    second = cloud.store("b", skew_sec=-600)
+    assert second.take() == "b"
+    assert second.load() == MEMORY
+    assert second.published() == {"at": 5}
+
+
+def test_a_bucket_in_which_no_manager_has_written_has_no_view(cloud: Cloud) -> None:
+    cloud.storage.permissions.add("storage.objects.list")
+    assert cloud.store("a").published() is None
+
+
+def test_a_lease_is_taken_over_only_after_its_time_by_googles_clock(cloud: Cloud) -> None:
+    first, second = cloud.store("a", skew_sec=600), cloud.store("b", skew_sec=-600)
+    first.take()
+    cloud.sleep(LEASE_SEC - 1)
+    assert second.take() == "a"
+    assert not second.may_act()
+    cloud.sleep(1)
+    assert second.take() == "b"
+    assert second.may_act()
+
+
+def test_a_manager_acts_only_while_its_calls_end_before_its_lease(cloud: Cloud) -> None:
+    store = cloud.store("a")
+    store.take()
+    cloud.sleep(LEASE_SEC - CALL_SEC - 1)
+    assert store.may_act()
+    cloud.sleep(1)
+    assert not store.may_act()
+    store.save(Memory())
+    assert store.may_act()
+
+
+def test_a_lease_that_is_renewed_is_never_taken_over(cloud: Cloud) -> None:
+    first, second = cloud.store("a"), cloud.store("b")
+    first.take()
+    for _ in range(100):
+        cloud.sleep(5)
+        first.renew()
+        assert first.may_act()
+        assert second.take() == "a"
+
+
+def test_a_manager_whose_lease_was_taken_over_writes_nothing_any_more(cloud: Cloud) -> None:
+    first, second = cloud.store("a"), cloud.store("b")
+    first.take()
+    cloud.sleep(LEASE_SEC)
+    second.take()
+    second.save(MEMORY)
+    for attempt in (lambda: first.save(OTHER), lambda: first.publish({"at": 1}), first.renew):
+        with pytest.raises(InUse, match="another manager has taken the lease over"):
+            attempt()
+    assert not first.may_act()
+    first.close()
+    second.save(MEMORY)
+    assert json.loads(cloud.found().content)["lease"] == {"holder": "b", "seconds": 60}
+    assert second.load() == MEMORY
+
+
+def test_a_manager_that_nobody_replaced_goes_on_after_its_lease_has_ended(cloud: Cloud) -> None:
+    store = cloud.store("a")
+    store.take()
+    cloud.sleep(3600)
+    assert not store.may_act()
+    store.save(MEMORY)
+    assert store.may_act()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_lost_answer_to_a_write_costs_neither_the_lease_nor_the_memory(cloud: Cloud, when: str) -> None:
+    store = cloud.store("a")
+    store.take()
+    cloud.storage.fault = once(when, "insert", ConnectionResetError())
+    with pytest.raises(Unavailable):
+        store.save(MEMORY)
+    store.save(MEMORY)
+    assert store.load() == MEMORY
+    assert store.may_act()
+    assert cloud.store("b").take() == "a"
+
+
+def test_the_object_is_written_at_most_once_a_second(cloud: Cloud) -> None:
+    store = cloud.store("a")
+    store.take()
+    begun = cloud.now
+    for number in range(5):
+        store.save(Memory(preferred={"us-central1-a": float(number)}))
+        store.publish({"at": number})
+    assert cloud.now - begun == 10
+
+
+def test_a_memory_that_has_not_changed_is_not_written_again(cloud: Cloud) -> None:
+    store = cloud.store("a")
+    store.take()
+    store.save(MEMORY)
+    asked = len(cloud.storage.asked)
+    store.save(MEMORY)
+    assert len(cloud.storage.asked) == asked
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"lease": 5}', b'{"memory": {"pending": 5}}'])
+def test_an_object_that_no_manager_wrote_is_taken_and_begun_anew(cloud: Cloud, content: bytes) -> None:
+    cloud.object().write(content, 0)
+    cloud.sleep(2)
+    store = cloud.store("a")
+    assert store.take() == "a"
+    assert store.load() == Memory()
+
+
+def test_a_bucket_that_is_missing_and_an_account_without_rights_are_named(cloud: Cloud) -> None:
+    with pytest.raises(Refused, match=r"gs://other/manager\.json: its bucket does not exist"):
+        GoogleObject("other", "manager.json", cloud.storage, retries=0).write(b"{}", 0)
+    cloud.storage.permissions.clear()
+    with pytest.raises(Refused, match=r"gs://state/manager\.json: Google answered 403: .*storage\.objects\.create"):
+        cloud.store("a").take()
+
+
+@pytest.mark.parametrize("missing", ["storage.objects.create", "storage.objects.delete", "storage.objects.get"])
+def test_it_needs_each_of_its_three_permissions_and_no_other(cloud: Cloud, missing: str) -> None:
+    cloud.store("a").take()
+    cloud.sleep(LEASE_SEC)
+    cloud.storage.permissions.remove(missing)
+    with pytest.raises(Refused, match=missing):
+        cloud.store("b").take()
+
+
+def test_hold_waits_for_the_other_manager_and_names_it(cloud: Cloud) -> None:
+    first, second = cloud.store("a"), cloud.store("b")
+    stopped = Event()
+    assert first.hold(Event(), lambda _: None)
+    lines: list[str] = []
+
+    def waiting(text: str) -> None:
+        lines.append(text)
+        stopped.set()
+
+    assert not second.hold(stopped, waiting)
+    assert lines == ["a has the lease"]
+    first.close()
+    cloud.sleep(1)
+    assert second.hold(Event(), lines.append)
+    second.close()
+    assert lines == ["a has the lease"]
+    assert json.loads(cloud.found().content)["lease"]["holder"] == ""
+
+
+@given(st.integers(min_value=0, max_value=10**6))
+def test_in_any_history_one_manager_acts_at_a_time(seed: int) -> None:
+    """Three managers on wrong clocks; requests and answers are lost, processes pause and are killed at any request."""
+    cloud, chance = Cloud(), random.Random(seed)
+    number = 0
+    acted: dict[str, float] = {}
+
+    def new(index: int) -> BucketStore:
+        nonlocal number
+        number += 1
+        return cloud.store(f"{index}.{number}", skew_sec=(-600.0, 0.0, 600.0)[index])
+
+    def fault(when: str, method: str) -> None:
+        cloud.sleep(chance.choice((0, 0, 0.2, 4)))
+        if chance.random() < 0.05:
+            raise Killed
+        if chance.random() < 0.1:
+            raise TimeoutError
+        if chance.random() < 0.03:
+            cloud.sleep(70)
+
+    stores = [new(index) for index in range(3)]
+    taken = [False] * 3
+    cloud.storage.fault = fault
+    for _ in range(chance.randint(20, 120)):
+        cloud.sleep(chance.choice((0, 1, 5, 20, 61)))
+        index = chance.randrange(3)
+        store = stores[index]
+        try:
+            if not taken[index]:
+                taken[index] = store.take() == store._holder
+            else:
+                chance.choice((store.renew, lambda: store.save(OTHER), lambda: store.publish({"at": 1})))()  # noqa: B023
+        except (Unavailable, Refused):
+            pass
+        except (InUse, Killed):
+            stores[index], taken[index] = new(index), False
+        able = [store._holder for store in stores if store.may_act()]
+        assert len(able) <= 1
+        for holder in able:
+            # What another one has begun has sent its last request by now.
+            assert all(cloud.now - begun >= CALL_SEC for other, begun in acted.items() if other != holder)
+            acted[holder] = cloud.now

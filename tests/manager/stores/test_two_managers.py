@@ -1,0 +1,88 @@
+"""Two managers with one bucket in worlds where everything fails: what holds of one manager holds of both."""
+
+from __future__ import annotations
+
+from gpu_manager.loop import Manager
+from gpu_manager.ports import Refused, Unavailable
+from gpu_manager.stores import InUse
+from gpu_manager.stores.bucket import BucketStore
+from gpu_manager.stores.storage_api import GoogleObject
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.manager.histories import FakeCompute, FakeGithub, Faulty, Killed, World
+from tests.manager.stores.fake_storage import FakeStorage
+from tests.manager.test_histories import POOLS
+
+
+class Computer:
+    """A process with a manager, started anew whenever it has ended."""
+
+    def __init__(self, name: str, world: World, storage: FakeStorage, faulty: Faulty, skew_sec: float) -> None:
+        self.name, self.world, self.storage, self.faulty, self.skew_sec = name, world, storage, faulty, skew_sec
+        self.processes = 0
+        self.passes = 0
+        self.start()
+
+    def start(self) -> None:
+        self.processes += 1
+        self.holder = f"{self.name}/{self.processes}"
+        world = self.world
+        self.store = BucketStore(
+            GoogleObject("state", "manager.json", self.storage, retries=0),
+            self.holder,
+            lambda: world.now + self.skew_sec,
+            world.advance,
+        )
+        github, compute = FakeGithub(world, self.faulty), FakeCompute(world, self.faulty, 0.2)
+        self.manager = Manager(world.pools, github, compute, self.store, lambda: world.now)
+        self.holds = False
+
+    def turn(self) -> None:
+        """What it does in ten seconds: try to get the lease, or one pass. It is killed at any call."""
+        try:
+            if not self.holds:
+                self.holds = self.store.take() == self.holder
+            else:
+                self.manager.step()
+                self.store.publish({"by": self.name})
+                self.passes += 1
+        except (Unavailable, Refused):
+            pass
+        except (InUse, Killed):
+            self.start()
+
+
+@settings(max_examples=6)
+@given(st.integers(min_value=0, max_value=10**6))
+def test_two_managers_start_no_machine_twice_and_delete_none_with_a_job(seed: int) -> None:
+    """The world raises for more machines than `max`, a busy machine deleted, or a cancelled run rerun."""
+    # Without machines that never register: while no manager has the lease, they are deleted later than the world takes.
+    world = World(seed, list(POOLS), faults=False)
+    chance = world.chance
+    storage, faulty = FakeStorage(lambda: world.now), Faulty(world, 0.1, 0.02)
+    computers = [Computer("a", world, storage, faulty, 600.0), Computer("b", world, storage, faulty, -600.0)]
+
+    def fault(when: str, method: str) -> None:
+        if chance.random() < faulty.kill_rate:
+            raise Killed
+        if chance.random() < faulty.rate:
+            raise TimeoutError
+
+    storage.fault = fault
+    for _ in range(chance.randint(20, 60)):
+        if chance.random() < 0.3:
+            world.queue(chance.choice(({"gpu", "l4"}, {"gpu"})), chance.choice((5, 60)))
+        for computer in computers:
+            # A process that is stopped for a while goes on where it was.
+            if chance.random() < 0.8:
+                computer.turn()
+        world.advance(chance.choice((5, 10, 40)))
+    faulty.rate = faulty.kill_rate = 0.0
+    for _ in range(300):
+        for computer in computers:
+            computer.turn()
+        world.advance(10)
+    assert [job for job in world.jobs.values() if job.status != "completed"] == []
+    assert world.vms == {}
+    assert sorted(computer.passes > 150 for computer in computers) == [False, True]
