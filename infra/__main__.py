@@ -48,6 +48,8 @@ pulumi.export("smokeTargets", pools.smoke_targets(built))
 pulumi.export("cost", pools.stack_cost(built))
 if managed := manager.facts(built, stack_settings.site.github):
     pulumi.export("manager", managed)
+    if deployed := manager.build(stack_settings, built, managed):
+        pulumi.export("runnerManager", deployed)
 
 # What is no mistake but should be known: prices and images that have grown old, a choice with a price. An update tells
 # it too: where it skips its preview, nothing else would.

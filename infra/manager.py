@@ -1,4 +1,4 @@
-"""What the runner manager has to know of a stack: `pulumi stack output manager --json` is its configuration."""
+"""The runner manager of a stack: its configuration (`pulumi stack output manager --json`), and where it runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,38 @@ from gpu_ci.stack.costs import of_pools
 from gpu_ci.stack.site import GithubOwner
 
 from infra.pools import Built
+from infra.settings import Settings
 
 _KIND = "gce-runners"
 
 
+def build(settings: Settings, built: Sequence[Built], configuration: dict[str, Any]) -> dict[str, Any] | None:
+    """Run it on Google Cloud where the stack file asks for that; what is exported of it."""
+    owner = settings.site.github
+    if settings.manager is None or owner is None or owner.manager_app is None:
+        return None
+    from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
+
+    manager = RunnerManager(
+        "manager",
+        RunnerManagerArgs(
+            **dict(settings.manager),
+            project=settings.project,
+            labels=dict(settings.site.labels),
+            # In one order, so that the same configuration is the same text.
+            configuration=pulumi.Output.json_dumps(configuration, sort_keys=True),
+            app_key=owner.manager_app.private_key,
+            machine_accounts={
+                each.pool.name: each.component.state()["serviceAccountEmail"] for each in built if _registers(each)
+            },
+        ),
+    )
+    return manager.state()
+
+
 def facts(built: Sequence[Built], owner: GithubOwner | None) -> dict[str, Any] | None:
     """The configuration; None where the stack names no App for the manager, or has no pool whose machines register."""
-    pools = [_pool(each) for each in built if each.pool.kind == _KIND and _args(each).github]
+    pools = [_pool(each) for each in built if _registers(each)]
     if owner is None or owner.manager_app is None or not pools:
         return None
     app = owner.manager_app
@@ -30,6 +55,10 @@ def facts(built: Sequence[Built], owner: GithubOwner | None) -> dict[str, Any] |
         },
         "pools": pools,
     }
+
+
+def _registers(built: Built) -> bool:
+    return built.pool.kind == _KIND and _args(built).github is not None
 
 
 def _args(built: Built) -> Any:

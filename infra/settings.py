@@ -14,7 +14,7 @@ from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
-from gpu_ci.stack.site import GITHUB, SITE, Site
+from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Site
 from pulumi.runtime import config as runtime_config
 
 from infra import registration
@@ -22,6 +22,7 @@ from infra.pool import Pool
 from infra.stack_file import stack_file
 
 if TYPE_CHECKING:
+    from gpu_ci.gcp.runner_manager import ManagerChoices
     from gpu_ci.stack.cluster import Cluster
     from gpu_ci.stack.github import Github
 
@@ -36,6 +37,7 @@ class Settings:
     quotas: Quotas
     github: Github | None = None
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
+    manager: ManagerChoices | None = None
     keys: tuple[str, ...] = ()
     """Every key of the stack file, the providers' too."""
 
@@ -64,7 +66,8 @@ def load() -> Settings:
     shared_wiring = {"project": values[PROJECT], **registration.wiring(site, github)}
     wired = tuple(_wired(spec, shared_wiring, site) for spec in checked.pools)
     described = clusters.described(values[CLUSTERS])
-    return Settings(values[PROJECT], site, wired, checked.quotas, github, described, tuple(present))
+    manager = _manager(values[MANAGER])
+    return Settings(values[PROJECT], site, wired, checked.quotas, github, described, manager, tuple(present))
 
 
 def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool:
@@ -82,6 +85,15 @@ def _github(value: Any) -> Github | None:
     from gpu_ci.stack.github import Github
 
     return Github(**value)
+
+
+def _manager(value: Any) -> ManagerChoices | None:
+    """Where the runner manager runs."""
+    if value is None:
+        return None
+    from gpu_ci.gcp.runner_manager import ManagerChoices
+
+    return ManagerChoices(**value)
 
 
 def _read(path: str, problems: list[Problem]) -> Any:

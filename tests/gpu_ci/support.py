@@ -31,6 +31,9 @@ COMPUTED: dict[str, dict[str, Any]] = {
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {"instanceGroup": "group-1"},
     "gcp:artifactregistry/repository:Repository": {"name": "build-pool-stack"},
     "gcp:compute/router:Router": {"name": "pool-router-1"},
+    "gcp:projects/iAMCustomRole:IAMCustomRole": {"name": "projects/p/roles/manager"},
+    "gcp:storage/bucket:Bucket": {"name": "pool-state-1"},
+    "gcp:storage/bucketObject:BucketObject": {"name": "configuration.json"},
     "gpu-ci:aws:NodeGroupLimits": {"currentMaxSize": 4},
     "gpu-ci:gcp:SmokeGate": {
         "checkedTemplate": TEMPLATE,
@@ -68,6 +71,13 @@ WIRING = {
 # What some components take besides.
 MORE_WIRING = {"service_account_email": "gpu@example-ci.iam.gserviceaccount.com"}
 
+# What a runner manager takes.
+MANAGER_WIRING: dict[str, Any] = {
+    "configuration": '{"name": "stack"}',
+    "app_key": "projects/example-ci/secrets/manager-key",
+    "machine_accounts": {"l4": "gpu-l4@example-ci.iam.gserviceaccount.com"},
+}
+
 # What components of AWS take instead.
 AWS_WIRING = {
     "region": "us-east-1",
@@ -93,7 +103,7 @@ def scale_set_wiring() -> dict[str, Any]:
 def build(component: type[Component], name: str = "pool", **options: Any) -> Component:
     """One component from its own example."""
     model = component.ARGS
-    given = AWS_WIRING if component.TYPE.startswith("gpu-ci:aws:") else WIRING | MORE_WIRING
+    given = AWS_WIRING if component.TYPE.startswith("gpu-ci:aws:") else WIRING | MORE_WIRING | MANAGER_WIRING
     wiring: dict[str, Any] = {key: value for key, value in given.items() if key in model.model_fields}
     if "secrets" in model.WIRING:
         # Made here, in the running program: an Output needs its loop.

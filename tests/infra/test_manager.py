@@ -9,7 +9,7 @@ from typing import Any
 from gpu_manager.config import read
 from gpu_manager.model import Rung
 
-from tests.infra.stack import L4, config, site, told
+from tests.infra.stack import L4, config, refused, site, told
 from tests.infra.test_github_apps import GROUP, RUNNERS
 from tests.infra.test_program import STACK, run
 
@@ -56,3 +56,42 @@ def test_the_managers_app_is_none_of_the_others() -> None:
 def test_no_machine_may_read_the_managers_key() -> None:
     found = run(stack(managerApp=MANAGER))
     assert [row.inputs["secretId"] for row in found.of(":SecretIamMember")] == [RUNNERS["privateKey"]]
+
+
+IMAGE = f"us-central1-docker.pkg.dev/example-ci/builds/runner-manager@sha256:{'ab' * 32}"
+ON_GOOGLE_CLOUD = {"gpu-ci:manager": {"image": IMAGE, "region": "us-central1"}}
+
+
+def test_a_stack_runs_its_manager_where_it_asks_for_it() -> None:
+    found = run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD)
+    [manager] = found.of("gpu-ci:gcp:RunnerManager")
+    assert manager.name == "manager"
+    [container] = found.one("cloudrunv2/workerPool:WorkerPool").inputs["template"]["containers"]
+    assert container["image"] == IMAGE
+    written = json.loads(found.one(":BucketObject").inputs["content"]["value"])  # the SDK takes it for a secret
+    assert written == json.loads(json.dumps(found.outputs[STACK]["manager"]))
+    assert found.outputs[STACK]["runnerManager"]["stateObject"].startswith("gs://")
+    assert "runnerManager" not in run(stack(managerApp=MANAGER)).outputs[STACK]
+
+
+def test_no_part_of_the_deployed_manager_has_a_key() -> None:
+    found = run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD)
+    readers = [row for row in found.of(":SecretIamMember") if row.name == "manager-app-key-reader"]
+    assert [row.inputs["secretId"] for row in readers] == [MANAGER["privateKey"]]
+    pool = found.one("cloudrunv2/workerPool:WorkerPool").inputs
+    assert [volume["secret"]["secret"] for volume in pool["template"]["volumes"]] == ["manager-key"]
+    assert "envs" not in pool["template"]["containers"][0]
+
+
+def test_a_manager_without_what_it_needs_is_refused() -> None:
+    alone = config({"l4": L4}) | ON_GOOGLE_CLOUD
+    assert [problem.path for problem in refused(alone).problems] == [
+        "gpu-ci:site.github.managerApp",
+        "gpu-ci:site.github.runnerApp",
+        "gpu-ci:github.runnerGroup",
+    ]
+    wrong = {"gpu-ci:manager": {"image": "docker.io/acme/manager:1", "region": "us-central1-a"}}
+    assert [(problem.path, bool(problem.hint)) for problem in refused(stack(managerApp=MANAGER) | wrong).problems] == [
+        ("gpu-ci:manager.image", True),
+        ("gpu-ci:manager.region", True),
+    ]

@@ -13,10 +13,10 @@ from .clusters import CLUSTERS
 from .hints import section, section_problems
 from .pools import POOLS, PoolSpec
 from .quotas import QUOTAS, Quotas
-from .site import GITHUB, SITE, GithubOwner, Provider, Site
+from .site import GITHUB, MANAGER, SITE, GithubOwner, Provider, Site
 
 PROJECT = "gcp:project"
-KEYS = (PROJECT, SITE, GITHUB, CLUSTERS, QUOTAS, POOLS)
+KEYS = (PROJECT, SITE, GITHUB, MANAGER, CLUSTERS, QUOTAS, POOLS)
 """The keys of a stack file that the program reads. The other keys configure providers."""
 
 _NAMESPACE = "gpu-ci:"
@@ -48,6 +48,7 @@ def check(
     problems = _project_problems(project, present) if project_needed and PROJECT not in unread else []
     problems += section(Site, SITE, site)
     problems += _github_problems(github, site, unread)
+    problems += _manager_problems(values[MANAGER])
     choices: list[PoolSpec] = []
     if POOLS not in unread:
         choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread)
@@ -55,6 +56,7 @@ def check(
         problems += found
     problems += clusters.problems(values[CLUSTERS], choices)
     problems += requirements.missing_registration(choices, site, github, unread) if complete else []
+    problems += requirements.missing_for_manager(choices, values, unread)
     problems += requirements.duplicate_scale_sets(choices)
     incompatible = requirements.incompatible(choices, site, github)
     # A choice that has to be removed need not be corrected first.
@@ -87,6 +89,14 @@ def _misspelt(problem: Problem, present: Collection[str]) -> Problem:
     if problem.text != "is missing" or not near:
         return problem
     return replace(problem, hint=f"did you mean {problem.path} where it says {near}")
+
+
+def _manager_problems(manager: Any) -> Sequence[Problem]:
+    if manager is None:
+        return []
+    from ..gcp.runner_manager import ManagerChoices  # loads Pulumi's Google package, which only some stacks need
+
+    return section(ManagerChoices, MANAGER, manager)
 
 
 def _github_problems(github: Any, site: Any, unread: Collection[str]) -> Sequence[Problem]:

@@ -8,8 +8,8 @@ from typing import Any
 from ..errors import Problem
 from ..validation_errors import join
 from .hints import shape
-from .pools import PoolSpec
-from .site import GITHUB, SITE, Site
+from .pools import POOLS, PoolSpec
+from .site import GITHUB, MANAGER, SITE, Site
 
 
 def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]) -> list[Problem]:
@@ -93,6 +93,37 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
                 text += ": the key of app, which may change runner groups, secrets and rules, is not for machines"
             problems.append(Problem(path, text, "nothing", expected, hint))
     return problems
+
+
+def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unread: Collection[str]) -> list[Problem]:
+    """What the runner manager needs, where it is missing: its App, and machines that register runners."""
+    if values.get(MANAGER) is None:
+        return []
+    site, github = values.get(SITE), values.get(GITHUB)
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    given = owner if isinstance(owner, Mapping) else {}
+    group = github.get("runnerGroup") if isinstance(github, Mapping) else None
+    app = "{id: 3456789, installationId: 9876543, privateKey: projects/acme-ci/secrets/github-manager-app-key}"
+    machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING]
+    needed = {
+        f"{SITE}.github.managerApp": (
+            given.get("managerApp"),
+            "the GitHub App of the runner manager, another one than runnerApp",
+            f"such as managerApp: {app}",
+        ),
+        f"{SITE}.github.runnerApp": (given.get("runnerApp"), _RUNNER_APP, "docs/github.md, Apps and their permissions"),
+        f"{GITHUB}.runnerGroup": (
+            group,
+            "the group runners join, and the repositories that may use it",
+            "such as runnerGroup: {repositories: [kernels]}",
+        ),
+        POOLS: (machines, "a pool of the kind gce-runners, whose machines it starts", "docs/add-a-pool.md"),
+    }
+    return [
+        Problem(path, f"is missing, and {MANAGER} needs it", "nothing", expected, hint)
+        for path, (there, expected, hint) in needed.items()
+        if not there and not path.startswith(tuple(unread))
+    ]
 
 
 def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:

@@ -25,8 +25,9 @@ from ..gcp.runner_network import NetworkChoices, network_region
 from ..github.plans import Plan
 from ..labels import Labels
 
-SITE, GITHUB = "gpu-ci:site", "gpu-ci:github"
-"""The keys of a stack file that hold what this module describes, and what is kept on GitHub."""
+SITE, GITHUB, MANAGER = "gpu-ci:site", "gpu-ci:github", "gpu-ci:manager"
+"""The keys of a stack file that hold what this module describes, what is kept on GitHub, and where the runner manager
+runs."""
 
 _LINK = TypeAdapter[str](Subnetwork)
 

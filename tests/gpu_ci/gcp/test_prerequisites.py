@@ -11,6 +11,7 @@ from gpu_ci.cli.verify import google
 from gpu_ci.component import Component
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate
+from gpu_ci.gcp.runner_manager import RunnerManager
 from gpu_ci.gcp.runner_network import RunnerNetwork
 from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
 from pulumi_sandbox.providers.gcp import discovery
@@ -31,6 +32,7 @@ ROLES = {
     "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": {REGISTRIES},
     "gcp:cloudbuild/trigger:Trigger": {"cloudbuild.builds.editor", ACT_AS},
     "gcp:cloudbuild/workerPool:WorkerPool": {"cloudbuild.workerPoolOwner"},
+    "gcp:cloudrunv2/workerPool:WorkerPool": {"run.developer", ACT_AS},
     "gcp:compute/firewall:Firewall": {"compute.securityAdmin"},
     "gcp:compute/network:Network": {NETWORKS},
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {INSTANCES},
@@ -38,12 +40,17 @@ ROLES = {
     "gcp:compute/router:Router": {NETWORKS},
     "gcp:compute/routerNat:RouterNat": {NETWORKS},
     "gcp:compute/subnetwork:Subnetwork": {NETWORKS},
+    "gcp:projects/iAMCustomRole:IAMCustomRole": {"iam.roleAdmin"},
     "gcp:projects/iAMMember:IAMMember": {"resourcemanager.projectIamAdmin"},
     "gcp:secretmanager/secretIamMember:SecretIamMember": {"secretmanager.admin"},
     "gcp:serviceaccount/account:Account": {ACCOUNTS},
+    "gcp:serviceaccount/iAMMember:IAMMember": {ACCOUNTS},
+    "gcp:storage/bucket:Bucket": {"storage.admin"},
+    "gcp:storage/bucketIAMMember:BucketIAMMember": {"storage.admin"},
+    "gcp:storage/bucketObject:BucketObject": {"storage.admin"},
     GATE: {INSTANCES, ACT_AS},
 }
-COVERED = {RunnerPool, GpuInstanceTemplate, RunnerNetwork, BuildPool}
+COVERED = {RunnerPool, GpuInstanceTemplate, RunnerNetwork, BuildPool, RunnerManager}
 
 
 def whole_pool() -> Component:

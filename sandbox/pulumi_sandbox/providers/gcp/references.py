@@ -35,6 +35,7 @@ class References:
             types.WORKER_POOL: self._workers,
             types.TRIGGER: self._trigger,
             types.REPOSITORY_MEMBER: self._repository,
+            types.RUN_POOL: self._run_pool,
         }
         if check := checks.get(token):
             for problem in check(inputs, site):
@@ -121,6 +122,35 @@ class References:
         path = build.repository_path(text_of(inputs, "repository"), inputs, site)
         if last(path) and not self.exists(path):
             yield f"{errors.not_found(path)}{hint(path)}"
+
+    def _run_pool(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        """A revision starts with its account and its secrets, which the account has to be able to read by then."""
+        project = site.place(inputs)[0]
+        template = table(inputs.get("template"))
+        email = text_of(template, "serviceAccount")
+        if email and not self.account_exists(project, email):
+            yield f"{errors.no_account(project, email)}{account_hint(project, email)}"
+        for row in rows(template.get("volumes")):
+            given = text_of(table(table(row).get("secret")), "secret")
+            if not given:
+                continue
+            path = given if "/" in given else f"projects/{project}/secrets/{given}"
+            if not self.exists(path):
+                yield f"Secret {path} was not found{hint(path)}"
+            elif email and not self._reads(email, last(given)):
+                # The message as a deployment log has it (github.com/getsentry/eng-pipes/pull/893); there of a service.
+                yield (
+                    f"Permission denied on secret: projects/{site.number}/secrets/{last(given)}/versions/latest for "
+                    f"Revision service account {email}. The service account used must be granted the 'Secret Manager "
+                    "Secret Accessor' role (roles/secretmanager.secretAccessor) at the secret, project or higher level."
+                )
+
+    def _reads(self, email: str, secret: str) -> bool:
+        """Whether the world has a grant of that secret to the account."""
+        return any(
+            one.inputs.get("member") == f"serviceAccount:{email}" and last(text_of(one.inputs, "secretId")) == secret
+            for one in self.world.find(types.SECRET_MEMBER)
+        )
 
 
 def with_id(path: str, site: Site) -> str:

@@ -5,9 +5,11 @@ Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-
 firewall,router,router_nat,global_address,network_attachment}.go, google/services/servicenetworking/
 resource_service_networking_connection.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
 google/services/artifactregistry/{resource_artifact_registry_repository,iam_artifact_registry_repository}.go,
-google/services/resourcemanager/resource_google_service_account.go, google/services/secretmanager/
-resource_secret_manager_{secret,secret_version}.go, google/tpgiamresource/resource_iam_member.go). Instance templates
-need no table: their API has no method that changes one (discovery.immutable).
+google/services/cloudrunv2/resource_cloud_run_v2_worker_pool.go,
+google/services/resourcemanager/resource_google_{service_account,project_iam_custom_role}.go,
+google/services/secretmanager/resource_secret_manager_{secret,secret_version}.go,
+google/tpgiamresource/resource_iam_member.go). Instance templates need no table: their API has no method that changes
+one (discovery.immutable).
 """
 
 from __future__ import annotations
@@ -64,6 +66,8 @@ FORCE_NEW: dict[str, set[str]] = {
         "project", "remoteRepositoryConfig", "repositoryId",
     },
     types.REPOSITORY_MEMBER: _MEMBER | {"location", "project", "repository"},
+    types.RUN_POOL: {"location", "name", "project"},
+    types.CUSTOM_ROLE: {"project", "roleId"},
 }  # fmt: skip
 # Inside what forces a replacement, what does not: it has no ForceNew of its own.
 IN_PLACE: dict[str, set[str]] = {

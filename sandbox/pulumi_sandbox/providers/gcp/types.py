@@ -9,7 +9,7 @@ resourcemanager,secretmanager}), which pulumi-gcp bridges.
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp.mapping import build, network
+from pulumi_sandbox.providers.gcp.mapping import build, network, run
 from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, MEMBER, OURS, REGIONAL, Target
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
@@ -22,6 +22,7 @@ GLOBAL_ADDRESS, NETWORK_ATTACHMENT = network.GLOBAL_ADDRESS, network.NETWORK_ATT
 CONNECTION = network.CONNECTION
 WORKER_POOL, TRIGGER = build.WORKER_POOL, build.TRIGGER
 REPOSITORY, REPOSITORY_MEMBER = build.REPOSITORY, build.REPOSITORY_MEMBER
+RUN_POOL, CUSTOM_ROLE = run.RUN_POOL, run.CUSTOM_ROLE
 ACCOUNT = "gcp:serviceaccount/account:Account"
 ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
@@ -32,7 +33,7 @@ SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S10
 TEMPLATES = (TEMPLATE, REGION_TEMPLATE)
 GROUPS = (GROUP, REGION_GROUP)
 MEMBERS = (ACCOUNT_MEMBER, PROJECT_MEMBER, SECRET_MEMBER, REPOSITORY_MEMBER)
-LABELLED = (*TEMPLATES, SECRET, GLOBAL_ADDRESS, REPOSITORY)
+LABELLED = (*TEMPLATES, SECRET, GLOBAL_ADDRESS, REPOSITORY, RUN_POOL)
 # What the provider's configuration gives a place where the resource names none.
 IN_REGION = (REGION_TEMPLATE, REGION_GROUP, SUBNETWORK, ROUTER, ROUTER_NAT, NETWORK_ATTACHMENT)
 IN_LOCATION = (REPOSITORY, REPOSITORY_MEMBER)
@@ -168,4 +169,5 @@ TARGETS: dict[str, Target] = (
     }
     | network.TARGETS
     | build.TARGETS
+    | run.TARGETS
 )

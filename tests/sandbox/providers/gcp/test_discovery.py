@@ -115,6 +115,16 @@ UNSEEN = {
         "project",
     ],
     types.REPOSITORY_MEMBER: ["location", "project", "repository"],
+    types.RUN_POOL: [
+        "deletionPolicy",
+        "deletionProtection",
+        "location",
+        "project",
+        "scaling.maxInstanceCount",
+        "scaling.minInstanceCount",
+        "scaling.scalingMode",
+    ],
+    types.CUSTOM_ROLE: ["deletionPolicy", "project"],
 }
 
 

@@ -32,6 +32,8 @@ ONE: dict[str, dict[str, Any]] = {
     types.TRIGGER: {"filename": "cloudbuild.yaml", "sourceToBuild": {"ref": "refs/heads/main", "repoType": "GITHUB"}},
     types.REPOSITORY: {"format": "DOCKER", "repositoryId": "images"},
     types.REPOSITORY_MEMBER: {"repository": "images", "role": "roles/artifactregistry.reader", "member": "allUsers"},
+    types.RUN_POOL: {"location": "us-central1", "template": {"containers": [{"image": "hello"}]}},
+    types.CUSTOM_ROLE: {"roleId": "manager", "title": "manager", "permissions": ["compute.instances.list"]},
     types.ACCOUNT: {},
     types.ACCOUNT_MEMBER: {
         "serviceAccountId": "projects/ci-project/serviceAccounts/1-compute@developer.gserviceaccount.com",

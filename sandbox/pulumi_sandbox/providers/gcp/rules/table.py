@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.rules import build, group, iam, network, template, trigger
+from pulumi_sandbox.providers.gcp.rules import build, group, iam, network, run, template, trigger
 from pulumi_sandbox.providers.resource import Problem
 
 Inputs = dict[str, Any]
@@ -32,6 +32,8 @@ _PLAIN: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
     types.WORKER_POOL: build.worker_pool,
     types.TRIGGER: trigger.trigger,
     types.REPOSITORY: build.repository,
+    types.RUN_POOL: run.worker_pool,
+    types.CUSTOM_ROLE: run.custom_role,
 }
 
 

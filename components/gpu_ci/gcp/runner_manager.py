@@ -1,0 +1,247 @@
+"""The runner manager on Google Cloud: one process on Cloud Run that starts and deletes the machines of runner pools."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Annotated, Any, ClassVar
+
+import pulumi
+import pulumi_gcp as gcp
+from pydantic import AfterValidator, Field, field_validator
+
+from .. import naming
+from ..args import Args, Input, PlainInput
+from ..component import Component
+from ..errors import invalid
+from ..labels import Labels, merge
+from . import manager_permissions
+from .resource_names import REGION, Project, SecretName, ServiceAccountEmail
+from .runner_network import network_region
+
+_DIGEST = r"@sha256:[0-9a-f]{64}$"
+_IMAGE = rf"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?{_DIGEST}"
+_KEY_FOLDER, _KEY_FILE = "/secrets/manager-app", "key.pem"
+# Discovery document run v2, workerPools.create, workerPoolId: fewer than 50 characters.
+_POOL_NAME_MOST = 49
+# Google Cloud documentation "Create and manage custom roles": the most of a role's id.
+_ROLE_ID_MOST = 64
+
+
+class ManagerChoices(Args):
+    """What there is to choose of a runner manager."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "image": f"us-central1-docker.pkg.dev/acme-ci/build-builds-prod/runner-manager@sha256:{'0123456789abcdef' * 4}",
+        "region": "us-central1",
+    }
+
+    image: str = Field(
+        description="the manager's container image by its digest, as registry/name@sha256:…; manager/Dockerfile builds "
+        "it",
+        json_schema_extra={"pattern": _IMAGE},
+    )
+    region: Annotated[str, Field(pattern=REGION), AfterValidator(network_region)] = Field(
+        description="the region the manager runs in and its state is kept in, such as us-central1"
+    )
+
+    @field_validator("image")
+    @classmethod
+    def _image(cls, value: str) -> str:
+        if not re.search(_DIGEST, value):
+            hint = "a tag may be another image tomorrow; gcloud artifacts docker images describe prints the digest"
+            raise invalid("is not pinned by its digest", expected="registry/name@sha256:<64 hex digits>", hint=hint)
+        if not re.fullmatch(_IMAGE, value):
+            raise invalid("is not the address of a container image", expected="registry/name@sha256:<64 hex digits>")
+        return value
+
+
+class RunnerManagerArgs(ManagerChoices):
+    """What a runner manager on Google Cloud is made of."""
+
+    WIRING: ClassVar[frozenset[str]] = frozenset({"project", "labels", "configuration", "app_key", "machine_accounts"})
+
+    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project the pools are in")
+    labels: Labels = Field(default={}, description="labels put on everything that takes them")
+    configuration: PlainInput[Annotated[str, Field(min_length=2)]] = Field(
+        description="the manager's configuration in JSON, as the stack's output `manager` has it; it holds no secret"
+    )
+    app_key: SecretName = Field(
+        description="the secret of Secret Manager with the key of the manager's GitHub App, as "
+        "projects/<project>/secrets/<name>"
+    )
+    machine_accounts: dict[str, Input[ServiceAccountEmail]] = Field(
+        min_length=1, description="for each pool, the service account of its machines, which the manager may use"
+    )
+
+
+class RunnerManager(Component):
+    """One process on Cloud Run that starts a machine for each queued job and deletes it when the job has ended.
+
+    Creates: a worker pool of one instance, which has no address; a service account; a custom role with the permissions
+    of the calls that the manager makes, in the project of the machines; the right to start machines with each pool's
+    service account, and with no other; the right to read the App's key, and no other secret; a bucket for its state,
+    with a custom role for that bucket alone; and the configuration as an object in that bucket.
+    Costs: the worker pool's CPU and memory for every second, whether jobs wait or not; writes of one object.
+    Does not: put the App's key into state, environment or arguments. It is a file that Cloud Run mounts.
+    Does not reach your network: it needs GitHub's and Google's APIs alone.
+    Replaces on change of: everything for region, with the state. A new image or configuration is a new revision, whose
+    manager begins when the old one has given back its lease.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerManager"
+    ARGS: ClassVar[type[Args]] = RunnerManagerArgs
+    KIND: ClassVar[str] = ""
+    EXAMPLE: ClassVar[dict[str, Any]] = ManagerChoices.EXAMPLE
+
+    state_object: pulumi.Output[str]
+    """Where the manager's state is, for --state of `gpu-ci manager status` and `gpu-ci explain`."""
+    service_account_email: pulumi.Output[str]
+    """The identity of the manager."""
+    worker_pool: pulumi.Output[str]
+    """The worker pool's resource name."""
+
+    def __init__(self, name: str, args: RunnerManagerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        self._name, self._args = name, args
+        stack = pulumi.get_stack()
+        self._account = gcp.serviceaccount.Account(
+            f"{name}-account",
+            account_id=naming.fit(f"gpu-{name}-{stack}", 30),
+            display_name=f"GPU runner manager {name}",
+            project=args.project,
+            opts=self.child(),
+        )
+        self._member = pulumi.Output.concat("serviceAccount:", self._account.email)
+        bucket = gcp.storage.Bucket(
+            f"{name}-state",
+            project=args.project,
+            location=args.region,
+            labels=merge(args.labels, {"gpu-ci-pool": name}),
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            versioning={"enabled": False},
+            # The object is written every few seconds. By default each replaced one would be kept, and paid, for a week.
+            soft_delete_policy={"retention_duration_seconds": 0},
+            # What is lost with it is made anew.
+            force_destroy=True,
+            opts=self.child(),
+        )
+        configuration = gcp.storage.BucketObject(
+            f"{name}-configuration",
+            bucket=bucket.name,
+            name="configuration.json",
+            content=args.configuration,
+            content_type="application/json",
+            opts=self.child(),
+        )
+        grants = [*self._machine_grants(), *self._state_grants(bucket), self._key_grant()]
+        self.state_object = pulumi.Output.concat("gs://", bucket.name, "/state.json")
+        pool = self._worker_pool(pulumi.Output.concat("gs://", bucket.name, "/", configuration.name), grants)
+        self.service_account_email = self._account.email
+        self.worker_pool = pool.id
+        self.register()
+
+    def _machine_grants(self) -> list[pulumi.Resource]:
+        """Start and delete machines in the project, with the accounts of the pools."""
+        args = self._args
+        granted: list[pulumi.Resource] = [
+            gcp.projects.IAMMember(
+                f"{self._name}-machines",
+                project=args.project,
+                role=self._role("machines", manager_permissions.MACHINES),
+                member=self._member,
+                opts=self.child(),
+            )
+        ]
+        for pool, email in sorted(args.machine_accounts.items()):
+            account = pulumi.Output.concat("projects/", args.project, "/serviceAccounts/", email)
+            granted.append(
+                gcp.serviceaccount.IAMMember(
+                    f"{self._name}-{pool}-user",
+                    service_account_id=account,
+                    role="roles/iam.serviceAccountUser",
+                    member=self._member,
+                    opts=self.child(),
+                )
+            )
+        return granted
+
+    def _state_grants(self, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
+        return [
+            gcp.storage.BucketIAMMember(
+                f"{self._name}-state-writer",
+                bucket=bucket.name,
+                role=self._role("state", manager_permissions.STATE),
+                member=self._member,
+                opts=self.child(),
+            )
+        ]
+
+    def _key_grant(self) -> pulumi.Resource:
+        return gcp.secretmanager.SecretIamMember(
+            f"{self._name}-app-key-reader",
+            secret_id=self._args.app_key,
+            role="roles/secretmanager.secretAccessor",
+            member=self._member,
+            opts=self.child(),
+        )
+
+    def _role(self, what: str, calls: Any) -> pulumi.Output[str]:
+        """A role with the permissions of these calls. A role's id is its name in the project for good."""
+        role = gcp.projects.IAMCustomRole(
+            f"{self._name}-{what}-role",
+            project=self._args.project,
+            role_id=naming.fit(f"gpu-ci-{self._name}-{what}-{pulumi.get_stack()}", _ROLE_ID_MOST).replace("-", "_"),
+            title=f"GPU runner manager {self._name}: {what}",
+            permissions=manager_permissions.permissions(calls),
+            opts=self.child(),
+        )
+        return role.name
+
+    def _worker_pool(
+        self, configuration: pulumi.Output[str], grants: list[pulumi.Resource]
+    ) -> gcp.cloudrunv2.WorkerPool:
+        args = self._args
+        command = ["manager", "run", "--json", "--app-key", f"{_KEY_FOLDER}/{_KEY_FILE}"]
+        return gcp.cloudrunv2.WorkerPool(
+            f"{self._name}-workers",
+            project=args.project,
+            location=args.region,
+            name=naming.fit(f"gpu-{self._name}-{pulumi.get_stack()}", _POOL_NAME_MOST),
+            labels=merge(args.labels, {"gpu-ci-pool": self._name}),
+            # Google's examples name the stage, and Google answers with the one that the resource has by then.
+            launch_stage="BETA",
+            deletion_protection=False,
+            scaling={"manual_instance_count": 1},
+            template={
+                "service_account": self._account.email,
+                # The manager reads its configuration when it starts, so that another one has to be another revision.
+                "annotations": {"gpu-ci-configuration": pulumi.Output.from_input(args.configuration).apply(_digest)},
+                "containers": [
+                    {
+                        "image": args.image,
+                        "args": [*command, "--config", configuration, "--state", self.state_object],
+                        "resources": {"limits": {"cpu": "1", "memory": "512Mi"}},
+                        "volume_mounts": [{"name": "app-key", "mount_path": _KEY_FOLDER}],
+                    }
+                ],
+                "volumes": [
+                    {
+                        "name": "app-key",
+                        "secret": {"secret": self._key_name(), "items": [{"path": _KEY_FILE, "version": "latest"}]},
+                    }
+                ],
+            },
+            opts=self.child(depends_on=grants, ignore_changes=["launchStage"]),
+        )
+
+    def _key_name(self) -> pulumi.Output[str]:
+        """As Cloud Run names a secret: without its project where that is its own (run v2, SecretVolumeSource)."""
+        _, home, _, name = self._args.app_key.split("/")
+        project = pulumi.Output.from_input(self._args.project)
+        return project.apply(lambda own: name if own == home else self._args.app_key)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,169 @@
+"""What a runner manager on Google Cloud may do, where its key is, and that its rights are those of its code's calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httplib2  # type: ignore[import-untyped]
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from gpu_ci.gcp import manager_permissions
+from gpu_ci.gcp.gate import compute_api
+from gpu_ci.gcp.gate.compute_api import GoogleCompute
+from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
+from gpu_manager.compute.adapter import Api
+from gpu_manager.stores.storage_api import GoogleObject
+from pulumi_sandbox.providers.gcp.discovery import document
+
+from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.support import COMPUTED, build
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs/runner-manager.md").read_text(encoding="utf-8")
+MEMBER = "serviceAccount:gpu-l4@p.iam.gserviceaccount.com"
+
+
+def deployed() -> Deployment:
+    return deploy(lambda: build(RunnerManager, "manager"), computed=COMPUTED)
+
+
+def test_its_process_has_no_address_and_reads_the_key_as_a_file() -> None:
+    pool = deployed().one("cloudrunv2/workerPool:WorkerPool").inputs
+    [container] = pool["template"]["containers"]
+    assert set(container) == {"image", "args", "resources", "volumeMounts"}
+    assert container["args"] == [
+        "manager", "run", "--json", "--app-key", "/secrets/manager-app/key.pem",
+        "--config", "gs://pool-state-1/configuration.json", "--state", "gs://pool-state-1/state.json",
+    ]  # fmt: skip
+    [volume] = pool["template"]["volumes"]
+    assert volume["secret"] == {"secret": "manager-key", "items": [{"path": "key.pem", "version": "latest"}]}
+    assert pool["scaling"] == {"manualInstanceCount": 1}
+    assert pool["template"]["serviceAccount"] == "gpu-l4@p.iam.gserviceaccount.com"
+
+
+def test_another_configuration_is_another_revision() -> None:
+    def annotations(text: str) -> Any:
+        wiring = {"project": "p-123456", "app_key": "projects/other/secrets/key", "machine_accounts": ACCOUNTS}
+        args = RunnerManagerArgs(**RunnerManager.EXAMPLE, **wiring, configuration=text)
+        made = deploy(lambda: RunnerManager("manager", args), computed=COMPUTED)
+        template = made.one("cloudrunv2/workerPool:WorkerPool").inputs["template"]
+        assert template["volumes"][0]["secret"]["secret"] == "projects/other/secrets/key"
+        return template["annotations"]
+
+    assert annotations('{"a": 1}') == annotations('{"a": 1}') != annotations('{"a": 2}')
+
+
+ACCOUNTS = {"l4": "gpu-l4@example-ci.iam.gserviceaccount.com", "t4": "gpu-t4@example-ci.iam.gserviceaccount.com"}
+
+
+def test_it_may_use_the_accounts_of_its_pools_read_one_secret_and_nothing_more() -> None:
+    found = deployed()
+    grants = {
+        row.name: (row.inputs["role"], row.inputs["member"])
+        for row in found.rows
+        if row.type.lower().endswith("iammember")
+    }
+    custom = "projects/p/roles/manager"
+    assert grants == {
+        "manager-machines": (custom, MEMBER),
+        "manager-state-writer": (custom, MEMBER),
+        "manager-l4-user": ("roles/iam.serviceAccountUser", MEMBER),
+        "manager-app-key-reader": ("roles/secretmanager.secretAccessor", MEMBER),
+    }
+    user = next(row for row in found.rows if row.name == "manager-l4-user").inputs
+    assert user["serviceAccountId"] == "projects/example-ci/serviceAccounts/gpu-l4@example-ci.iam.gserviceaccount.com"
+    key = found.one("secretmanager/secretIamMember:SecretIamMember").inputs
+    assert key["secretId"] == "projects/example-ci/secrets/manager-key"
+    roles = {row.inputs["title"].rpartition(" ")[2]: row.inputs["permissions"] for row in found.of(":IAMCustomRole")}
+    assert roles == {
+        "machines": manager_permissions.permissions(manager_permissions.MACHINES),
+        "state": ["storage.objects.create", "storage.objects.delete", "storage.objects.get"],
+    }
+
+
+def test_its_bucket_is_closed_and_keeps_no_replaced_state() -> None:
+    bucket = deployed().one("storage/bucket:Bucket").inputs
+    assert bucket["uniformBucketLevelAccess"] is True
+    assert bucket["publicAccessPrevention"] == "enforced"
+    assert bucket["versioning"] == {"enabled": False}
+    assert bucket["softDeletePolicy"] == {"retentionDurationSeconds": 0}
+    assert "lifecycleRules" not in bucket
+
+
+@pytest.mark.parametrize("image", ["docker.io/acme/manager", "docker.io/acme/manager:1.0", "manager@sha256:12"])
+def test_an_image_without_its_digest_is_refused(image: str) -> None:
+    [problem] = RunnerManagerArgs.choice_problems({**RunnerManager.EXAMPLE, "image": image})
+    assert (problem.path, problem.text) == ("image", "is not pinned by its digest")
+
+
+def test_a_region_that_google_does_not_have_is_refused() -> None:
+    [problem] = RunnerManagerArgs.choice_problems({**RunnerManager.EXAMPLE, "region": "us-centrall1"})
+    assert problem.path == "region"
+
+
+class Recorder:
+    """Answers every request, and keeps which method of the discovery documents it is."""
+
+    def __init__(self) -> None:
+        self.called: set[str] = set()
+
+    def request(self, uri: str, method: str = "GET", **_: Any) -> tuple[httplib2.Response, bytes]:
+        self.called.add(method_of(method, uri))
+        answer = {"name": "operation-1", "status": "DONE", "properties": {}}
+        stored = {"generation": "1", "updated": "2026-11-24T20:00:00Z"}
+        date = "Tue, 24 Nov 2026 20:00:00 GMT"
+        return httplib2.Response({"status": "200", "date": date}), json.dumps(answer | stored).encode()
+
+    def close(self) -> None:
+        pass
+
+
+def method_of(verb: str, uri: str) -> str:
+    """Such as compute.instances.insert."""
+    path = uri.partition("?")[0].partition("googleapis.com/")[2].removeprefix("upload/")
+    for name in ("compute.v1", "storage.v1"):
+        found = document(name)
+        for resource in found["resources"].values():
+            for method in resource.get("methods", {}).values():
+                form = re.sub(r"\{\+?\w+\}", "[^/]+", found["servicePath"] + method["path"])
+                if method["httpMethod"] == verb and re.fullmatch(form, path):
+                    return str(method["id"])
+    raise AssertionError(f"{verb} {uri} is no method")
+
+
+def test_the_roles_have_the_permissions_of_the_calls_that_the_manager_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every method of the manager's port to Google is called once; what reaches the wire is the table's keys."""
+    monkeypatch.setattr(compute_api, "credentials", lambda _: AnonymousCredentials())  # type: ignore[no-untyped-call]
+    recorder = Recorder()
+    google = GoogleCompute(0)
+    monkeypatch.setattr(google, "_connection", lambda: recorder)
+    calls: dict[str, Callable[[], Any]] = {
+        "template": lambda: google.template("p", "r", "t"),
+        "insert": lambda: google.insert("p", "z", {}, "t"),
+        "delete": lambda: google.delete("p", "z", "n"),
+        "operation": lambda: google.operation("p", "z", "o"),
+        "operations": lambda: list(google.operations("p", "z", "e")),
+        "instance": lambda: google.instance("p", "z", "n"),
+        "instances_of_all_zones": lambda: google.instances_of_all_zones("p", "e", ["id"]),
+        "guest_attribute": lambda: google.guest_attribute("p", "z", "n", "a/b"),
+    }
+    assert set(calls) == {name for name in vars(Api) if not name.startswith("_")}
+    for call in calls.values():
+        call()
+    assert recorder.called == set(manager_permissions.MACHINES)
+    storage = Recorder()
+    stored = GoogleObject("b", "o", storage, retries=0)
+    stored.read()
+    stored.write(b"{}", 0)
+    assert storage.called == set(manager_permissions.STATE)
+
+
+def test_the_page_lists_the_permissions_of_the_roles() -> None:
+    section = PAGE.partition("### Permissions\n")[2].partition("\n#")[0]
+    listed = re.findall(r"`((?:compute|storage)\.[a-zA-Z.]+)`", section)
+    wanted = [*manager_permissions.permissions(manager_permissions.MACHINES),
+              *manager_permissions.permissions(manager_permissions.STATE)]  # fmt: skip
+    assert listed == wanted
