@@ -181,6 +181,7 @@ class RunnerManager(Component):
     def _key_grant(self) -> pulumi.Resource:
         return gcp.secretmanager.SecretIamMember(
             f"{self._name}-app-key-reader",
+            project=self._args.app_key.split("/")[1],
             secret_id=self._args.app_key,
             role="roles/secretmanager.secretAccessor",
             member=self._member,

@@ -150,7 +150,7 @@ def test_the_roles_have_the_permissions_of_the_calls_that_the_manager_makes(monk
         "instances_of_all_zones": lambda: google.instances_of_all_zones("p", "e", ["id"]),
         "guest_attribute": lambda: google.guest_attribute("p", "z", "n", "a/b"),
     }
-    assert set(calls) == {name for name in vars(Api) if not name.startswith("_")}
+    assert set(calls) == {name for name in vars(Api) if not name.startswith("_")} - {"close"}
     for call in calls.values():
         call()
     assert recorder.called == set(manager_permissions.MACHINES)

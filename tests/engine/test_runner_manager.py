@@ -1,0 +1,33 @@
+"""A runner manager on Google Cloud under the real engine: made, given another configuration, and destroyed."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.engine import eks
+
+pytestmark = pytest.mark.engine
+
+UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
+
+
+@pytest.mark.slow
+def test_it_starts_once_its_account_may_read_the_key_and_a_new_configuration_is_a_new_revision(tmp_path: Path) -> None:
+    with closing(eks.program("manager", tmp_path)) as stack:
+        stack.run(*UP)
+        outputs = stack.json("stack", "output", "--stack", "dev", "--json")
+        assert outputs["workerPool"] == "projects/example-ci-staging/locations/us-central1/workerPools/gpu-manager-dev"
+        assert outputs["stateObject"].startswith("gs://manager-state-")
+        assert outputs["serviceAccountEmail"] == "gpu-manager-dev@example-ci-staging.iam.gserviceaccount.com"
+        assert stack.steps(*UP)[1] == []
+        [pool] = [row for row in stack.world() if row["type"] == "gcp:cloudrunv2/workerPool:WorkerPool"]
+        stack.run("config", "set", "--stack", "dev", "max", "2")
+        stack.run(*UP)
+        [changed] = [row for row in stack.world() if row["type"] == "gcp:cloudrunv2/workerPool:WorkerPool"]
+        assert changed["id"] == pool["id"]
+        assert changed["outputs"]["latestReadyRevision"] != pool["outputs"]["latestReadyRevision"]
+        stack.run("destroy", "--stack", "dev", "--yes", "--skip-preview")
+        assert stack.world() == []

@@ -1,0 +1,25 @@
+"""A runner manager on Google Cloud, as another stack would make it."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_gcp as gcp
+from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
+
+PROJECT = "example-ci-staging"
+
+machines = gcp.serviceaccount.Account("machines", account_id="machines", project=PROJECT)
+manager = RunnerManager(
+    "manager",
+    RunnerManagerArgs(
+        image=f"us-central1-docker.pkg.dev/{PROJECT}/builds/runner-manager@sha256:{'ab' * 32}",
+        region="us-central1",
+        project=PROJECT,
+        labels={"team": "platform"},
+        configuration=pulumi.Output.json_dumps({"name": "dev", "max": pulumi.Config().get_int("max") or 1}),
+        app_key=f"projects/{PROJECT}/secrets/github-manager-app-key",
+        machine_accounts={"l4": machines.email},
+    ),
+)
+for name, value in manager.state().items():
+    pulumi.export(name, value)
