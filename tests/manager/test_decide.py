@@ -340,3 +340,40 @@ def test_a_rerun_job_gets_a_machine_that_stays() -> None:
     again = replace(job(), key=JobKey("example-org/kernels", 11, 5, 2))
     decision = decide([pool], seen(jobs=(again,), now=NOW + 30), asked.memory)
     assert inserts(decision) == [("us-central1-a", "standard")]
+
+
+def stockout(*zones: str) -> OperationState:
+    return OperationState(True, InsertError("no-capacity", "none left", zones))
+
+
+def test_a_zone_may_be_out_of_machines_for_months() -> None:
+    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 5000)})
+    one = replace(POOL, rungs=(A,))
+    first = decide([one], seen(jobs=(job(),)), memory)
+    [name] = first.memory.pending
+    second = decide([one], seen(jobs=(job(),), operations={name: stockout()}), first.memory)
+    assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1800, 5001)}
+
+
+def test_inserts_that_fail_together_count_as_one_stockout() -> None:
+    pool, jobs = replace(POOL, rungs=(A,), max=9), tuple(job(number) for number in range(1, 9))
+    first = decide([pool], seen(jobs=jobs), Memory())
+    assert len(first.memory.pending) == 8
+    failed = dict.fromkeys(first.memory.pending, stockout())
+    second = decide([pool], seen(jobs=jobs, operations=failed), first.memory)
+    assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)}
+
+
+def test_two_zones_that_name_each_other_are_not_asked_in_every_pass() -> None:
+    memory, asked, names = Memory(), 0, {"us-central1-a": "us-central1-b", "us-central1-b": "us-central1-a"}
+    for number in range(30):
+        operations = {name: stockout(names[each.rung.zone]) for name, each in memory.pending.items()}
+        decision = decide([POOL], seen(jobs=(job(),), operations=operations, now=NOW + 10 * number), memory)
+        memory, asked = decision.memory, asked + len(inserts(decision))
+    assert asked <= 2 * 5
+
+
+def test_an_insert_of_a_pool_that_the_configuration_no_longer_has_is_dropped() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    second = decide([replace(POOL, name="other", labels=frozenset({"x"}))], seen(), first.memory)
+    assert (second.actions, second.memory.pending) == ((), {})

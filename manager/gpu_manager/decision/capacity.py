@@ -40,16 +40,31 @@ def failed(rung: Rung, error: InsertError, memory: Memory, now: float) -> None:
     """Remember that Google had no machine, or no quota, for an insert on this rung."""
     if error.kind == "no-capacity":
         earlier = memory.cooldowns.get(place(rung))
-        stockouts = earlier.stockouts + 1 if earlier else 1
-        pause_sec = min(_FIRST_PAUSE_SEC * 2 ** (stockouts - 1), _LONGEST_PAUSE_SEC)
-        memory.cooldowns[place(rung)] = Cooldown(now + pause_sec, stockouts, error.zones_available)
+        # Several inserts that were sent together fail together, and count as one stockout.
+        if earlier is None or earlier.until <= now:
+            stockouts = earlier.stockouts + 1 if earlier else 1
+            memory.cooldowns[place(rung)] = Cooldown(now + _pause_sec(stockouts), stockouts, error.zones_available)
         memory.preferred.pop(place(rung), None)
         for zone in error.zones_available:
             there = place(Rung(zone, rung.machine_type, rung.market))
+            if _failed_lately(memory.cooldowns.get(there), now):
+                # Two zones without machines may name each other.
+                continue
             memory.cooldowns.pop(there, None)
             memory.preferred[there] = now + _PREFERRED_SEC
     elif error.kind == "over-quota":
         memory.closed_quotas[_quota_key(rung, error.quota)] = (now + _QUOTA_PAUSE_SEC, error.quota or error.message)
+
+
+def _pause_sec(stockouts: int) -> float:
+    """The pause after so many stockouts in a row."""
+    # The exponent is limited because a zone may have no machine for months.
+    return float(min(_FIRST_PAUSE_SEC * 2 ** min(stockouts - 1, 10), _LONGEST_PAUSE_SEC))
+
+
+def _failed_lately(cooldown: Cooldown | None, now: float) -> bool:
+    """Whether an insert failed there within the shortest pause."""
+    return cooldown is not None and now - (cooldown.until - _pause_sec(cooldown.stockouts)) < _FIRST_PAUSE_SEC
 
 
 def worked(rung: Rung, memory: Memory) -> None:

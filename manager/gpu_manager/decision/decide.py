@@ -36,6 +36,8 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
     capacity.forget_old(memory, seen.now)
     jobs.forget_old(memory, seen.now)
     reruns.forget_old(memory, seen.now)
+    # A pool that the configuration no longer has starts nothing more. Its machines are found by their labels.
+    memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
     _follow_operations(seen, memory)
     machines.follow(by_name, seen, memory)
     reruns.notice(by_name, seen, memory)
