@@ -83,6 +83,7 @@ class Manager:
         memory = self._store.load()
         events: list[Event] = []
         seen = self._observe(memory, events)
+        observed = self._now()
         decision = decide(self._pools, seen, memory)
         # Before the actions: after a crash the next pass knows what may have begun.
         if not self._save(decision.memory, events):
@@ -91,7 +92,7 @@ class Manager:
             if not self._store.may_act():
                 events.append(Event("unavailable", "the lease", "was not renewed in time; the rest is decided anew"))
                 break
-            if self._now() - seen.now > STALE_SEC and not isinstance(action, Insert):
+            if self._now() - observed > STALE_SEC and not isinstance(action, Insert):
                 # A slow call or a stopped process has made the observation old. The next pass decides anew.
                 events.append(Event("unavailable", "this pass", "took too long; the rest is decided anew"))
                 break
@@ -119,9 +120,10 @@ class Manager:
                     operations[name] = state
         preempted = self._ask(events, lambda: self._compute.preempted(self._pools))
         machines = self._ask(events, lambda: self._compute.machines(self._pools))
+        # A sweep may take minutes. A deadline that was over before it began was over for each of its answers.
+        now = self._now()
         view = self._github.observe(reruns.wanted(memory))
         events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
-        now = self._now()
         return Observation(
             now=now,
             github_unix=view.unix,
@@ -131,7 +133,7 @@ class Manager:
             operations=operations,
             runs=view.runs,
             preempted=preempted or frozenset(),
-            github_limited_until=None if view.limited_sec is None else now + view.limited_sec,
+            github_limited_until=None if view.limited_sec is None else self._now() + view.limited_sec,
         )
 
     def _ask(self, events: list[Event], question: Callable[[], T]) -> T | None:

@@ -47,6 +47,12 @@ class MachineMemory:
     """Whether GitHub has listed its runner."""
     missing_since: float | None = None
     """Since when its registered runner is in no list any more."""
+    running_since: float | None = None
+    """Since when Google lists it as RUNNING: its agent's deadlines count from there."""
+    idle_since: float | None = None
+    """Since when GitHub lists its runner as idle."""
+    offline_since: float | None = None
+    """Since when GitHub lists its idle runner as offline."""
     surplus_since: float | None = None
     """Since when no queued job needs it."""
     condemned: bool = False

@@ -84,6 +84,8 @@ class Vm:
     off_at: float | None = None
     silent: bool = False
     """Its agent never registers a runner, and never switches the machine off."""
+    hung: bool = False
+    """It stops to work once its runner is registered: GitHub lists the runner as offline."""
 
 
 @dataclass
@@ -167,6 +169,9 @@ class World:
                 self._set(vm, "TERMINATED", End("job-done"))
             elif vm.off_at is None and not vm.runner_id and self.now >= vm.runs_at + vm.boots_in:
                 vm.runner_id, vm.idle_since = self.number(), self.now
+            elif vm.hung and vm.runner_id:
+                if self.now - vm.runs_at - vm.boots_in > 120 + 400:
+                    raise BrokenRuleError(f"{machine.name}: hangs, and it is still there")
             elif vm.job and self.now >= vm.job.created and vm.job.status == "in_progress":
                 vm.job.duration -= 1
                 if vm.job.duration <= 0:
@@ -193,7 +198,7 @@ class World:
             idle = [
                 vm
                 for vm in self.vms.values()
-                if vm.runner_id and vm.job is None and job.labels <= by_name[vm.machine.pool].labels
+                if vm.runner_id and vm.job is None and not vm.hung and job.labels <= by_name[vm.machine.pool].labels
             ]
             if idle:
                 vm = self.chance.choice(idle)
@@ -243,7 +248,7 @@ class FakeGithub:
             if job.status != "completed"
         )
         runners = tuple(
-            Runner(vm.runner_id, vm.machine.name, online=True, busy=vm.job is not None)
+            Runner(vm.runner_id, vm.machine.name, online=not vm.hung, busy=vm.job is not None)
             for vm in world.vms.values()
             if vm.runner_id
         )
@@ -271,7 +276,7 @@ class FakeGithub:
             if vm.runner_id == runner.id:
                 if vm.job is not None:
                     return False
-                vm.runner_id, vm.off_at = 0, self.world.now + 20
+                vm.runner_id, vm.off_at = 0, None if vm.hung else self.world.now + 20
         self.faulty.after()
         return True
 
@@ -344,7 +349,9 @@ class FakeCompute:
             )
             silent = world.faults and world.chance.random() < 0.05
             boots_in = world.chance.choice((20, 60, 150))
-            world.vms[(rung.zone, insert.machine)] = Vm(machine, world.now, boots_in, until, silent=silent)
+            hung = world.faults and world.chance.random() < 0.05
+            vm = Vm(machine, world.now, boots_in, until, silent=silent, hung=hung)
+            world.vms[(rung.zone, insert.machine)] = vm
             world.machines_of_job[machine.job] += 1
             world.check_max()
         self.faulty.after()

@@ -377,3 +377,35 @@ def test_an_insert_of_a_pool_that_the_configuration_no_longer_has_is_dropped() -
     first = decide([POOL], seen(jobs=(job(),)), Memory())
     second = decide([replace(POOL, name="other", labels=frozenset({"x"}))], seen(), first.memory)
     assert (second.actions, second.memory.pending) == ((), {})
+
+
+def test_the_deadline_of_a_machine_counts_from_when_it_runs() -> None:
+    staging = decide([POOL], seen(machines=(machine("l4-a", "STAGING"),)), Memory()).memory
+    runs = decide([POOL], seen(machines=(machine("l4-a"),), now=NOW + 300), staging).memory
+    assert decide([POOL], seen(machines=(machine("l4-a"),), now=NOW + 660), runs).actions == ()
+    assert len(decide([POOL], seen(machines=(machine("l4-a"),), now=NOW + 661), runs).actions) == 1
+    stuck = machine("l4-a", "STAGING")
+    assert decide([POOL], seen(machines=(stuck,), now=NOW + 361), staging).actions == (
+        Delete(stuck, "no runner within 360 s"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("online", "seconds", "why"),
+    [(False, 120, "its runner is offline for 120 s"), (True, 660, "its runner is idle for 660 s")],
+)
+def test_a_machine_that_hangs_with_an_idle_runner_is_replaced(online: bool, seconds: int, why: str) -> None:
+    hanging, runner = machine("l4-a"), Runner(7, "l4-a", online=online, busy=False)
+    first = decide([POOL], seen(machines=(hanging,), runners=(runner,), jobs=(job(),)), Memory())
+    assert first.actions == ()
+    in_time = seen(machines=(hanging,), runners=(runner,), jobs=(job(),), now=NOW + seconds)
+    assert decide([POOL], in_time, first.memory).actions == ()
+    late = decide([POOL], replace(in_time, now=NOW + seconds + 1), first.memory)
+    assert late.actions[0] == RemoveRunner(runner, hanging, why)
+    assert inserts(late) == [("us-central1-a", "spot")]
+
+
+def test_a_busy_runner_that_is_offline_is_left_to_github() -> None:
+    working, runner = machine("l4-a"), Runner(7, "l4-a", online=False, busy=True)
+    memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 9000, registered=True, offline_since=NOW - 8000)})
+    assert decide([POOL], seen(machines=(working,), runners=(runner,)), memory).actions == ()

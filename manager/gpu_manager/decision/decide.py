@@ -42,6 +42,7 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
     machines.follow(by_name, seen, memory)
     reruns.notice(by_name, seen, memory)
     actions: list[Action] = [*machines.ends(seen), *machines.lost_runners(by_name, seen, memory)]
+    actions += machines.hung(by_name, seen, memory)
     actions += reruns.due(seen, memory)
     machines.forget_gone(seen, memory)
     if seen.machines is None or seen.jobs is None or seen.runners is None:
@@ -57,8 +58,8 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
         actions += found.inserts
         covered |= found.covered
         reasons |= found.reasons
-        idle = _idle(ours, seen.runners, seen, memory)
-        spare = jobs.spare_runners(found, ours, seen, memory)
+        idle = _idle(pool, ours, seen.runners, seen, memory)
+        spare = jobs.spare_runners(pool, found, ours, seen, memory)
         actions += machines.surplus(idle, spare, memory, seen.now)
     return Decision(tuple(actions), memory, covered, reasons)
 
@@ -79,12 +80,14 @@ def _follow_operations(seen: Observation, memory: Memory) -> None:
 
 
 def _idle(
-    ours: Sequence[Machine], runners: Sequence[Runner], seen: Observation, memory: Memory
+    pool: Pool, ours: Sequence[Machine], runners: Sequence[Runner], seen: Observation, memory: Memory
 ) -> list[tuple[Machine, Runner]]:
     """The pool's machines whose runner waits for a job, those that waited as surplus longest first."""
     by_name = {runner.name: runner for runner in runners}
     found = [
-        (machine, by_name[machine.name]) for machine in machines.free(ours, seen, memory) if machine.name in by_name
+        (machine, by_name[machine.name])
+        for machine in machines.free(pool, ours, seen, memory)
+        if machine.name in by_name
     ]
     never = seen.now + 1
     return sorted(found, key=lambda each: memory.machines[each[0].name].surplus_since or never)

@@ -57,7 +57,7 @@ def cover(pool: Pool, waiting: Sequence[Job], ours: Sequence[Machine], seen: Obs
     listed = {machine.name for machine in ours}
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in listed]
     count = sum(machines.alive(machine) for machine in ours) + len(pending)
-    spare = [machine.name for machine in machines.free(ours, seen, memory)] + pending
+    spare = [machine.name for machine in machines.free(pool, ours, seen, memory)] + pending
     started_for = {machine.name: machine.job for machine in ours} | {
         name: slug(memory.pending[name].job.key) for name in pending
     }
@@ -89,9 +89,9 @@ def cover(pool: Pool, waiting: Sequence[Job], ours: Sequence[Machine], seen: Obs
     return found
 
 
-def spare_runners(covered: Cover, ours: Sequence[Machine], seen: Observation, memory: Memory) -> int:
+def spare_runners(pool: Pool, covered: Cover, ours: Sequence[Machine], seen: Observation, memory: Memory) -> int:
     """How many of the pool's machines no queued job needs."""
-    return max(len(machines.free(ours, seen, memory)) - len(covered.covered), 0)
+    return max(len(machines.free(pool, ours, seen, memory)) - len(covered.covered), 0)
 
 
 def repeated(memory: Memory) -> Iterator[Insert]:

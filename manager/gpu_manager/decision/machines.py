@@ -15,6 +15,8 @@ SURPLUS_SEC = 30.0
 GONE_RUNNER_SEC = 120.0
 # Added to the agent's own deadline, after which it switches its machine off.
 LATE_SEC = 60.0
+# A runner that lost its connection comes back within seconds, or its machine hangs.
+OFFLINE_SEC = 120.0
 # Google's own words for a machine that is on its way out (discovery document compute v1, Instance.status).
 _LEAVING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "REPAIRING")
 
@@ -25,6 +27,8 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
     for machine in listed.values():
         known = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
         known.place = spot_place(machine.zone.rpartition("-")[0], machine.machine_type)
+        if machine.status == "RUNNING" and known.running_since is None:
+            known.running_since = now
     for name, known in memory.machines.items():
         if name in seen.preempted or (name in listed and _was_preempted(listed[name])):
             _taken_back(known, memory, now)
@@ -74,11 +78,26 @@ def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -
             late = seen.now - known.missing_since > GONE_RUNNER_SEC
             why = f"on for {GONE_RUNNER_SEC:.0f} s after its runner was gone from GitHub"
         else:
-            late = not known.registered and seen.now - known.first_seen > pool.boot_sec + LATE_SEC
+            # A machine may be in STAGING for minutes before its agent starts.
+            since = known.first_seen if known.running_since is None else known.running_since
+            late = not known.registered and seen.now - since > pool.boot_sec + LATE_SEC
             why = f"no runner within {pool.boot_sec + LATE_SEC:.0f} s"
         if late:
             known.condemned = True
             yield Delete(machine, why)
+
+
+def hung(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterator[Action]:
+    """Unregister idle runners whose machine no longer works: its agent would have switched it off."""
+    if seen.runners is None or seen.jobs is None:
+        return
+    runners = {runner.name: runner for runner in seen.runners if not runner.busy}
+    for machine in seen.machines or ():
+        pool, runner = pools.get(machine.pool), runners.get(machine.name)
+        if pool is None or runner is None or machine.off or machine.status in _LEAVING:
+            continue
+        if why := _hangs(memory.machines[machine.name], pool, seen.now):
+            yield RemoveRunner(runner, machine, why)
 
 
 def surplus(idle: Sequence[tuple[Machine, Runner]], spare: int, memory: Memory, now: float) -> Iterator[Action]:
@@ -94,11 +113,16 @@ def surplus(idle: Sequence[tuple[Machine, Runner]], spare: int, memory: Memory, 
             yield RemoveRunner(runner, machine, "no queued job needs it")
 
 
-def free(machines: Iterable[Machine], seen: Observation, memory: Memory) -> list[Machine]:
+def free(pool: Pool, machines: Iterable[Machine], seen: Observation, memory: Memory) -> list[Machine]:
     """Those that will take a job or may: they boot, or their runner is idle."""
     busy = {runner.name for runner in seen.runners or () if runner.busy}
     working = {job.runner_name for job in seen.jobs or () if job.status == "in_progress"}
-    return [machine for machine in machines if _may_take_a_job(machine, busy | working, memory)]
+    return [
+        machine
+        for machine in machines
+        if _may_take_a_job(machine, busy | working, memory)
+        and not _hangs(memory.machines[machine.name], pool, seen.now)
+    ]
 
 
 def alive(machine: Machine) -> bool:
@@ -110,6 +134,15 @@ def _may_take_a_job(machine: Machine, busy: set[str], memory: Memory) -> bool:
     known = memory.machines[machine.name]
     over = known.missing_since is not None or known.condemned or known.job is not None
     return alive(machine) and machine.status not in _LEAVING and machine.name not in busy and not over
+
+
+def _hangs(known: MachineMemory, pool: Pool, now: float) -> str:
+    """Why an idle machine counts as hung; empty where it does not."""
+    if known.offline_since is not None and now - known.offline_since > OFFLINE_SEC:
+        return f"its runner is offline for {OFFLINE_SEC:.0f} s"
+    if known.idle_since is not None and now - known.idle_since > pool.idle_sec + LATE_SEC:
+        return f"its runner is idle for {pool.idle_sec + LATE_SEC:.0f} s"
+    return ""
 
 
 def _was_preempted(machine: Machine) -> bool:
@@ -132,9 +165,11 @@ def _follow_jobs(jobs: Sequence[Job], memory: Memory) -> None:
 
 
 def _follow_runners(runners: Sequence[Runner], memory: Memory, now: float) -> None:
-    names = {runner.name for runner in runners}
+    by_name = {runner.name: runner for runner in runners}
     for name, known in memory.machines.items():
-        if name in names:
+        if runner := by_name.get(name):
             known.registered, known.missing_since = True, None
+            known.idle_since = None if runner.busy else known.idle_since or now
+            known.offline_since = None if runner.busy or runner.online else known.offline_since or now
         elif known.registered and known.missing_since is None:
             known.missing_since = now
