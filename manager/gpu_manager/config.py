@@ -109,11 +109,14 @@ def parse(content: bytes, file: str) -> Config:
         raise ConfigError("\n".join([*lines, f"  hint: {_HINT}"])) from None
 
 
+_SHOWN_CHARACTERS = 100
 _HINT = "pulumi stack output manager --json > manager.json"
 
 
 def _line(file: str, error: Any) -> str:
     path = ".".join(str(to_camel(part) if isinstance(part, str) else part) for part in error["loc"]) or "all of it"
     given = error["input"]
-    got = f"\n  got: {given!r}" if isinstance(given, str | int | float | bool) else ""
+    # A value that has the wrong place may be a key.
+    shown = isinstance(given, int | float) or (isinstance(given, str) and len(given) <= _SHOWN_CHARACTERS)
+    got = f"\n  got: {given!r}" if shown and error["type"] != "extra_forbidden" else ""
     return f"{file}: {path}: {error['msg']}{got}"

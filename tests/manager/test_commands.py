@@ -109,7 +109,9 @@ def test_what_fails_in_every_pass_is_logged_once() -> None:
 
 def test_the_loop_rests_as_long_as_github_asks() -> None:
     assert pause_sec(one_pass(seen()), 10) == 10
-    assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 90)), 10) == 90
+    assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 50)), 10) == 50
+    # Google names a preemption for an hour, and has to be asked within it.
+    assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 3600)), 10) == 60
 
 
 def test_a_source_that_is_unknown_is_no_rest() -> None:
@@ -140,3 +142,20 @@ def test_the_configuration_may_be_an_object(asked: Path, monkeypatch: pytest.Mon
     ):
         with pytest.raises(InputError, match=text):
             options.configuration(address)
+
+
+def test_a_state_file_that_is_no_sqlite_file_is_an_error_of_one_line(asked: Path) -> None:
+    (asked / "state.sqlite").write_bytes(b"no database, and longer than the header of one" * 20)
+    (asked / "key.pem").write_text("no key")
+    for arguments in (["manager", "status"], ["manager", "run", "--once", "--app-key", str(asked / "key.pem")]):
+        found = call(asked, *arguments)
+        assert found.exit_code == 2
+        assert "state.sqlite: the manager's state cannot be used" in found.stderr
+
+
+def test_an_address_of_github_without_tls_is_refused(asked: Path) -> None:
+    (asked / "key.pem").write_text("no key")
+    arguments = ["manager", "run", "--once", "--app-key", str(asked / "key.pem"), "--github-url", "http://example.com"]
+    found = call(asked, *arguments)
+    assert found.exit_code == 2
+    assert "expected https, got http://example.com" in found.stderr

@@ -62,3 +62,13 @@ def test_a_file_that_is_none_is_named(tmp_path: Path, content: str | None, probl
     file = tmp_path / "manager.json" if content is None else written(tmp_path, content)
     with pytest.raises(ConfigError, match=problem):
         read(file)
+
+
+def test_a_key_in_the_wrong_place_is_not_printed(tmp_path: Path) -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "c2VjcmV0" * 100
+    github = {**CONFIG["github"], "key": "c2VjcmV0", "appId": key}
+    with pytest.raises(ConfigError) as found:
+        read(written(tmp_path, {**CONFIG, "github": github}))
+    assert "github.key" in str(found.value)
+    assert "github.appId" in str(found.value)
+    assert "c2VjcmV0" not in str(found.value)

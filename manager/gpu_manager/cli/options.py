@@ -7,6 +7,7 @@ import re
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +69,11 @@ def published(chosen: str | None, name: str) -> dict[str, Any]:
     where = str(chosen) if in_bucket else str(_file(chosen, name))
     found = None
     if in_bucket or Path(where).exists():
-        store = store_of(chosen, name)
         try:
-            found = store.published()
+            with closing(store_of(chosen, name)) as store:
+                found = store.published()
         except (Refused, Unavailable) as error:
             raise InputError(str(error)) from None
-        finally:
-            store.close()
     if found is None:
         hint = "gpu-ci manager run, with the same --state" if in_bucket else "gpu-ci manager run, on this computer"
         raise InputError(f"{where}: no manager has written here yet", hint=hint)

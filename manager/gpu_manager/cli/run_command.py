@@ -17,10 +17,14 @@ import click
 from gpu_ci.cli.output import InputError
 
 from ..loop import Event, Manager, Pass
-from ..ports import Refused
+from ..ports import Refused, Unavailable
 from ..stores import InUse
 from ..view import view
 from . import options
+
+_STORE_PAUSE_SEC = 30.0
+# A limit of GitHub's may last an hour. Google's preemptions are asked for meanwhile, as it lists each for an hour.
+_LONGEST_PAUSE_SEC = 60.0
 
 
 @click.command("run")
@@ -73,27 +77,39 @@ def command(
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    store = options.store_of(state, config.name)
     try:
+        store = options.store_of(state, config.name)
         if not store.hold(stopped, log.waiting):
             return
     except InUse as error:
         raise InputError(str(error), hint="stop that one, or give this one another --config and --state") from None
+    except (Refused, Unavailable) as error:
+        raise InputError(str(error), hint="--state names another place") from None
+    try:
+        github = GithubAdapter(
+            github_url or config.github.api_url,
+            App(config.github.app_id, config.github.installation_id, key_file),
+            config.github.owner,
+            {pool.runner_group for pool in pools},
+            config.github.repositories or (),
+        )
     except Refused as error:
-        raise InputError(str(error)) from None
-    github = GithubAdapter(
-        github_url or config.github.api_url,
-        App(config.github.app_id, config.github.installation_id, key_file),
-        config.github.owner,
-        {pool.runner_group for pool in pools},
-        config.github.repositories or (),
-    )
+        store.close()
+        raise InputError(str(error), hint="--github-url, or github.apiUrl of the configuration") from None
     manager = Manager(pools, github, ComputeAdapter(config.name), store)
     log.line("start", config.name, f"{len(pools)} pools of {config.github.owner}: {', '.join(p.name for p in pools)}")
     try:
         while not stopped.is_set():
-            done = manager.step()
-            store.publish(view(pools, done))
+            try:
+                done = manager.step()
+                store.publish(view(pools, done))
+            except Unavailable as error:
+                # Without its memory the manager does nothing. A disk may have space again later.
+                log.line("unavailable", "state file", str(error).replace("\n ", ";"))
+                if once:
+                    raise InputError(str(error)) from None
+                stopped.wait(interval_sec or _STORE_PAUSE_SEC)
+                continue
             log.report(done)
             if once or (until_idle and is_idle(done)):
                 break
@@ -116,9 +132,9 @@ def is_idle(done: Pass) -> bool:
 
 
 def pause_sec(done: Pass, interval_sec: float) -> float:
-    """Until the next pass. A limit of GitHub's is waited for."""
+    """Until the next pass. A limit of GitHub's is waited for, with a pass each minute that asks Google alone."""
     until = done.seen.github_limited_until
-    return interval_sec if until is None else max(interval_sec, until - done.seen.now)
+    return interval_sec if until is None else max(interval_sec, min(until - done.seen.now, _LONGEST_PAUSE_SEC))
 
 
 class Log:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from http.client import HTTPException
 from typing import Any, Protocol
 
 from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute
@@ -25,6 +26,8 @@ _TIMEOUT_SEC = 20.0
 _FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels")
 _PREEMPTED = 'operationType="compute.instances.preempted"'
 _PREEMPTED_WITHIN_SEC = 3600.0
+# A proxy may answer 200 with a page of its own, or break off an answer.
+_UNUSABLE = (KeyError, TypeError, ValueError, AttributeError, HTTPException)
 _OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 # How long a machine that is off counts as stopping because its end cannot be read.
 _END_WITHIN_SEC = 300.0
@@ -80,15 +83,17 @@ class ComputeAdapter:
         for project in dict.fromkeys(pool.project for pool in pools):
             with _asking(f"the machines of project {project}"):
                 found = self._google().instances_of_all_zones(project, f"labels.{MANAGER}={self._manager}", _FIELDS)
-            rows += [(project, row) for row in found if self._ours(row)]
-        self._forget({str(row["id"]) for _, row in rows})
+                rows += [(project, row) for row in found if self._ours(row)]
         templates = {(pool.project, region_and_name_of_template(pool.template)[1]): pool.template for pool in pools}
-        return tuple(self._machine(project, row, templates) for project, row in rows)
+        with _asking("the machines"):
+            self._forget({str(row["id"]) for _, row in rows})
+            return tuple(self._machine(project, row, templates) for project, row in rows)
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         """How far an insert has come. Unavailable; one that Google has forgotten is done without an error."""
         try:
-            done, error = self._google().operation(pool.project, zone, operation)
+            with _usable(f"operation {operation} in {zone}"):
+                done, error = self._google().operation(pool.project, zone, operation)
         except ApiError as failure:
             if failure.missing:
                 return OperationState(done=True)
@@ -115,8 +120,9 @@ class ComputeAdapter:
         """
         zone = insert.rung.zone
         try:
-            body = machine_body(self._template(pool), pool, insert, self._manager)
-            return self._google().insert(pool.project, zone, body, pool.template, insert.request_id)
+            with _usable(f"insert of {insert.machine} in {zone}"):
+                body = machine_body(self._template(pool), pool, insert, self._manager)
+                return self._google().insert(pool.project, zone, body, pool.template, insert.request_id)
         except ApiError as error:
             if error.status == 409 and self._is_there(pool, insert):
                 return ""
@@ -127,9 +133,10 @@ class ComputeAdapter:
     def delete(self, project: str, zone: str, name: str) -> None:
         """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""
         try:
-            if not self._ours(self._google().instance(project, zone, name)):
-                raise Refused(f"delete of {name} in {zone}: its label {MANAGER} is not {self._manager}")
-            self._google().delete(project, zone, name)
+            with _usable(f"delete of {name} in {zone}"):
+                if not self._ours(self._google().instance(project, zone, name)):
+                    raise Refused(f"delete of {name} in {zone}: its label {MANAGER} is not {self._manager}")
+                self._google().delete(project, zone, name)
         except ApiError as error:
             if not error.missing:
                 raise _failure(f"delete of {name} in {zone}", error) from None
@@ -202,9 +209,18 @@ class ComputeAdapter:
 
 
 @contextmanager
-def _asking(what: str) -> Iterator[None]:
+def _usable(what: str) -> Iterator[None]:
     try:
         yield
+    except _UNUSABLE as error:
+        raise Unavailable(f"{what}: Google's answer cannot be used: {type(error).__name__}: {error}") from None
+
+
+@contextmanager
+def _asking(what: str) -> Iterator[None]:
+    try:
+        with _usable(what):
+            yield
     except ApiError as error:
         raise _failure(what, error) from None
 

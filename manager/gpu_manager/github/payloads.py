@@ -20,7 +20,7 @@ def read(what: str, form: Callable[[], _T]) -> _T:
     """What `form` makes of a payload. Unavailable where a field is missing or has another type."""
     try:
         return form()
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         problem = f"{what}: a field of GitHub's answer is missing or has another type: {type(error).__name__}: {error}"
         raise Unavailable(problem) from None
 
@@ -28,13 +28,13 @@ def read(what: str, form: Callable[[], _T]) -> _T:
 def job(found: Payload, repository: str, groups: frozenset[str] | None) -> Job:
     return Job(
         key=JobKey(repository, int(found["run_id"]), int(found["id"]), int(found.get("run_attempt", 1))),
-        labels=frozenset(label.lower() for label in found["labels"]),
+        labels=frozenset(_line(label.lower()) for label in found["labels"]),
         status=found["status"],
         created_unix=_unix(found["created_at"]),
         conclusion=found["conclusion"] or "",
         runner_name=found["runner_name"] or "",
-        name=found["name"],
-        workflow=found["workflow_name"] or "",
+        name=_line(found["name"]),
+        workflow=_line(found["workflow_name"] or ""),
         url=found["html_url"] or "",
         head_sha=found["head_sha"],
         runner_groups=groups,
@@ -58,3 +58,8 @@ def run(found: Payload, key: RunKey, jobs: list[Payload]) -> Run:
 
 def _unix(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
+
+
+def _line(text: str) -> str:
+    """The text without characters that control a terminal: the author of a workflow chooses it."""
+    return "".join(each if each.isprintable() else " " for each in text)

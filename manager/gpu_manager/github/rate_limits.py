@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 # docs.github.com, "Rate limits for the REST API": where a secondary limit names no time, wait at least one minute.
 _SECONDARY_SEC = 60.0
+# The primary limit is renewed each hour. A proxy may write other units into its headers.
+_LONGEST_PAUSE_SEC = 3600.0
 # Seconds between two sweeps (docs/adr/0024-the-managers-github-client.md).
 _ACTIVE_SEC, _IDLE_SEC = 10.0, 30.0
 # The secondary limit is 900 points a minute, and a request has at least one (docs.github.com, "Rate limits for the REST
@@ -91,7 +93,7 @@ class RateLimits:
         return limited
 
     def _pause(self, pause_sec: float) -> None:
-        self._until = max(self._until or 0.0, self._monotonic() + pause_sec)
+        self._until = max(self._until or 0.0, self._monotonic() + min(pause_sec, _LONGEST_PAUSE_SEC))
 
 
 def _number(headers: Mapping[str, str], name: str) -> float | None:

@@ -142,7 +142,7 @@ class RestClient:
             try:
                 total = int(answer.value["total_count"])
                 found |= {int(each["id"]): each for each in answer.value[key]}
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 raise Unavailable(f"GET {path}: page {page} of GitHub's answer is no list of {key}") from None
             first_total = total if page == 1 else first_total
             if total < first_total:

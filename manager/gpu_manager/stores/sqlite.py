@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 from ..memory import Memory, from_json, to_json
+from ..ports import Unavailable
 from . import InUse
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, content BLOB NOT NULL)"
@@ -20,18 +22,20 @@ class SqliteStore:
     """One file. The process that runs a manager holds a lock on it, which ends with the process, however it ends."""
 
     def __init__(self, file: Path) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
         self._file = file
-        self._connection = sqlite3.connect(file, timeout=5, isolation_level=None)
-        # For the user alone: it holds names of repositories and workflows.
-        file.chmod(0o600)
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute(_SCHEMA)
         self._lock: Any = None
+        with self._usable():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(file, timeout=5, isolation_level=None)
+            # For the user alone: it holds names of repositories and workflows.
+            file.chmod(0o600)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute(_SCHEMA)
 
     def hold(self, stopped: Event, waiting: Callable[[str], None]) -> bool:  # noqa: ARG002 - it waits for nobody
         """Take the file for this process. InUse where another one has it."""
-        self._lock = self._file.with_suffix(".lock").open("w")
+        with self._usable():
+            self._lock = self._file.with_suffix(".lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -69,8 +73,19 @@ class SqliteStore:
             self._lock.close()
 
     def _read(self, name: str) -> bytes | None:
-        row = self._connection.execute("SELECT content FROM kept WHERE name = ?", (name,)).fetchone()
+        with self._usable():
+            row = self._connection.execute("SELECT content FROM kept WHERE name = ?", (name,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def _write(self, name: str, content: bytes) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO kept (name, content) VALUES (?, ?)", (name, content))
+        with self._usable():
+            self._connection.execute("INSERT OR REPLACE INTO kept (name, content) VALUES (?, ?)", (name, content))
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Unavailable, which names the file, where SQLite or the file system fails: a full disk, no SQLite file."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            problem = error.strerror if isinstance(error, OSError) else str(error)
+            raise Unavailable(f"{self._file}: the manager's state cannot be used\n  got: {problem}") from None

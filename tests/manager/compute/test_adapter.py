@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from http.client import IncompleteRead
 from typing import Any
 
 import pytest
@@ -364,3 +365,32 @@ def test_missing_credentials_are_an_answer(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(Unavailable, match="GOOGLE_CREDENTIALS: holds no credentials") as caught:
         ComputeAdapter("staging").machines([POOL])
     assert "SECRET" not in str(caught.value)
+
+
+class BrokenGoogle:
+    """Each call ends with an exception that is no ApiError, as after a proxy's answer of its own."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            raise self._error
+
+        return call
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("status"), ValueError("no JSON"), AttributeError("no dict"), IncompleteRead(b"")]
+)
+def test_an_answer_that_cannot_be_used_is_unavailable(error: Exception) -> None:
+    manager = ComputeAdapter("staging", BrokenGoogle(error))
+    for ask in (
+        lambda: manager.machines([POOL]),
+        lambda: manager.operation(POOL, ZONE, "operation-1"),
+        lambda: manager.preempted([POOL]),
+        lambda: manager.insert(POOL, wanted()),
+        lambda: manager.delete(PROJECT, ZONE, "l4-0a1b2c3d"),
+    ):
+        with pytest.raises(Unavailable, match="Google's answer cannot be used"):
+            ask()

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from gpu_manager.github.adapter import GithubAdapter
+from gpu_manager.github.rate_limits import RateLimits
 from gpu_manager.model import Job, JobKey, Run, RunKey, Runner
 from gpu_manager.ports import Github, Refused, Unavailable
 
@@ -265,3 +266,16 @@ def test_a_commit_status_names_us_and_fits(github: FakeGithub, manager: GithubAd
     github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = lambda _: httpx2.Response(422)
     with pytest.raises(Refused, match="GitHub answered 422"):
         manager.commit_status(KERNELS, "009b8a", "pending", "", "https://example.com/1")
+
+
+def test_texts_of_a_workflows_author_control_no_terminal(github: FakeGithub, manager: GithubAdapter) -> None:
+    github.runs["kernels"] = [run(1, "queued")]
+    github.jobs[1] = [job(11, 1, "queued", "gpu\x1b[2J", name="a\x1b[2J\nb", workflow_name="c\rd")]
+    [found] = manager.observe(()).jobs or ()
+    assert (found.name, found.workflow, found.labels) == ("a [2J b", "c d", frozenset({"gpu [2j"}))
+
+
+def test_a_limit_is_waited_for_one_hour_at_most() -> None:
+    limits = RateLimits(lambda: 0.0)
+    limits.take_in(429, {"retry-after": "9" * 400}, "", 0.0)
+    assert limits.wait_sec() == 3600

@@ -9,6 +9,7 @@ from threading import Event
 
 import pytest
 from gpu_manager.memory import Cooldown, Memory
+from gpu_manager.ports import Unavailable
 from gpu_manager.stores import InUse
 from gpu_manager.stores.sqlite import SqliteStore
 
@@ -43,5 +44,15 @@ def test_a_memory_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
     store.save(Memory())
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE kept SET content = ?", (b'{"pending": 5}',))
+    assert store.load() == Memory()
+    store.close()
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "manager.sqlite")
+    store.save(Memory())
+    store._connection.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(Unavailable, match="database or disk is full"):
+        store.publish({"events": ["x" * 1_000_000]})
     assert store.load() == Memory()
     store.close()
