@@ -89,6 +89,8 @@ class LostJob:
     """The run's attempt in which it failed, as far as reruns of ours have not raised it."""
     asked: float | None = None
     asks: int = 0
+    waited_for: bool = False
+    """Whether GitHub still listed it as running when its runner could no longer answer."""
 
     @property
     def run(self) -> RunKey:

@@ -66,6 +66,8 @@ class WorldJob:
     cancel_at: float | None = None
     cancelled: float | None = None
     """When a person cancelled it."""
+    fails_at: float | None = None
+    """When GitHub gives up its runner, whose machine is gone."""
     zombie: bool = False
     """Queued for ever: GitHub gives it to no runner."""
 
@@ -138,8 +140,11 @@ class World:
         self.preempted[vm.machine.name] = self.now
         if vm.job:
             self.lost.add(vm.job.key)
-            # A runner that hears of it in time cancels its job.
-            vm.job.status, vm.job.conclusion = "completed", self.chance.choice(("failure", "cancelled"))
+            # A runner that gets the notice in time cancels its job. GitHub waits ten minutes for one that does not.
+            if self.chance.random() < 0.5:
+                vm.job.fails_at = self.now + 600
+            else:
+                vm.job.status, vm.job.conclusion = "completed", self.chance.choice(("failure", "cancelled"))
         del self.vms[(vm.machine.zone, vm.machine.name)]
 
     def advance(self, seconds: float) -> None:
@@ -150,6 +155,8 @@ class World:
                 self._live(vm)
             self._assign()
             for job in list(self.jobs.values()):
+                if job.fails_at is not None and self.now >= job.fails_at and job.status == "in_progress":
+                    job.status, job.conclusion = "completed", "failure"
                 if job.cancel_at is not None and self.now >= job.cancel_at:
                     job.cancel_at = None
                     self.cancel(job)
@@ -297,9 +304,9 @@ class FakeGithub:
         self.faulty.after()
 
     def _cancelled_by_a_person(self, job: WorldJob) -> bool:
-        """Whether that is clear: nobody can tell where Google took the machine in the same seconds."""
+        """Whether that is clear: within minutes of a preemption the manager may have seen neither."""
         taken = self.world.preempted.get(job.runner)
-        return job.cancelled is not None and (taken is None or taken < job.cancelled)
+        return job.cancelled is not None and (taken is None or taken + 240 < job.cancelled)
 
 
 class FakeCompute:

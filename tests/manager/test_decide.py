@@ -409,3 +409,16 @@ def test_a_busy_runner_that_is_offline_is_left_to_github() -> None:
     working, runner = machine("l4-a"), Runner(7, "l4-a", online=False, busy=True)
     memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 9000, registered=True, offline_since=NOW - 8000)})
     assert decide([POOL], seen(machines=(working,), runners=(runner,)), memory).actions == ()
+
+
+def test_a_job_that_a_person_cancels_after_its_machine_was_taken_back_is_not_run_again() -> None:
+    """GitHub waits for a lost runner for minutes, in which a person or a newer run may cancel the job."""
+    still = Job(LOST, frozenset({"gpu", "l4"}), "in_progress", NOW - 900, runner_name="l4-a")
+    waits = decide(
+        [POOL], seen(jobs=(still,), runs={RUN: failed_run(status="in_progress")}, now=NOW + 61), lost_memory()
+    )
+    cancelled = seen(runs={RUN: failed_run(conclusion="cancelled")}, now=NOW + 90)
+    decision = decide([POOL], cancelled, waits.memory)
+    assert (decision.actions, decision.memory.lost) == ((), {})
+    lost = decide([POOL], seen(runs={RUN: failed_run()}, now=NOW + 90), waits.memory)
+    assert lost.actions == (Rerun(RUN, 1, None),)

@@ -24,7 +24,7 @@ def history(seed: int) -> History:
             labels = chance.choice(({"gpu", "l4"}, {"self-hosted", "gpu", "t4"}, {"gpu"}))
             job = world.queue(labels, chance.choice((5, 60, 200)), zombie=chance.random() < 0.05)
             if chance.random() < 0.25:
-                job.cancel_at = world.now + chance.randint(0, 300)
+                job.cancel_at = world.now + chance.randint(0, 900)
         made.run(chance.randint(1, 12))
     return made
 

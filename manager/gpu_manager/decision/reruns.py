@@ -12,6 +12,8 @@ from .names import slug
 _OLDEST_RUN_SEC = 30 * 24 * 3600.0
 # The first attempt and one rerun; a run that loses its machine twice is left to a person.
 _LAST_ATTEMPT = 1
+# Google switches a spot machine off 30 seconds after its notice (cloud.google.com/compute/docs/instances/spot).
+_LAST_WORD_SEC = 60.0
 _ASK_AGAIN_SEC, _MOST_ASKS = 60.0, 3
 # How long a lost job is waited for, and its pool kept from machines that can be taken back.
 _STEADY_SEC = 24 * 3600.0
@@ -24,6 +26,9 @@ def notice(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
         if known.taken_back and known.job and not known.job_over and pool and pool.rerun_preempted:
             key = known.job
             memory.lost.setdefault(slug(key), LostJob(key, known.pool, seen.now, key.attempt))
+    running = {job.key for job in seen.jobs or () if job.status == "in_progress"}
+    for lost in memory.lost.values():
+        lost.waited_for = lost.waited_for or (lost.key in running and seen.now - lost.since > _LAST_WORD_SEC)
 
 
 def wanted(memory: Memory) -> frozenset[RunKey]:
@@ -69,10 +74,10 @@ def _settle(run: Run, seen: Observation, memory: Memory) -> None:
                 each.run_attempt = run.attempt
         return
     old = seen.github_unix - run.created_unix > _OLDEST_RUN_SEC
-    # A runner that is told to stop cancels its job, and its run counts as cancelled. Where a person cancelled the run,
-    # jobs of other machines are cancelled too, or the job had ended before its machine was taken back.
+    # A runner cancels its job when its machine is taken back, and its run counts as cancelled. A person or a newer run
+    # cancelled it where jobs of other machines are cancelled too, or where the runner was gone before.
     others = set(run.failed_jobs) - {each.key.job_id for each in lost.values()}
-    by_person = run.conclusion == "cancelled" and others
+    by_person = run.conclusion == "cancelled" and (others or any(each.waited_for for each in lost.values()))
     if run.status == "completed" and (by_person or run.conclusion == "success" or old):
         for key in lost:
             del memory.lost[key]
