@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from .decision import jobs, reruns
 from .decision.decide import Decision, decide
+from .decision.names import machine_of
 from .memory import Memory
 from .model import (
     Action,
@@ -124,11 +125,14 @@ class Manager:
         now = self._now()
         view = self._github.observe(reruns.wanted(memory))
         events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
+        # Runners are known by their machines from here on.
+        names = {machine.name for machine in machines or ()} | memory.machines.keys()
+        jobs, runners = view.jobs, view.runners
         return Observation(
             now=now,
             github_unix=view.unix,
-            jobs=view.jobs,
-            runners=view.runners,
+            jobs=jobs and tuple(replace(job, runner_name=machine_of(job.runner_name, names)) for job in jobs),
+            runners=runners and tuple(replace(runner, name=machine_of(runner.name, names)) for runner in runners),
             machines=machines,
             operations=operations,
             runs=view.runs,

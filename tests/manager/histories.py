@@ -5,6 +5,7 @@ Everything happens in virtual time. The world checks the rules itself, at the in
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -50,6 +51,11 @@ def pool(name: str, most: int, *labels: str, market: str = "spot") -> Pool:
     return Pool(
         name, "example", f"templates/{name}", rungs, most, frozenset(labels), boot_sec=BOOT_SEC, idle_sec=IDLE_SEC
     )
+
+
+def runner_of(machine: str) -> str:
+    """The name under which the agent of a machine registers its runner: with the instance's id."""
+    return f"{machine}-{int(hashlib.sha256(machine.encode()).hexdigest(), 16) % 10**19}" if machine else ""
 
 
 @dataclass
@@ -250,12 +256,12 @@ class FakeGithub:
         if lost() < self.faulty.kill_rate:
             raise Killed
         jobs = tuple(
-            Job(job.key, job.labels, job.status, job.created + world.skew_sec, job.conclusion, job.runner)  # type: ignore[arg-type]
+            Job(job.key, job.labels, job.status, job.created + world.skew_sec, job.conclusion, runner_of(job.runner))  # type: ignore[arg-type]
             for job in world.jobs.values()
             if job.status != "completed"
         )
         runners = tuple(
-            Runner(vm.runner_id, vm.machine.name, online=not vm.hung, busy=vm.job is not None)
+            Runner(vm.runner_id, runner_of(vm.machine.name), online=not vm.hung, busy=vm.job is not None)
             for vm in world.vms.values()
             if vm.runner_id
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Collection
 
 from ..model import JobKey, Rung
 
@@ -20,6 +21,18 @@ def machine_name(pool: str, job: JobKey, insert: int) -> str:
     """The name of the machine that this insert for this job makes. A pool's name has at most 40 characters."""
     digest = hashlib.sha256("\0".join((*map(str, job), str(insert))).encode()).hexdigest()[:8]
     return f"{pool}-{digest}"
+
+
+def machine_of(runner: str, machines: Collection[str]) -> str:
+    """The machine whose agent registered a runner of this name; the name itself where it is none of these.
+
+    The agent puts the instance's id behind the machine's name, and a suffix where GitHub has that name already
+    (gpu_agent/google/compute_engine.py, gpu_agent/github/registration.py).
+    """
+    name = runner
+    while name not in machines and "-" in name:
+        name = name.rpartition("-")[0]
+    return name if name in machines else runner
 
 
 def request_id(machine: str, zone: str) -> str:
