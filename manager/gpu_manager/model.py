@@ -246,8 +246,8 @@ class Reason:
     """Why a queued job has no machine."""
 
     code: str
-    """at-max, no-capacity, over-quota, price-ceiling, pool-stopped, refused, github-limited, approval-pending,
-    never-picked-up, expired or no-pool."""
+    """at-max, no-answer, no-capacity, over-quota, price-ceiling, pool-stopped, refused, github-limited,
+    approval-pending, never-picked-up, expired or no-pool."""
     detail: str
     next_try: float | None = None
     """On the clock of Observation.now; None where no time is known."""

@@ -11,6 +11,7 @@ from .model import Job, Machine, Pool, Reason
 # What a person can do, by the reason's code.
 NEXT_STEPS = {
     "at-max": "wait for a machine, or raise the pool's max",
+    "no-answer": "wait, or see the manager's log: Google's API fails, or the credentials do",
     "no-capacity": "the manager goes on asking; more zones, standard machines or a reservation find one sooner",
     "over-quota": "ask Google for a higher quota (gpu-ci quota names it)",
     "price-ceiling": "raise the pool's price ceiling, or add a cheaper rung",

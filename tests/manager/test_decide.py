@@ -422,3 +422,118 @@ def test_a_job_that_a_person_cancels_after_its_machine_was_taken_back_is_not_run
     assert (decision.actions, decision.memory.lost) == ((), {})
     lost = decide([POOL], seen(runs={RUN: failed_run()}, now=NOW + 90), waits.memory)
     assert lost.actions == (Rerun(RUN, 1, None),)
+
+
+def test_a_job_whose_insert_is_not_answered_for_five_minutes_has_that_as_its_reason() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    [name] = first.memory.pending
+    assert decide([POOL], seen(jobs=(job(),), now=NOW + 300), first.memory).reasons == {}
+    late = decide([POOL], seen(jobs=(job(),), now=NOW + 301), first.memory)
+    assert late.reasons == {
+        job().key: Reason("no-answer", f"Google has not answered the insert of {name} in us-central1-a")
+    }
+    assert late.actions == first.actions
+
+
+def test_an_insert_whose_answer_was_lost_is_not_repeated_once_its_job_is_gone() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    second = decide([POOL], seen(), first.memory)
+    assert second.actions == ()
+    # The machine may still be listed late, and counts until then.
+    one = decide([replace(POOL, max=1)], seen(jobs=(job(2),), now=NOW + 10), second.memory)
+    assert inserts(one) == []
+    assert decide([POOL], seen(now=NOW + 61), second.memory).memory.pending == {}
+
+
+def test_pauses_after_stockouts_double_up_to_half_an_hour_and_end_with_a_machine() -> None:
+    one, memory, pauses = replace(POOL, rungs=(A,)), Memory(), []
+    now = NOW
+    for _ in range(7):
+        asked = decide([one], seen(jobs=(job(),), now=now), memory).memory
+        [name] = asked.pending
+        memory = decide([one], seen(jobs=(job(),), now=now, operations={name: stockout()}), asked).memory
+        [cooldown] = memory.cooldowns.values()
+        pauses.append(cooldown.until - now)
+        now = cooldown.until
+    assert pauses == [60, 120, 240, 480, 960, 1800, 1800]
+    asked = decide([one], seen(jobs=(job(),), now=now), memory).memory
+    [name] = asked.pending
+    given = decide([one], seen(jobs=(job(),), now=now, operations={name: OperationState(True)}), asked).memory
+    assert given.cooldowns == {}
+
+
+def test_a_zone_that_google_names_is_asked_again_before_its_pause_is_over() -> None:
+    memory = Memory(cooldowns={"us-central1-b g2-standard-8 spot": Cooldown(NOW + 900, 6)})
+    first = decide([POOL], seen(jobs=(job(),)), memory)
+    [name] = first.memory.pending
+    named = stockout("us-central1-b")
+    second = decide([POOL], seen(jobs=(job(),), operations={name: named}), first.memory)
+    assert inserts(second) == [("us-central1-b", "spot")]
+    assert second.memory.preferred == {"us-central1-b g2-standard-8 spot": NOW + 300}
+
+
+def test_a_steady_job_waits_for_a_machine_that_stays_where_the_pool_has_one() -> None:
+    steady = Memory(steady={"example-org/kernels 11": NOW + 900})
+    assert inserts(decide([POOL], seen(jobs=(job(),)), steady)) == [("us-central1-a", "spot")]
+    pool = replace(POOL, rungs=(A, FIRM))
+    out = replace(steady, cooldowns={"us-central1-a g2-standard-8 standard": Cooldown(NOW + 60, 1)})
+    waits = decide([pool], seen(jobs=(job(),)), out)
+    assert inserts(waits) == []
+    assert waits.reasons[job().key].code == "no-capacity"
+
+
+def test_the_breaker_counts_preemptions_close_together_and_opens_for_half_an_hour() -> None:
+    pool, place = replace(POOL, rungs=(A, FIRM)), "us-central1 g2-standard-8"
+    for times, market in (
+        ([NOW - 1700, NOW - 799], "spot"),
+        ([NOW - 1700, NOW - 801], "standard"),
+        ([NOW - 2000, NOW - 1799], "spot"),
+    ):
+        assert inserts(decide([pool], seen(jobs=(job(),)), Memory(preemptions={place: times}))) == [
+            ("us-central1-a", market)
+        ], times
+
+
+def test_the_quota_of_all_regions_closes_every_rung() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    [name] = first.memory.pending
+    failed = OperationState(True, InsertError("over-quota", "Quota exceeded", quota="gpus_all_regions"))
+    far = replace(POOL, rungs=(A, replace(FIRM, zone="europe-west4-a")))
+    second = decide([far], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    assert inserts(second) == []
+    assert second.reasons[job().key].code == "over-quota"
+
+
+def test_a_rung_at_the_ceiling_or_without_a_price_is_asked() -> None:
+    for price in (0.85, None):
+        pool = replace(POOL, rungs=(replace(FIRM, usd_per_hour=price),), price_ceiling_usd=0.85)
+        assert len(inserts(decide([pool], seen(jobs=(job(),)), Memory()))) == 1
+
+
+def test_a_pending_machine_counts_for_its_own_pool_until_it_is_listed_or_a_minute_has_passed() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    [name] = first.memory.pending
+    done = {name: OperationState(True)}
+    second = decide([POOL], seen(jobs=(job(),), operations=done), first.memory)
+    assert list(second.memory.pending) == [name]
+    assert list(decide([POOL], seen(jobs=(job(),), now=NOW + 60), second.memory).memory.pending) == [name]
+    unknown = decide([POOL], seen(jobs=(job(),), machines=None, now=NOW + 99), second.memory)
+    assert list(unknown.memory.pending) == [name]
+    listed = decide([POOL], seen(jobs=(job(),), machines=(machine(name, job=slug(job().key)),)), second.memory)
+    assert (listed.actions, listed.memory.pending, listed.covered) == ((), {}, {job().key: name})
+    # Listed before its operation has ended, it counts once; and never for another pool.
+    early = seen(jobs=(job(), job(2)), machines=(machine(name, job=slug(job().key)),))
+    twice = decide([POOL], early, first.memory)
+    assert [each.job for each in twice.actions if isinstance(each, Insert)] == [job(), job(2)]
+    assert inserts(decide([replace(POOL, max=1)], early, second.memory)) == []
+    other = replace(POOL, name="t4", labels=frozenset({"t4"}), max=1)
+    both = decide([POOL, other], seen(jobs=(job(), job(2, "t4"))), first.memory)
+    assert [each.pool for each in both.actions if isinstance(each, Insert)] == ["l4", "t4"]
+
+
+def test_after_a_failed_insert_the_next_one_has_another_name_and_the_budget_is_whole() -> None:
+    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    [name] = first.memory.pending
+    second = decide([POOL], seen(jobs=(job(),), operations={name: stockout()}), first.memory)
+    assert list(second.memory.pending) == [machine_name("l4", job().key, 2)]
+    assert second.memory.jobs == {slug(job().key): JobMemory(inserts=2, machines=1, last_seen=NOW)}

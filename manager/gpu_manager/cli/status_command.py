@@ -65,7 +65,7 @@ def sentence(job: dict[str, Any]) -> str:
     name = f"{job['repository']} {job['workflow']} / {job['name']} (job {job['id']})"
     if job["status"] == "in_progress":
         return f"{name}: runs on {job['machine']}"
-    if job["machine"]:
+    if job["machine"] and not job.get("reason"):
         return f"{name}: queued, machine {job['machine']} is on its way"
     later = f"; next try {until(job['nextTry'])}" if job.get("nextTry") else ""
     return f"{name}: {job['reason']}: {job['detail']}{later}; {job['nextStep']}"

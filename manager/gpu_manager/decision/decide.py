@@ -47,7 +47,7 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
     machines.forget_gone(seen, memory)
     if seen.machines is None or seen.jobs is None or seen.runners is None:
         return Decision(tuple(actions), memory, {}, {})
-    actions += jobs.repeated(memory)
+    actions += jobs.repeated(seen, memory)
     waiting, others = jobs.by_pool(pools, seen.jobs, seen.github_unix)
     covered: dict[JobKey, str] = {}
     reasons = dict(others.reasons)

@@ -16,6 +16,8 @@ OLDEST_JOB_SEC = 24 * 3600.0
 _REMEMBERED_SEC = 2 * OLDEST_JOB_SEC
 # What Google refuses for another reason than capacity or quota is mended by people.
 _REFUSED_PAUSE_SEC = 300.0
+# Inserts are answered within seconds, and their operations end within a minute or two.
+_ANSWER_WITHIN_SEC = 300.0
 _OURS = {"self-hosted", "gpu"}
 
 
@@ -76,6 +78,7 @@ def cover(pool: Pool, waiting: Sequence[Job], ours: Sequence[Machine], seen: Obs
             found.covered[job.key] = spare.pop(0)
         else:
             uncovered.append(job)
+    found.reasons |= _unanswered(found.covered, memory, seen.now)
     steady = any(reruns.is_steady(job, memory) for job in waiting)
     for job in uncovered:
         chosen = _rung(pool, job, count, memory, seen.now, steady)
@@ -89,15 +92,33 @@ def cover(pool: Pool, waiting: Sequence[Job], ours: Sequence[Machine], seen: Obs
     return found
 
 
+def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
+    """The reasons of jobs whose insert Google has not answered for a while."""
+    late = {name: each for name, each in memory.pending.items() if now - each.since > _ANSWER_WITHIN_SEC}
+    return {
+        job: Reason("no-answer", f"Google has not answered the insert of {name} in {late[name].rung.zone}")
+        for job, name in covered.items()
+        if name in late and late[name].done_since is None
+    }
+
+
 def spare_runners(pool: Pool, covered: Cover, ours: Sequence[Machine], seen: Observation, memory: Memory) -> int:
     """How many of the pool's machines no queued job needs."""
     return max(len(machines.free(pool, ours, seen, memory)) - len(covered.covered), 0)
 
 
-def repeated(memory: Memory) -> Iterator[Insert]:
-    """Inserts whose answer was lost: the same request again, which Google carries out once."""
-    for name, each in memory.pending.items():
-        if not each.operation and each.done_since is None:
+def repeated(seen: Observation, memory: Memory) -> Iterator[Insert]:
+    """Inserts whose answer was lost: the same request again, which Google carries out once.
+
+    Where the job no longer waits, the machine either is listed soon or was never made.
+    """
+    waiting = {job.key for job in seen.jobs or () if job.status == "queued"}
+    for name, each in list(memory.pending.items()):
+        if each.operation or each.done_since is not None:
+            continue
+        if each.job.key not in waiting:
+            each.done_since = seen.now
+        else:
             yield Insert(each.pool, name, each.rung, each.job, each.request_id)
 
 
