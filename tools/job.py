@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import json
 import os
 import queue
@@ -36,8 +37,8 @@ STEPS = {
     "key": "the agent reads the key of its GitHub App",
     "runner": "GitHub's runner is fetched",
     "register": "the runner registers",
-    "waiting": "the runner has no job yet",
-    "job": "the runner has started",
+    "waiting": "the runner is started",
+    "job": "the runner waits for its job",
     "after-job": "the job has ended, and the GPU is looked at again",
 }
 _STEP = re.compile(r"GPU-AGENT-STEP (\{.*\})")
@@ -66,7 +67,12 @@ def main() -> int:
     if ENDPOINT not in os.environ:
         # The same once more, beside the servers of the sandbox and in their environment.
         given = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
-        return subprocess.run([BIN / "pulumi-sandbox", "serve", "--exec", "--", *given], check=False).returncode
+        served = subprocess.Popen([BIN / "pulumi-sandbox", "serve", "--exec", "--", *given])
+        while True:
+            try:
+                return served.wait()
+            except KeyboardInterrupt:
+                continue  # the job's own process has heard of it too, and ends everything
     try:
         return follow(options.stack, options.pool, options.repository, options.run or [SCRIPT])
     except Problem as problem:
@@ -84,7 +90,8 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     wanted = next((each for each in config["pools"] if each["name"] == pool), None)
     if wanted is None:
         names = ", ".join(each["name"] for each in config["pools"])
-        raise Problem(f"no such pool\n  got: {pool}\n  expected: one of {names}")
+        hint = "pools on Kubernetes and Cloud Build need no manager"
+        raise Problem(f"no such pool on Compute Engine\n  got: {pool}\n  expected: one of {names}\n  hint: {hint}")
     workspace = Workspace.find()
     folder = workspace.root / "manager"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,14 +110,18 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     try:
         with_manager(folder, world, told, wanted, int(job["id"]))
     except KeyboardInterrupt:
-        sandbox("job", "cancel", str(job["id"]), json_out=False)
-        told("stopped", f"job {job['id']} is cancelled, and its machine goes with the sandbox")
+        with contextlib.suppress(Problem):  # of a job that has ended already
+            sandbox("job", "cancel", str(job["id"]), json_out=False)
+        told("stopped", f"job {job['id']} is cancelled; its machine ends with the servers of the sandbox")
         return 130
     finally:
         world.close()
     ended = sandbox("job", "show", str(job["id"]), "--json")
     for line in str(ended.get("log") or "").splitlines():
         print(f"{'':20} | {line}")
+    failed = [step["name"] for step in ended["steps"] if step["conclusion"] == "failure"]
+    where = f" in the step {failed[0]!r}" if failed else ""
+    told("result", f"job {job['id']}: {ended['conclusion'] or ended['status']}{where}")
     return 0 if ended["conclusion"] == "success" else 1
 
 
@@ -215,7 +226,8 @@ def configuration(stack: str) -> dict[str, Any]:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise Problem(f"the stack {stack} has no manager\n  got: {done.stderr.strip()}\n  hint: make up")
+        got = next((line for line in done.stderr.splitlines() if line.startswith("error:")), done.stderr.strip())
+        raise Problem(f"the stack {stack} has no output `manager`\n  got: {got}\n  hint: make up")
     return dict(json.loads(done.stdout))
 
 

@@ -87,17 +87,19 @@ def test_a_job_that_fails_is_a_failure_and_its_machine_goes_too(staging: Sandbox
     assert machines(staging) == []
 
 
-def test_a_job_that_is_cancelled_while_it_runs_ends_and_its_machine_goes(staging: SandboxRunner) -> None:
+@pytest.mark.parametrize("moment", ["torch checks the GPU", "runs       "])
+def test_a_job_that_is_cancelled_ends_and_its_machine_goes(staging: SandboxRunner, moment: str) -> None:
+    """Before it has a runner, and while it runs."""
     lines: list[str] = []
-    number = ""
+    number, cancelled = "", False
     with make_job(staging, "echo begun; sleep 300") as process:
         for line in process.stdout or ():
             lines.append(line)
             number = number or next((word for word in line.split() if word.isdecimal() and "job" in line), "")
-            if "the runner has started" in line:
-                # A moment for the job to begin; cancelled before it, it ends as well.
-                time.sleep(3)
+            if moment in line and not cancelled:
                 staging.run("job", "cancel", number)
+                cancelled = True
+    assert cancelled, "".join(lines)
     assert process.returncode == 1, "".join(lines)
     assert staging.json("job", "show", number, "--json")["conclusion"] == "cancelled"
     assert machines(staging) == []

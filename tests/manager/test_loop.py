@@ -19,6 +19,9 @@ class Kept:
 
     memory: Memory = field(default_factory=Memory)
 
+    def may_act(self) -> bool:
+        return True
+
     def load(self) -> Memory:
         return self.memory
 

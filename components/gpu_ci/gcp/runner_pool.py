@@ -88,7 +88,7 @@ class RunnerPool(Component):
     that takes the template once the check has passed. With `github` the check also shows that GitHub would take a
     runner, and each machine then registers one, for one job, and ends.
     Costs: nothing while no machine runs; each new template costs one machine for the minutes of its check.
-    Does not: start machines; the group is made at size 0 and its size is left to whatever resizes it.
+    Does not: start machines. The runner manager does, from the same template; the group is made at size 0.
     Machines have no public address: to install torch, where the image has none, the network needs a way out.
     Machines bought as flex-start are not got by a new size: Google wants a resize request for them.
     Replaces on change of: the template, and with it the gate, for everything a machine boots with (machineType,
