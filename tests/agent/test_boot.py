@@ -238,6 +238,7 @@ def test_an_agent_that_dies_is_a_crash_in_its_step(machine: Boot, blow: signal.S
     assert serial.count("SHUTDOWN -h now") == 1
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_dies_leaves_an_agent_that_ends_the_machine(machine: Boot) -> None:
     source = "import os, time; os.kill(int(open(f'/proc/{os.getppid()}/stat').read().split()[3]), 9); time.sleep(30)"
     machine.tools.add("sleep", "read -t 3 <> <(:) || true")
@@ -397,6 +398,7 @@ def test_a_supervisor_that_is_stopped_before_it_can_listen_says_so(machine: Boot
     assert serial.count("SHUTDOWN -h now") == 1
 
 
+@pytest.mark.slow
 def test_a_machine_that_its_agent_cannot_switch_off_is_switched_off_by_the_boot_script(machine: Boot) -> None:
     tries = machine.folder / "tries"
     machine.tools.add("shutdown", f'echo >>{tries}; (($(wc -l <{tries}) > 3)) && echo "SHUTDOWN $*"')

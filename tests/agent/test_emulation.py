@@ -77,6 +77,7 @@ def test_it_has_as_many_gpus_as_the_check_expects(system: EmulatedSystem) -> Non
     assert gpu_health.gpu_problem(system, gpu_health.at_boot(system)) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
 def test_the_end_of_the_runners_processes_reaches_what_left_their_session_and_nothing_else(
     system: EmulatedSystem,

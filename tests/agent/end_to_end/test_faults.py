@@ -78,4 +78,6 @@ def test_a_restart_by_the_installer_is_no_end(live: Live) -> None:
 
 def test_the_checks_deadline_counts_from_the_first_boot(live: Live) -> None:
     found = live(Plan(config=BY_INSTALLER, prepare=installs_since_long, check_sec=60))
-    assert (found["reason"], found["sec"] < 10) == ("no-driver", True), found["serial"]
+    # The time is over from the start: the driver's step or its supervisor is the first to say so.
+    assert found["reason"] in ("no-driver", "timed-out"), found["serial"]
+    assert found["sec"] < 10

@@ -141,6 +141,7 @@ def test_one_that_never_comes_is_named_at_the_end_of_the_time_for_it(machines: M
     assert (receipt["verdict"], receipt["exit_code"], receipt["action"]) == ("fail", 4, "fix-pool")
 
 
+@pytest.mark.slow
 def test_where_nobody_has_a_name_not_even_itself_the_names_are_at_fault_and_not_the_machines(
     machines: Machines,
 ) -> None:
@@ -152,6 +153,7 @@ def test_where_nobody_has_a_name_not_even_itself_the_names_are_at_fault_and_not_
     ]
 
 
+@pytest.mark.slow
 def test_stopped_while_it_waits_it_says_for_whom(machines: Machines) -> None:
     machines.named(1)
     run = machines.start(1)
