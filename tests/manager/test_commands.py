@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.output import InputError
 from gpu_manager.cli import options
@@ -146,7 +148,7 @@ def test_the_configuration_may_be_an_object(asked: Path, monkeypatch: pytest.Mon
 
 def test_a_state_file_that_is_no_sqlite_file_is_an_error_of_one_line(asked: Path) -> None:
     (asked / "state.sqlite").write_bytes(b"no database, and longer than the header of one" * 20)
-    (asked / "key.pem").write_text("no key")
+    write_key(asked)
     for arguments in (["manager", "status"], ["manager", "run", "--once", "--app-key", str(asked / "key.pem")]):
         found = call(asked, *arguments)
         assert found.exit_code == 2
@@ -154,8 +156,23 @@ def test_a_state_file_that_is_no_sqlite_file_is_an_error_of_one_line(asked: Path
 
 
 def test_an_address_of_github_without_tls_is_refused(asked: Path) -> None:
-    (asked / "key.pem").write_text("no key")
+    write_key(asked)
     arguments = ["manager", "run", "--once", "--app-key", str(asked / "key.pem"), "--github-url", "http://example.com"]
     found = call(asked, *arguments)
     assert found.exit_code == 2
     assert "expected https, got http://example.com" in found.stderr
+
+
+def test_a_file_that_holds_no_key_is_refused_at_the_start(asked: Path) -> None:
+    (asked / "key.pem").write_text("no key")
+    found = call(asked, "manager", "run", "--once", "--app-key", str(asked / "key.pem"))
+    assert found.exit_code == 2
+    assert "key.pem: holds no RSA private key" in found.stderr
+
+
+def write_key(folder: Path) -> None:
+    """A private key in PEM form, in key.pem."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    content = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(content)

@@ -72,6 +72,11 @@ def command(
     if not key_file.is_file():
         raise InputError(f"{key_file}: no such file", expected="a private key in PEM form",
                          hint="GitHub makes one on the App's settings page, under Private keys")  # fmt: skip
+    app = App(config.github.app_id, config.github.installation_id, key_file)
+    try:
+        app.signed({})
+    except Refused as error:
+        raise InputError(str(error), hint="GitHub makes a key on the App's settings page") from None
     pools = [pool.plain() for pool in config.pools]
     log = Log(as_json)
     stopped = threading.Event()
@@ -88,7 +93,7 @@ def command(
     try:
         github = GithubAdapter(
             github_url or config.github.api_url,
-            App(config.github.app_id, config.github.installation_id, key_file),
+            app,
             config.github.owner,
             {pool.runner_group for pool in pools},
             config.github.repositories or (),

@@ -30,6 +30,18 @@ class App:
     key_file: Path
     """Its private key in PEM form. The file is read for each token, so that a new key needs no restart."""
 
+    def signed(self, claims: dict[str, Any]) -> str:
+        """A JWT with these claims. Refused where the file has no key that can sign; no error quotes the key."""
+        try:
+            key = self.key_file.read_bytes()
+        except OSError as error:
+            raise Refused(f"{self.key_file}: the App's key cannot be read: {error.strerror}") from None
+        try:
+            return jwt.encode(claims, key, algorithm="RS256")
+        except (jwt.PyJWTError, ValueError, TypeError):
+            problem = "holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
+            raise Refused(f"{self.key_file}: {problem}") from None
+
 
 class Token(NamedTuple):
     value: str
@@ -89,13 +101,5 @@ class InstallationToken:
     def jwt(self) -> str:
         """The App's own token. No error quotes the key."""
         now = int(self.github_unix())
-        claims = {"iat": now - _ISSUED_BEFORE_SEC, "exp": now + _EXPIRES_AFTER_SEC, "iss": str(self.app.id)}
-        try:
-            key = self.app.key_file.read_bytes()
-        except OSError as error:
-            raise Refused(f"{self.app.key_file}: the App's key cannot be read: {error.strerror}") from None
-        try:
-            return jwt.encode(claims, key, algorithm="RS256")
-        except (jwt.PyJWTError, ValueError, TypeError):
-            problem = "holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
-            raise Refused(f"{self.app.key_file}: {problem}") from None
+        issued, expires = now - _ISSUED_BEFORE_SEC, now + _EXPIRES_AFTER_SEC
+        return self.app.signed({"iat": issued, "exp": expires, "iss": str(self.app.id)})
