@@ -255,7 +255,7 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
             (boot.tools.folder / "systemd-run").unlink()
             (boot.tools.folder / "systemctl").unlink()
         elif plan.has_systemd_run:
-            boot.tools.add("systemd-run", f'exec {sys.executable} {SYSTEMD_RUN} {folder}/systemd "$@"')
+            boot.tools.add("systemd-run", f'exec "{sys.executable}" "{SYSTEMD_RUN}" "{folder}/systemd" "$@"')
             Path("/usr/local/sbin/systemctl").symlink_to(boot.tools.folder / "systemctl")
         Path("/usr/local/sbin/nvidia-smi").symlink_to(boot.tools.add("nvidia-smi", _SMI))
         own = {
