@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
@@ -65,7 +66,7 @@ def main() -> int:
     parser.add_argument("--run", action="append", metavar="SCRIPT", help="a step of the job; may be given again")
     options = parser.parse_args()
     if ENDPOINT not in os.environ:
-        # The same once more, beside the servers of the sandbox and in their environment.
+        # Run this program again with the servers of the sandbox and their environment.
         given = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
         served = subprocess.Popen([BIN / "pulumi-sandbox", "serve", "--exec", "--", *given])
         while True:
@@ -97,8 +98,8 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     world = World(workspace.world)
     app = str(config["github"]["appId"])
-    write_private(folder / "app-key.pem", private_key(world, app))
-    write_private(folder / "manager.json", json.dumps(config, indent=2))
+    write_whole(folder / "app-key.pem", private_key(world, app), 0o600)
+    write_whole(folder / "manager.json", json.dumps(config, indent=2), 0o600)
     told = Told()
     labels = ",".join(wanted["labels"])
     steps = [argument for script in scripts for argument in ("--run", script)]
@@ -237,13 +238,6 @@ def sandbox(*arguments: str, json_out: bool = True) -> dict[str, Any]:
     if done.returncode:
         raise Problem(done.stderr.strip())
     return dict(json.loads(done.stdout)) if json_out else {}
-
-
-def write_private(file: Path, content: str) -> None:
-    """A file for the user alone."""
-    file.unlink(missing_ok=True)
-    with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as sink:
-        sink.write(content)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
     seen, decision = done.seen, done.decision
     machines = seen.machines
     runners = {runner.name: runner for runner in seen.runners or ()}
+    names = {machine.name for machine in machines or ()}
     working = {job.runner_name: job for job in seen.jobs or () if job.status == "in_progress"}
     return {
         "at": seen.now,
@@ -53,15 +54,11 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
         else [
             _job(job, decision.covered.get(job.key, ""), decision.reasons.get(job.key))
             for job in seen.jobs
-            if job.key in decision.covered or job.key in decision.reasons or job.runner_name in _names(machines)
+            if job.key in decision.covered or job.key in decision.reasons or job.runner_name in names
         ],
         "githubLimitedUntil": seen.github_limited_until,
         "events": [f"{event.kind} {event.subject}: {event.detail}".rstrip(": ") for event in done.events],
     }
-
-
-def _names(machines: Sequence[Machine] | None) -> set[str]:
-    return {machine.name for machine in machines or ()}
 
 
 def _pool(pool: Pool, machines: Sequence[Machine] | None, stopped: Any) -> dict[str, Any]:

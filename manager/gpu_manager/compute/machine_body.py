@@ -47,7 +47,7 @@ def machine_body(template: Body, pool: Pool, insert: Insert, manager: str) -> Bo
 
 
 def labels(pool: Pool, insert: Insert, manager: str) -> dict[str, str]:
-    """Those by which the machine is found, and those by which its cost is told apart."""
+    """Labels that find the machine, and labels that attribute its cost."""
     job = insert.job
     workflow = {WORKFLOW: fit(job.workflow, _LABEL_CHARACTERS)} if job.workflow else {}
     return {

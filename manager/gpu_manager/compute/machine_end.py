@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ..model import End
+from ..text import printable
 
 GUEST_ATTRIBUTE = "gpu-agent/end"
 _CHARACTERS = 1024
@@ -26,4 +27,4 @@ def read(text: str) -> End | None:
 
 def _line(text: str) -> str:
     """One line without characters that command a terminal: a job may have written it."""
-    return "".join(each if each.isprintable() else " " for each in text[:_CHARACTERS])
+    return printable(text[:_CHARACTERS])

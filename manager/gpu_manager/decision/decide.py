@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..memory import Memory
-from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
+from ..model import Action, JobKey, Observation, Pool, Reason
 from . import capacity, jobs, machines, reruns
 
 # How long a machine whose insert has ended well may be in no list yet.
@@ -52,14 +52,18 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
     covered: dict[JobKey, str] = {}
     reasons = dict(others.reasons)
     listed = jobs.pools_of(seen.machines)
+    runners = {runner.name: runner for runner in seen.runners}
     for pool in pools:
         ours = listed.get(pool.name, [])
-        found = jobs.cover(pool, waiting[pool.name], ours, seen, memory)
+        free = machines.free(pool, ours, seen, memory)
+        found = jobs.cover(pool, waiting[pool.name], ours, free, seen.now, memory)
         actions += found.inserts
         covered |= found.covered
         reasons |= found.reasons
-        idle = _idle(pool, ours, seen.runners, seen, memory)
-        spare = jobs.spare_runners(pool, found, ours, seen, memory)
+        # What no queued job needs, those that waited as surplus longest first.
+        idle = [(machine, runners[machine.name]) for machine in free if machine.name in runners]
+        idle.sort(key=lambda each: memory.machines[each[0].name].surplus_since or seen.now + 1)
+        spare = max(len(free) - len(found.covered), 0)
         actions += machines.surplus(idle, spare, memory, seen.now)
     return Decision(tuple(actions), memory, covered, reasons)
 
@@ -77,17 +81,3 @@ def _follow_operations(seen: Observation, memory: Memory) -> None:
         late = pending.done_since is not None and seen.now - pending.done_since > _LISTED_WITHIN_SEC
         if seen.machines is not None and name in memory.pending and (late or (pending.done_since and name in listed)):
             del memory.pending[name]
-
-
-def _idle(
-    pool: Pool, ours: Sequence[Machine], runners: Sequence[Runner], seen: Observation, memory: Memory
-) -> list[tuple[Machine, Runner]]:
-    """The pool's machines whose runner waits for a job, those that waited as surplus longest first."""
-    by_name = {runner.name: runner for runner in runners}
-    found = [
-        (machine, by_name[machine.name])
-        for machine in machines.free(pool, ours, seen, memory)
-        if machine.name in by_name
-    ]
-    never = seen.now + 1
-    return sorted(found, key=lambda each: memory.machines[each[0].name].surplus_since or never)

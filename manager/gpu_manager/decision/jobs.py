@@ -51,15 +51,18 @@ def by_pool(pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float) -> t
     return waiting, others
 
 
-def cover(pool: Pool, waiting: Sequence[Job], ours: Sequence[Machine], seen: Observation, memory: Memory) -> Cover:
+def cover(
+    pool: Pool, waiting: Sequence[Job], ours: Sequence[Machine], free: Sequence[Machine], now: float, memory: Memory
+) -> Cover:
     """Assign the pool's machines to its waiting jobs, and decide on new ones within its maximum.
 
-    `ours` are the pool's listed machines. Machines of pending inserts are counted as well.
+    `ours` are the pool's listed machines, and `free` those of them that take a job or may. Machines of pending inserts
+    are counted as well.
     """
     listed = {machine.name for machine in ours}
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in listed]
     count = sum(machines.alive(machine) for machine in ours) + len(pending)
-    spare = [machine.name for machine in machines.free(pool, ours, seen, memory)] + pending
+    spare = [machine.name for machine in free] + pending
     started_for = {machine.name: machine.job for machine in ours} | {
         name: slug(memory.pending[name].job.key) for name in pending
     }
@@ -67,7 +70,7 @@ def cover(pool: Pool, waiting: Sequence[Job], ours: Sequence[Machine], seen: Obs
     # A job's own machine first, so that what is shown is what people expect.
     own = {started_for[name]: name for name in reversed(spare)}
     for job in waiting:
-        memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = seen.now
+        memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = now
         if name := own.get(slug(job.key)):
             found.covered[job.key] = name
             spare.remove(name)
@@ -78,14 +81,14 @@ def cover(pool: Pool, waiting: Sequence[Job], ours: Sequence[Machine], seen: Obs
             found.covered[job.key] = spare.pop(0)
         else:
             uncovered.append(job)
-    found.reasons |= _unanswered(found.covered, memory, seen.now)
+    found.reasons |= _unanswered(found.covered, memory, now)
     steady = any(reruns.is_steady(job, memory) for job in waiting)
     for job in uncovered:
-        chosen = _rung(pool, job, count, memory, seen.now, steady)
+        chosen = _rung(pool, job, count, memory, now, steady)
         if isinstance(chosen, Reason):
             found.reasons[job.key] = chosen
             continue
-        insert = _insert(pool, job, chosen, memory, seen.now)
+        insert = _insert(pool, job, chosen, memory, now)
         found.inserts.append(insert)
         found.covered[job.key] = insert.machine
         count += 1
@@ -100,11 +103,6 @@ def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> di
         for job, name in covered.items()
         if name in late and late[name].done_since is None
     }
-
-
-def spare_runners(pool: Pool, covered: Cover, ours: Sequence[Machine], seen: Observation, memory: Memory) -> int:
-    """How many of the pool's machines no queued job needs."""
-    return max(len(machines.free(pool, ours, seen, memory)) - len(covered.covered), 0)
 
 
 def repeated(seen: Observation, memory: Memory) -> Iterator[Insert]:

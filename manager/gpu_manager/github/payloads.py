@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ..model import Job, JobKey, Run, RunKey, Runner
 from ..ports import Unavailable
+from ..text import printable
 
 Payload = dict[str, Any]
 _T = TypeVar("_T")
@@ -28,13 +29,13 @@ def read(what: str, form: Callable[[], _T]) -> _T:
 def job(found: Payload, repository: str, groups: frozenset[str] | None) -> Job:
     return Job(
         key=JobKey(repository, int(found["run_id"]), int(found["id"]), int(found.get("run_attempt", 1))),
-        labels=frozenset(_line(label.lower()) for label in found["labels"]),
+        labels=frozenset(printable(label.lower()) for label in found["labels"]),
         status=found["status"],
         created_unix=_unix(found["created_at"]),
         conclusion=found["conclusion"] or "",
         runner_name=found["runner_name"] or "",
-        name=_line(found["name"]),
-        workflow=_line(found["workflow_name"] or ""),
+        name=printable(found["name"]),
+        workflow=printable(found["workflow_name"] or ""),
         url=found["html_url"] or "",
         head_sha=found["head_sha"],
         runner_groups=groups,
@@ -58,8 +59,3 @@ def run(found: Payload, key: RunKey, jobs: list[Payload]) -> Run:
 
 def _unix(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
-
-
-def _line(text: str) -> str:
-    """The text without characters that control a terminal: the author of a workflow chooses it."""
-    return "".join(each if each.isprintable() else " " for each in text)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from ..ports import Refused, Unavailable
+from ..text import printable
 from .app_token import App, InstallationToken, Token
 from .rate_limits import RateLimits
 
@@ -243,7 +244,7 @@ def _read(response: httpx2.Response, bearer: str) -> Answer:
         value = None
     text = value.get("message") if isinstance(value, dict) else None
     text = text if isinstance(text, str) else "no message"
-    text = "".join(each if each.isprintable() else " " for each in text.replace(bearer, "…"))
+    text = printable(text.replace(bearer, "…"))
     return Answer(response.status_code, value, text[:_MESSAGE_CHARACTERS], "next" in response.links)
 
 
