@@ -150,7 +150,9 @@ class Workspace:
             # Runs programs and dynamic resources whose Pulumi.yaml names no virtual environment.
             "PULUMI_PYTHON_CMD": ambient_python(),
             "PULUMI_HOME": str(self.home),
-            "PULUMI_BACKEND_URL": f"file://{self.backend}",
+            # The backend writes attributes to a second file, and not atomically: a `pulumi` killed in that write
+            # leaves an empty one, and every later command ends with "failed to load checkpoint: EOF". Nothing needs it.
+            "PULUMI_BACKEND_URL": f"file://{self.backend}?metadata=skip",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PATH": locate.search_path(os.environ.get("PATH", os.defpath)),

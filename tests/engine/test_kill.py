@@ -94,7 +94,7 @@ def ends_green_and_leaves_nothing(sandbox: SandboxRunner) -> None:
 
 @pytest.mark.parametrize(
     ("who", "line"),
-    [("provider", "l4-template creat"), ("cli", "starting a check machine")],
+    [("provider", "l4-template creat"), ("provider", "starting a check machine"), ("cli", "starting a check machine")],
 )
 @pytest.mark.slow
 def test_the_next_up_ends_green_after_a_kill(sandbox: SandboxRunner, who: str, line: str) -> None:

@@ -52,6 +52,8 @@ def test_up_proves_the_pool_and_the_second_up_changes_nothing_not_even_a_size_th
     sandbox.run("world", "edit", group["id"], "targetSize=3")
     second = sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview", "--expect-no-changes")
     assert "7 unchanged" in second.output
+    # A kill while pulumi writes such a file would leave a state that no command can read.
+    assert list((sandbox.folder / "state").rglob("*.attrs")) == []
     assert sandbox.json("world", "show", group["id"], "--json")["outputs"]["targetSize"] == 3
     assert sandbox.gone() == {}
 

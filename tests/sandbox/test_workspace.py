@@ -114,7 +114,7 @@ def test_the_environment_names_the_sandbox_and_nothing_outside_it(project: Path)
     environment = found.environment()
     root = project / ".sandbox"
     assert environment["PULUMI_HOME"] == str(root / "home")
-    assert environment["PULUMI_BACKEND_URL"] == f"file://{root}/state"
+    assert environment["PULUMI_BACKEND_URL"] == f"file://{root}/state?metadata=skip"
     assert environment["PULUMI_SANDBOX_DIR"] == str(root)
     assert environment["PULUMI_CONFIG_PASSPHRASE"] == "sandbox"
     assert environment["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"] == f"http://127.0.0.1:{port}/compute/v1/"

@@ -91,8 +91,13 @@ class Live:
             own = [] if "PULUMI_CONFIG_PASSPHRASE" in self.environment else ["PULUMI_CONFIG_PASSPHRASE=''"]
             again = " ".join([*own, *self.pulumi, "destroy", *self._names()])
             print(f"test-live: NOT DESTROYED. Its state is in {self.folder}", file=sys.stderr)
-            print(f"  hint: PULUMI_BACKEND_URL=file://{self.folder} {again}", file=sys.stderr, flush=True)
+            print(f"  hint: PULUMI_BACKEND_URL='{self._backend}' {again}", file=sys.stderr, flush=True)
             raise
+
+    @property
+    def _backend(self) -> str:
+        # Without files of attributes: a kill while one is written would leave a state that nothing can read.
+        return f"file://{self.folder}?metadata=skip"
 
     def _names(self) -> list[str]:
         return ["--stack", self.stack, "--config-file", str(self.file)]
@@ -101,7 +106,7 @@ class Live:
         environment = {
             "PULUMI_CONFIG_PASSPHRASE": "",
             **self.environment,
-            "PULUMI_BACKEND_URL": f"file://{self.folder}",
+            "PULUMI_BACKEND_URL": self._backend,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
         }
         with subprocess.Popen(

@@ -88,7 +88,7 @@ def test_a_destruction_that_fails_keeps_the_state_and_names_the_command(
     printed = capfd.readouterr().err
     folder = Path(printed.partition("Its state is in ")[2].splitlines()[0])
     assert (folder / "Pulumi.live.yaml").is_file()
-    assert f"PULUMI_BACKEND_URL=file://{folder} PULUMI_CONFIG_PASSPHRASE='' " in printed
+    assert f"PULUMI_BACKEND_URL='file://{folder}?metadata=skip' PULUMI_CONFIG_PASSPHRASE='' " in printed
 
 
 def test_the_passphrase_of_the_user_is_not_printed(fake_pulumi: Any, capfd: pytest.CaptureFixture[str]) -> None:

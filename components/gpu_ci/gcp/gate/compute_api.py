@@ -22,7 +22,7 @@ _TIMEOUT_SEC = 60.0
 _NO_RETRIES = 0
 
 # Reasons of errors that are over after a while.
-_NOT_YET = ("rateLimitExceeded", "userRateLimitExceeded", "resourceNotReady", "unreachable")
+_NOT_YET = ("rateLimitExceeded", "userRateLimitExceeded", "resourceNotReady", "unreachable", "connectionRefused")
 _NO_CAPACITY = ("ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")
 
 # Of a list that is whole and has nothing.
@@ -71,6 +71,11 @@ class ApiError(Exception):
     def not_yet(self) -> bool:
         """The same request may get an answer later: of a rate limit, a VM that stops, a service that is down."""
         return self.status == 429 or self.status >= 500 or self.reason in _NOT_YET
+
+    @property
+    def connection_refused(self) -> bool:
+        """Nothing listens where the service or the proxy is: a proxy that starts again, or one that has died."""
+        return self.reason == "connectionRefused"
 
     @property
     def about_account(self) -> bool:
@@ -252,7 +257,8 @@ class GoogleCompute:
         except GoogleAuthError as error:
             raise ApiError("unauthenticated", str(error)) from None
         except (HttpLib2Error, OSError) as error:
-            raise ApiError("unreachable", f"the compute API could not be reached: {error}") from None
+            reason = "connectionRefused" if isinstance(error, ConnectionRefusedError) else "unreachable"
+            raise ApiError(reason, f"the compute API could not be reached: {error}") from None
         return answer
 
     def _connection(self) -> Any:

@@ -34,6 +34,9 @@ _ACCOUNT_PAUSES = (1.0, 10.0)
 # A rate limit is over with the next minute (cloud.google.com/compute/api-quota). 1,500 reads a minute and region are
 # little for a stack with many new templates. After so long without an answer, Google's error ends the check.
 _ANSWER_WITHIN = 120.0
+# Google refuses no connection. A proxy that starts again does for some seconds, the sandbox's API for ever once its
+# provider was killed.
+_REFUSED_WITHIN = 10.0
 # After this long without an end, a deletion is left to Google and to the machine's own time limit.
 _DELETE_WITHIN = 180.0
 
@@ -176,7 +179,8 @@ class GateRunner:
                     try:
                         state, answered_at = self._state(project, zone, name), self._clock.now()
                     except ApiError as error:
-                        if not error.not_yet or self._clock.now() - answered_at >= _ANSWER_WITHIN:
+                        patience_sec = _REFUSED_WITHIN if error.connection_refused else _ANSWER_WITHIN
+                        if not error.not_yet or self._clock.now() - answered_at >= patience_sec:
                             raise
                 # After the state: a machine that is off by then has reported what it was going to.
                 if state not in _STARTING and (verdict := channel.verdict(last=state in _OFF)):

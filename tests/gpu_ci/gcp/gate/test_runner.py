@@ -227,6 +227,18 @@ def test_a_state_that_google_does_not_answer_any_more_is_its_own_error() -> None
     assert 145 <= asked.clock.time < 160
 
 
+@pytest.mark.parametrize(("until", "passes"), [(38, True), (10_000, False)])
+def test_a_connection_that_is_refused_is_tried_again_for_some_seconds_only(until: int, passes: bool) -> None:
+    error = ApiError("connectionRefused", "the compute API could not be reached: [Errno 111] Connection refused")
+    asked = Asked(verdict_after=60, status_error=error, status_fails=(30, until))
+    if passes:
+        assert asked.verdict().outcome == "pass"
+        return
+    with pytest.raises(ApiError, match="Connection refused"):
+        asked.verdict()
+    assert 38 <= asked.clock.time < 50
+
+
 def test_a_state_that_the_deployer_may_not_read_is_refused_at_once() -> None:
     error = ApiError("forbidden", "Required 'compute.instances.get' permission for 'l4-check'", 403)
     asked = Asked(status_error=error, status_fails=(0, 10_000))
