@@ -61,6 +61,7 @@ def test_the_plugin_and_the_class_build_the_same_resources_with_an_output_as_inp
     assert "9 unchanged" in again.output  # those eight and the stack
 
 
+@pytest.mark.slow
 def test_what_depends_on_a_pool_is_not_made_while_its_check_has_not_passed(tmp_path: Path) -> None:
     project = ROOT / "tests" / "programs" / "dependent"
     with closing(SandboxRunner(project=project, folder=tmp_path / "dependent")) as runner:

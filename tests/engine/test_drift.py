@@ -28,6 +28,7 @@ def drift(runner: SandboxRunner) -> tuple[int, dict[str, Any]]:
     return finished.returncode, stack
 
 
+@pytest.mark.slow
 def test_what_was_edited_and_what_was_removed_is_found_and_nothing_is_changed(proven: SandboxRunner) -> None:
     assert drift(proven)[0] == 0
 

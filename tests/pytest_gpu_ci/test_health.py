@@ -79,6 +79,7 @@ def test_an_error_told_once_after_the_last_line_stops_nothing(suite: Suite) -> N
     suite(SUITE.format(killer=TOLD_ONCE), gpus=[L4]).assert_outcomes(passed=6, errors=1)
 
 
+@pytest.mark.slow
 def test_a_worker_whose_cuda_died_is_replaced_and_the_rest_runs(suite: Suite) -> None:
     result = suite(SUITE.format(killer=KILLER + "    wait()"), "-n1", gpus=[L4], process=True)
     # The killer fails, and is told as the one that ended the worker; everything else runs and passes.

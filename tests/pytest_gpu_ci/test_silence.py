@@ -27,6 +27,7 @@ def test_a_suite_without_gpu_tests_sees_and_imports_nothing(suite: Suite) -> Non
 
 
 @pytest.mark.parametrize("args", [["--collect-only"], ["-m", "not gpu"], ["--gpu=off"]], ids=" ".join)
+@pytest.mark.slow
 def test_gpu_tests_that_do_not_run_import_no_torch(suite: Suite, args: list[str]) -> None:
     source = (
         NO_TORCH_YET
@@ -95,6 +96,7 @@ def pytest_addoption(parser):
 """
 
 
+@pytest.mark.slow
 def test_a_conftest_with_an_option_of_the_plugins_is_told_where_and_what_to_do(
     suite: Suite, pytester: pytest.Pytester
 ) -> None:

@@ -90,6 +90,7 @@ def test_workers_without_any_gpu_skip_and_the_controller_knows(suite: Suite) -> 
     assert "FAILED: --gpu=require, and no GPU test ran: none was selected" in lines_of(required)
 
 
+@pytest.mark.slow
 def test_a_worker_in_place_of_one_that_died_takes_its_gpu(suite: Suite) -> None:
     source = """
 import os, time

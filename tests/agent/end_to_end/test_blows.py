@@ -22,13 +22,13 @@ REASONS = {
 # What is announced up to an hour ahead does not end a job; a test below is about that.
 CASES = [(step, blow) for step in HOLDS for blow in BLOWS if blow != "maintain" or step not in ("job", "after-job")]
 CASES.append(("job", "oom_kill"))
-# Each blow in the job always; some blow at each step by `make test-slow`; the others by `make test-boots`.
-IN_THE_JOB = {("job", blow) for blow in (*BLOWS, "oom_kill")}
-AT_EACH_STEP = set(zip(HOLDS, [*BLOWS, *BLOWS], strict=False))
+# Three in the job always; all in the job, and some blow at each step, by `make test-slow`; others by `make test-boots`.
+ALWAYS = {("job", "preempt"), ("job", "oom_kill"), ("job", "kill_agent")}
+AT_EACH_STEP = {*zip(HOLDS, [*BLOWS, *BLOWS], strict=False), *(("job", blow) for blow in BLOWS)}
 
 
 def marks(case: tuple[str, str]) -> tuple[pytest.MarkDecorator, ...]:
-    if case in IN_THE_JOB:
+    if case in ALWAYS:
         return ()
     return (pytest.mark.slow,) if case in AT_EACH_STEP else (pytest.mark.many_boots,)
 

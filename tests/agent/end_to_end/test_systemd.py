@@ -46,12 +46,14 @@ def test_systemd_switches_a_machine_off_whose_boot_script_is_killed(
     assert (found["alive"], found["off by systemd"], found["end"]) == (False, True, None), found["serial"]
 
 
+@pytest.mark.slow
 def test_a_second_start_of_the_script_leaves_the_agent_and_its_job_alone(live: Live) -> None:
     found = live(Plan(does=job(WAITS_FOR_GO), at=[(AT_WORK, blows.start_again), (AT_WORK, blows.go)]))
     assert (found["reason"], found["published"]) == ("job-done", ["job-done"]), found["serial"]
     assert "gpu-ci: the boot agent already runs on this machine" in found["serial"]
 
 
+@pytest.mark.slow
 def test_an_image_without_systemd_run_has_the_agent_in_the_unit_of_startup_scripts(live: Live) -> None:
     found = live(Plan(has_systemd_run=False))
     assert found["reason"] == "job-done", found["serial"]

@@ -63,6 +63,7 @@ def written(folder: Path, state: Mapping[str, Any]) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_only_what_differs_from_the_deployed_is_told_and_secrets_are_taken_for_unchanged(
     deployed: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_command_runs_with_the_environment_of_clients_and_decides_the_exit_cod
     assert (server.returncode, said.startswith("http://127.0.0.1:")) == (7, True)
 
 
+@pytest.mark.slow
 def test_a_port_that_another_server_has_is_refused(project: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
