@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import click
 from gpu_ci.cli.output import InputError, print_json
+from gpu_ci.cli.verify.checklist import NotAskedError
 
+from ..kubernetes import reading
+from ..kubernetes.model import Explanation, WaitingJob
+from ..kubernetes.reasons import explain
 from . import options
 from .status_command import age, sentence
 
 # https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>, as the address of a job's page has it.
 _URL = re.compile(
-    r"https?://[^/]+/(?P<repository>[^/]+/[^/]+)/actions/runs/(?P<run>\d+)(?:/jobs?/(?P<job>\d+))?/?(?:[?#].*)?"
+    r"https?://(?P<host>[^/]+)/(?P<repository>[^/]+/[^/]+)/actions/runs/(?P<run>\d+)(?:/jobs?/(?P<job>\d+))?/?(?:[?#].*)?"
 )
 
 
@@ -20,21 +25,46 @@ _URL = re.compile(
 @click.argument("job_url", metavar="JOB_URL")
 @options.config
 @options.state
+@click.option("--kubernetes", "on_kubernetes", is_flag=True,
+              help="The job is for a pool on Kubernetes: ask kubectl for scale set, listener and pods.")  # fmt: skip
+@click.option("--context", default="", metavar="NAME", help="The context of kubectl; by default its current one.")
+@click.option("--runs-on", "runs_on", metavar="NAME", help="runs-on of the job; by default `gh` asks GitHub for it.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def command(job_url: str, config_file: str, state: str | None, as_json: bool) -> None:
+def command(
+    job_url: str,
+    config_file: str,
+    state: str | None,
+    on_kubernetes: bool,
+    context: str,
+    runs_on: str | None,
+    as_json: bool,
+) -> None:
     """Why a queued job has no machine, what was tried, and what to do.
 
-    JOB_URL is the address of the job's page or of its run's. It reads what the manager with this --state last
-    saw.
+    JOB_URL is the address of the job's page or of its run's. For a pool on Compute Engine the command reads what the
+    manager with this --state last saw. For a pool on Kubernetes it runs `gh` and `kubectl` with your credentials.
 
     \b
     Examples:
       gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456
+      gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456 --kubernetes --context ci
     """
     found = _URL.fullmatch(job_url)
     if found is None:
         raise InputError("JOB_URL: is no address of a job", got=job_url,
                          expected="https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>")  # fmt: skip
+    job_id = None if found["job"] is None else int(found["job"])
+    if not on_kubernetes and (context or runs_on):
+        raise InputError("--context and --runs-on are for pools on Kubernetes", hint="add --kubernetes")
+    if on_kubernetes:
+        rows = _on_kubernetes(found["host"], found["repository"], int(found["run"]), job_id, runs_on, context)
+        if as_json:
+            print_json({"jobs": rows})
+        elif not rows:
+            click.echo("No job of this run waits or runs.")
+        for row in () if as_json else rows:
+            click.echo(_sentence(row))
+        return
     config = options.configuration(config_file)
     seen = options.published(state, config.name)
     if seen["jobs"] is None:
@@ -44,7 +74,7 @@ def command(job_url: str, config_file: str, state: str | None, as_json: bool) ->
         for job in seen["jobs"]
         if job["repository"].lower() == found["repository"].lower()
         and job["run"] == int(found["run"])
-        and (found["job"] is None or job["id"] == int(found["job"]))
+        and (job_id is None or job["id"] == job_id)
     ]
     if as_json:
         print_json({"at": seen["at"], "jobs": jobs})
@@ -54,5 +84,46 @@ def command(job_url: str, config_file: str, state: str | None, as_json: bool) ->
         click.echo(f"As of {age(seen['at'])} ago the manager knows of no such job that waits or runs.")
         click.echo("It has ended, or its repository may not use the pools' runner groups, or no pool has its labels.")
         click.echo(f"Labels of the pools: {labels}")
+        click.echo("For a job of a pool on Kubernetes add --kubernetes.")
     for job in jobs:
         click.echo(sentence(job))
+
+
+def _on_kubernetes(
+    host: str, repository: str, run_id: int, job_id: int | None, runs_on: str | None, context: str
+) -> list[dict[str, Any]]:
+    """The jobs and their explanations, as the manager's own rows are."""
+    try:
+        if runs_on is None:
+            jobs = reading.jobs_of(host, repository, run_id, job_id)
+        else:
+            jobs = [WaitingJob(tuple(runs_on.split(",")), run_id, job_id, repository)]
+        return [_row(job, explain(job, reading.cluster_of(job, context))) for job in jobs]
+    except NotAskedError as error:
+        hint = "--runs-on NAME needs no `gh`" if str(error).startswith("gh") else "--context names another cluster"
+        raise InputError(f"gpu-ci explain: {error}", hint=hint) from None
+
+
+def _row(job: WaitingJob, found: Explanation) -> dict[str, Any]:
+    row = {
+        "repository": job.repository,
+        "run": job.run_id,
+        "id": job.job_id,
+        "name": job.name,
+        "workflow": job.workflow,
+        "labels": list(job.runs_on),
+        "status": job.status,
+        "machine": found.machine,
+        "detail": found.detail,
+    }
+    if found.code:
+        row |= {"reason": found.code, "nextTry": None, "nextStep": found.next_step}
+    return row
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    """One line on a job of a pool on Kubernetes."""
+    name = f" {row['workflow']} / {row['name']}" if row["name"] else ""
+    job = f" (job {row['id']})" if row["id"] is not None else ""
+    reason = f"{row['reason']}: {row['detail']}; {row['nextStep']}" if "reason" in row else row["detail"]
+    return f"{row['repository']}{name}{job}: {reason}"

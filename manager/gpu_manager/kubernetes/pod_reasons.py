@@ -1,0 +1,83 @@
+"""Why a runner's pod does not run yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .model import Explanation, Object, name_of, namespace_of, status_of
+
+# Reasons of waiting containers that do not end by waiting (k8s.io/kubernetes v1.36.0: pkg/kubelet/images/types.go and
+# pkg/kubelet/container/sync_result.go).
+_STUCK = (
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "CrashLoopBackOff",
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "ImageInspectError",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "RunContainerError",
+)
+# Of the Cluster Autoscaler (kubernetes/autoscaler: cluster-autoscaler/processors/status) and of Karpenter
+# (kubernetes-sigs/karpenter: pkg/controllers/provisioning/scheduling/events.go).
+_NODE_COMES = ("TriggeredScaleUp", "Nominated")
+_NO_NODE = "NotTriggerScaleUp"
+
+
+def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
+    """What a pod that has no job waits for."""
+    name, own = name_of(pod), _latest(pod, events)
+    if stuck := _stuck_container(pod):
+        return Explanation(
+            f"pod {name}: {stuck}", "refused", f"kubectl describe pod --namespace {namespace_of(pod)} {name}"
+        )
+    if node := (pod.get("spec") or {}).get("nodeName"):
+        return Explanation(f"its runner starts in pod {name} on node {node}", machine=name)
+    if _NO_NODE in own:
+        detail = f"no node for pod {name}, and the autoscaler starts none: {own[_NO_NODE]}"
+        return Explanation(detail, "no-capacity", "raise the node group's max, or look at the pool's labels and taint")
+    if comes := next((reason for reason in _NODE_COMES if reason in own), ""):
+        return Explanation(f"a node starts for pod {name}: {own[comes]}", machine=name)
+    message = own.get("FailedScheduling") or _unschedulable(pod)
+    if not message:
+        return Explanation(f"pod {name} is new, and the scheduler has not looked at it", machine=name)
+    detail = f"no node for pod {name}, and no autoscaler has answered: {message}"
+    return Explanation(
+        detail, "no-capacity", "see that an autoscaler runs (gpu-ci verify eks) and may start such nodes"
+    )
+
+
+def _stuck_container(pod: Object) -> str:
+    status = status_of(pod)
+    for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        waiting = (each.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in _STUCK:
+            return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+    return ""
+
+
+def _unschedulable(pod: Object) -> str:
+    for each in status_of(pod).get("conditions", ()):
+        if each.get("type") == "PodScheduled" and each.get("status") == "False":
+            return str(each.get("message") or each.get("reason") or "")
+    return ""
+
+
+def _latest(pod: Object, events: Sequence[Object]) -> dict[str, str]:
+    """The latest message of each reason, in the order of their last occurrence."""
+    own = [each for each in events if _concerns(each, pod)]
+    return {
+        str(each.get("reason")): " ".join(str(each.get("message") or "").split()) for each in sorted(own, key=_time)
+    }
+
+
+def _concerns(event: Object, pod: Object) -> bool:
+    about = event.get("involvedObject") or {}
+    return (about.get("kind"), about.get("namespace"), about.get("name")) == ("Pod", namespace_of(pod), name_of(pod))
+
+
+def _time(event: Object) -> str:
+    """Times of RFC 3339 in UTC sort as texts."""
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")

@@ -1,0 +1,65 @@
+"""Asks `gh` for the job and `kubectl` for the cluster, with the user's own credentials."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from gpu_ci.cli.verify.programs import run_json
+
+from ..text import printable
+from .model import Cluster, Object, WaitingJob, name_of, namespace_of
+from .reasons import scale_set_of
+
+_GROUP = "actions.github.com"
+_UNFINISHED = ("queued", "waiting", "pending", "requested", "in_progress")
+
+
+def jobs_of(host: str, repository: str, run_id: int, job_id: int | None) -> list[WaitingJob]:
+    """The job, or those of the run that have not ended. NotAskedError where `gh` cannot say."""
+    command = ["gh", "api", "--hostname", host]
+    if job_id is not None:
+        return [_job(run_json([*command, f"repos/{repository}/actions/jobs/{job_id}"]), repository)]
+    found = run_json([*command, f"repos/{repository}/actions/runs/{run_id}/jobs?filter=latest&per_page=100"])["jobs"]
+    return [_job(each, repository) for each in found if each["status"] in _UNFINISHED]
+
+
+def _job(found: dict[str, Any], repository: str) -> WaitingJob:
+    created = datetime.fromisoformat(found["created_at"])
+    return WaitingJob(
+        runs_on=tuple(printable(label) for label in found["labels"]),
+        run_id=found["run_id"],
+        job_id=found["id"],
+        repository=repository,
+        name=printable(found["name"]),
+        workflow=printable(found.get("workflow_name") or ""),
+        status=found["status"],
+        conclusion=found.get("conclusion") or "",
+        runner_name=printable(found.get("runner_name") or ""),
+        age_sec=(datetime.now(UTC) - created).total_seconds(),
+    )
+
+
+def cluster_of(job: WaitingJob, context: str) -> Cluster:
+    """What the cluster has of the job's scale set. NotAskedError where `kubectl` cannot say."""
+
+    def get(kind: str, *where: str) -> list[Object]:
+        chosen = ["--context", context] if context else []
+        return list(run_json(["kubectl", *chosen, "get", kind, *where, "--output", "json"])["items"])
+
+    sets = get(f"autoscalingrunnersets.{_GROUP}", "--all-namespaces")
+    scale_set = scale_set_of(job, Cluster(sets))
+    if scale_set is None:
+        return Cluster(sets)
+    listeners = get(f"autoscalinglisteners.{_GROUP}", "--all-namespaces")
+    name, namespace = name_of(scale_set), namespace_of(scale_set)
+    ours = [each for each in listeners if each["spec"].get("autoscalingRunnerSetName") == name]
+    namespaces = dict.fromkeys([namespace, *map(namespace_of, ours)])
+    return Cluster(
+        scale_sets=sets,
+        listeners=listeners,
+        runners=get(f"ephemeralrunners.{_GROUP}", "--namespace", namespace),
+        pods=[pod for each in namespaces for pod in get("pods", "--namespace", each)],
+        quotas=get("resourcequotas", "--namespace", namespace),
+        events=[event for each in namespaces for event in get("events", "--namespace", each)],
+    )

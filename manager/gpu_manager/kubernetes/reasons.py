@@ -1,0 +1,167 @@
+"""Why a job that names a runner scale set has no runner: a pure function of the cluster's objects.
+
+Names of annotations, labels and phases: actions/actions-runner-controller@9bb16ae, apis/actions.github.com/v1alpha1 and
+controllers/actions.github.com.
+"""
+
+from __future__ import annotations
+
+from .model import Cluster, Explanation, Object, WaitingJob, name_of, namespace_of, status_of
+from .pod_reasons import of_pod
+
+_REGISTERED = "runner-scale-set-id"
+_SET_LABEL = "actions.github.com/scale-set-name"
+# GitHub cancels a job that waited for a runner for 24 hours (docs.github.com, "Actions limits").
+_OLDEST_JOB_SEC = 24 * 3600.0
+_CONTROLLER_LOG = "kubectl logs --all-namespaces --selector app.kubernetes.io/part-of=gha-rs-controller"
+
+
+def explain(job: WaitingJob, cluster: Cluster) -> Explanation:
+    """The first thing that keeps the job from a runner, in the order in which a job passes them."""
+    if job.status == "completed":
+        return Explanation(f"it has ended: {job.conclusion}")
+    if job.status == "in_progress":
+        return Explanation(f"runs on {job.runner_name}", machine=job.runner_name)
+    if job.status == "waiting":
+        return Explanation("a deployment of its environment waits for approval", "approval-pending",
+                           "approve the deployment on the run's page")  # fmt: skip
+    scale_set = scale_set_of(job, cluster)
+    if scale_set is None:
+        return _no_pool(job, cluster)
+    if job.age_sec > _OLDEST_JOB_SEC:
+        return Explanation("queued for more than 24 hours; GitHub cancels such jobs", "expired", "start the run anew")
+    return _scale_set(scale_set) or _listener(scale_set, cluster) or _runners(job, scale_set, cluster)
+
+
+def scale_set_of(job: WaitingJob, cluster: Cluster) -> Object | None:
+    """The scale set that runs-on leads to: by its name, or by all of the labels."""
+    wanted = {label.lower() for label in job.runs_on}
+    return next((each for each in cluster.scale_sets if wanted and wanted <= _labels(each)), None)
+
+
+def _labels(scale_set: Object) -> set[str]:
+    spec = scale_set["spec"]
+    found = [spec.get("runnerScaleSetName") or name_of(scale_set), *(spec.get("runnerScaleSetLabels") or ())]
+    return {str(label).lower() for label in found}
+
+
+def _no_pool(job: WaitingJob, cluster: Cluster) -> Explanation:
+    names = ", ".join(
+        sorted(str(each["spec"].get("runnerScaleSetName") or name_of(each)) for each in cluster.scale_sets)
+    )
+    detail = f"no scale set of the cluster is named {', '.join(job.runs_on)}; it has: {names or 'none'}"
+    return Explanation(detail, "no-pool", "write the name of a scale set alone as runs-on; self-hosted leads to none")
+
+
+def _scale_set(scale_set: Object) -> Explanation | None:
+    metadata, name = scale_set["metadata"], name_of(scale_set)
+    if metadata.get("deletionTimestamp"):
+        detail = f"the scale set {name} is being deleted; it takes no job while its running jobs end"
+        return Explanation(detail, "pool-stopped", "wait, or see the last `pulumi up`: it replaces or removes the set")
+    if not (metadata.get("annotations") or {}).get(_REGISTERED):
+        detail = f"GitHub has not registered the scale set {name}"
+        return Explanation(detail, "refused", f"the controller's log has GitHub's answer: {_CONTROLLER_LOG}")
+    if status_of(scale_set).get("phase") == "Outdated":
+        detail = f"the scale set {name} is Outdated: GitHub takes no runner of this version any more"
+        return Explanation(detail, "pool-stopped", "set an image with a newer runner, and bring the stack up")
+    return None
+
+
+def _listener(scale_set: Object, cluster: Cluster) -> Explanation | None:
+    name = name_of(scale_set)
+    owner = (name, namespace_of(scale_set))
+    found = [
+        each for each in cluster.listeners
+        if (each["spec"].get("autoscalingRunnerSetName"), each["spec"].get("autoscalingRunnerSetNamespace")) == owner
+    ]  # fmt: skip
+    if not found:
+        detail = f"the scale set {name} has no listener, so nothing asks GitHub for its jobs"
+        return Explanation(
+            detail, "pool-stopped", f"the controller makes one, and its log says why not: {_CONTROLLER_LOG}"
+        )
+    listener = found[0]
+    place = (name_of(listener), namespace_of(listener))
+    pod = next((each for each in cluster.pods if (name_of(each), namespace_of(each)) == place), None)
+    if pod is None or pod["metadata"].get("deletionTimestamp"):
+        detail = f"the listener {place[0]} has no pod; the controller replaces one that ends"
+        step = f"kubectl logs --namespace {place[1]} --selector actions.github.com/scale-set-name={name} --previous"
+        return Explanation(detail, "pool-stopped", step)
+    if _runs(pod):
+        return None
+    why = of_pod(pod, cluster.events)
+    # A listener's pod is for a node without a GPU; its phase says more than where it starts.
+    detail = why.detail if why.code else f"the listener's pod {place[0]} is {status_of(pod).get('phase', 'unknown')}"
+    step = f"kubectl logs --namespace {place[1]} {place[0]}"
+    return Explanation(f"the scale set {name} has no listener that runs: {detail}", "pool-stopped", step)
+
+
+def _runs(pod: Object) -> bool:
+    status = status_of(pod)
+    states = [each.get("state") or {} for each in status.get("containerStatuses", ())]
+    return status.get("phase") == "Running" and all("running" in state for state in states)
+
+
+def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanation:
+    name, namespace = name_of(scale_set), namespace_of(scale_set)
+    ours = [
+        each for each in cluster.runners
+        if (each["metadata"].get("labels") or {}).get(_SET_LABEL) == name and namespace_of(each) == namespace
+        and status_of(each).get("phase") != "Succeeded"
+    ]  # fmt: skip
+    for runner in ours:
+        status = status_of(runner)
+        same_name = not job.name or status.get("jobDisplayName") in (None, "", job.name)
+        if status.get("workflowRunId") == job.run_id and same_name and job.run_id:
+            return Explanation(f"GitHub gave it to the runner {name_of(runner)}", machine=name_of(runner))
+    failed = [each for each in ours if status_of(each).get("phase") == "Failed"]
+    free = [each for each in ours if each not in failed and not status_of(each).get("jobId")]
+    # A pod that is further along comes first: it may take the job.
+    states = sorted((_runner(each, cluster) for each in free), key=lambda state: bool(state.code))
+    if states:
+        return states[0]
+    # A failed runner counts as one of those the listener asked for, so that no other one takes its place
+    # (controllers/actions.github.com/ephemeralrunnerset_controller.go, Reconcile).
+    if failed:
+        return _failed(failed, namespace)
+    most = scale_set["spec"].get("maxRunners")
+    if most is not None and len(ours) >= most:
+        return Explanation(f"{len(ours)} of {most} runners have a job", "at-max",
+                           "wait for a runner, or raise the pool's max")  # fmt: skip
+    step = "see that the repository may use the runner group; then delete the listener's pod, or start the run anew"
+    return Explanation("the listener runs, and GitHub has told it of no such job", "never-picked-up", step)
+
+
+def _failed(failed: list[Object], namespace: str) -> Explanation:
+    status = status_of(failed[0])
+    detail = (
+        f"{len(failed)} failed runners hold places of the scale set: {status.get('reason')}: {status.get('message')}"
+    )
+    step = f"mend the cause, then kubectl delete ephemeralrunner --namespace {namespace} {name_of(failed[0])}"
+    return Explanation(detail, "refused", step)
+
+
+def _runner(runner: Object, cluster: Cluster) -> Explanation:
+    """The state of a runner without a job."""
+    name, place = name_of(runner), (name_of(runner), namespace_of(runner))
+    if status_of(runner).get("ready"):
+        step = "wait a minute; then see that the repository may use the runner group, or start the run anew"
+        return Explanation(f"the runner {name} is ready, and GitHub has not given it the job", "never-picked-up", step)
+    pod = next((each for each in cluster.pods if (name_of(each), namespace_of(each)) == place), None)
+    if pod is not None:
+        return of_pod(pod, cluster.events)
+    for quota in cluster.quotas:
+        if full := _full(quota):
+            return Explanation(f"the quota {name_of(quota)} lets no pod in: {full}", "over-quota",
+                               "wait for a runner, or raise `gpus` of the namespace")  # fmt: skip
+    message = status_of(runner).get("message")
+    return Explanation(f"the runner {name} has no pod yet{f': {message}' if message else ''}", machine=name)
+
+
+def _full(quota: Object) -> str:
+    """A count of GPUs that is used up. Such quantities are whole numbers."""
+    status = status_of(quota)
+    for resource, hard in (status.get("hard") or {}).items():
+        used = (status.get("used") or {}).get(resource, "0")
+        if "gpu" in resource and str(hard).isdecimal() and str(used).isdecimal() and int(used) >= int(hard):
+            return f"{resource}: {used} of {hard} are used"
+    return ""

@@ -1,0 +1,112 @@
+"""`gpu-ci explain --kubernetes`: what it asks of `gh` and `kubectl`, and what it prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from gpu_ci.cli.commands import gpu_ci
+from gpu_ci.cli.verify import programs
+from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.verify.programs import Output
+
+from tests.manager.kubernetes.objects import NAMESPACE, SYSTEM, listener, listener_pod, pod, runner, scale_set
+
+URL = "https://github.com/acme/kernels/actions/runs/123"
+QUEUED: dict[str, Any] = {
+    "id": 456, "run_id": 123, "name": "gpu tests", "workflow_name": "CI", "status": "queued", "conclusion": None,
+    "labels": ["l4"], "runner_name": None, "created_at": datetime.now(UTC).isoformat(),
+}  # fmt: skip
+
+
+@dataclass
+class Programs:
+    """`gh` with one job, and `kubectl` with a cluster in which nothing but the runner's node is missing."""
+
+    job: dict[str, Any] = field(default_factory=lambda: dict(QUEUED))
+    missing: str = ""
+    ran: list[list[str]] = field(default_factory=list)
+
+    def run(
+        self, command: Sequence[str], timeout_sec: float = 0, environment: Mapping[str, str] | None = None
+    ) -> Output:
+        self.ran.append(list(command))
+        if command[0] == self.missing:
+            raise NotAskedError(f"{command[0]} is not installed")
+        if command[0] == "gh":
+            return Output(0, json.dumps({"jobs": [self.job]} if "/runs/" in command[-1] else self.job), "")
+        kind = command[command.index("get") + 1].partition(".")[0]
+        namespace = command[command.index("--namespace") + 1] if "--namespace" in command else ""
+        objects = {
+            "autoscalingrunnersets": [scale_set()],
+            "autoscalinglisteners": [listener()],
+            "ephemeralrunners": [runner("l4-a")],
+            "pods": [pod("l4-a", node="gpu-1"), listener_pod()],
+            "resourcequotas": [],
+            "events": [],
+        }
+        found = [each for each in objects[kind] if namespace in ("", each["metadata"]["namespace"])]
+        return Output(0, json.dumps({"items": found}), "")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Programs:
+    found = Programs()
+    monkeypatch.setattr(programs, "run", found.run)
+    return found
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(gpu_ci, ["explain", *words])
+
+
+def test_a_job_is_explained_from_github_and_the_cluster(asked: Programs) -> None:
+    found = call(f"{URL}/job/456", "--kubernetes", "--context", "ci")
+    assert found.output == ("acme/kernels CI / gpu tests (job 456): its runner starts in pod l4-a on node gpu-1\n")
+    assert asked.ran[0] == ["gh", "api", "--hostname", "github.com", "repos/acme/kernels/actions/jobs/456"]
+    assert all(command[:3] == ["kubectl", "--context", "ci"] for command in asked.ran[1:])
+    places = [command[4:-2] for command in asked.ran[1:] if command[4] in ("pods", "events")]
+    assert [place[2] for place in places] == [NAMESPACE, SYSTEM, NAMESPACE, SYSTEM]
+
+
+def test_a_run_has_the_jobs_that_have_not_ended(asked: Programs) -> None:
+    rows = json.loads(call(URL, "--kubernetes", "--json").output)["jobs"]
+    assert [(row["id"], row["machine"]) for row in rows] == [(456, "l4-a")]
+    asked.job["status"] = "completed"
+    assert call(URL, "--kubernetes").output == "No job of this run waits or runs.\n"
+
+
+def test_a_reason_is_a_row_like_the_managers(asked: Programs) -> None:
+    asked.job["labels"] = ["v5"]
+    [row] = json.loads(call(f"{URL}/job/456", "--kubernetes", "--json").output)["jobs"]
+    assert (row["reason"], row["nextTry"]) == ("no-pool", None)
+    assert row["nextStep"].startswith("write the name of a scale set")
+
+
+def test_runs_on_needs_no_gh(asked: Programs) -> None:
+    asked.missing = "gh"
+    found = call(f"{URL}/job/456", "--kubernetes")
+    assert found.exit_code == 2
+    assert "gpu-ci explain: gh is not installed\n  hint: --runs-on NAME needs no `gh`" in found.stderr
+    found = call(f"{URL}/job/456", "--kubernetes", "--runs-on", "l4")
+    assert found.output == "acme/kernels (job 456): its runner starts in pod l4-a on node gpu-1\n"
+
+
+def test_a_cluster_that_cannot_be_asked_is_an_error_of_one_line(asked: Programs) -> None:
+    asked.missing = "kubectl"
+    found = call(f"{URL}/job/456", "--kubernetes")
+    assert (found.exit_code, found.stderr) == (
+        2, "Error: gpu-ci explain: kubectl is not installed\n  hint: --context names another cluster\n",
+    )  # fmt: skip
+
+
+def test_options_of_kubernetes_need_kubernetes(asked: Programs) -> None:
+    found = call(URL, "--context", "ci")
+    assert found.exit_code == 2
+    assert "--context and --runs-on are for pools on Kubernetes" in found.stderr
+    assert asked.ran == []

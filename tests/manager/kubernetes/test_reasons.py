@@ -1,0 +1,223 @@
+"""Why a job of a pool on Kubernetes waits: one cluster for each reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from gpu_manager.kubernetes.model import Cluster, WaitingJob
+from gpu_manager.kubernetes.reasons import explain
+
+from tests.manager.kubernetes.objects import (
+    LISTENER,
+    NAMESPACE,
+    SYSTEM,
+    container,
+    event,
+    listener,
+    listener_pod,
+    pod,
+    quota,
+    runner,
+    scale_set,
+)
+
+JOB = WaitingJob(("l4",), 123, 456, "acme/kernels", "gpu tests", "CI")
+READY = Cluster([scale_set()], [listener()], pods=[listener_pod()])
+BUSY = {"phase": "Running", "jobId": "b2", "workflowRunId": 99, "jobDisplayName": "other", "ready": True}
+
+
+def cluster(**changes: Any) -> Cluster:
+    return replace(READY, **changes)
+
+
+def waiting(*events: Any, **status: Any) -> Cluster:
+    """One runner whose pod waits."""
+    found = pod("l4-a", status={"phase": "Pending", **status})
+    return cluster(runners=[runner("l4-a")], pods=[listener_pod(), found], events=list(events))
+
+
+CASES: dict[str, tuple[Cluster, str, str]] = {
+    "no set has this name": (
+        Cluster([scale_set("t4"), scale_set("a10g")]),
+        "no-pool",
+        "no scale set of the cluster is named l4; it has: a10g, t4",
+    ),
+    "GitHub has not registered the set": (
+        cluster(scale_sets=[scale_set(annotations={})]),
+        "refused",
+        "GitHub has not registered the scale set l4",
+    ),
+    "the runner's version is too old": (
+        cluster(scale_sets=[scale_set(phase="Outdated")]),
+        "pool-stopped",
+        "the scale set l4 is Outdated: GitHub takes no runner of this version any more",
+    ),
+    "the set is being deleted": (
+        cluster(scale_sets=[scale_set(deletionTimestamp="2026-11-24T10:00:00Z")]),
+        "pool-stopped",
+        "the scale set l4 is being deleted; it takes no job while its running jobs end",
+    ),
+    "there is no listener": (
+        cluster(listeners=[]),
+        "pool-stopped",
+        "the scale set l4 has no listener, so nothing asks GitHub for its jobs",
+    ),
+    "the listener has no pod": (
+        cluster(pods=[]),
+        "pool-stopped",
+        f"the listener {LISTENER} has no pod; the controller replaces one that ends",
+    ),
+    "the listener has no node": (
+        cluster(
+            pods=[pod(LISTENER, SYSTEM)],
+            events=[event(LISTENER, "FailedScheduling", "full", namespace=SYSTEM)],
+        ),
+        "pool-stopped",
+        f"the scale set l4 has no listener that runs: no node for pod {LISTENER}, and no autoscaler has answered: full",
+    ),
+    "the listener has ended": (
+        cluster(
+            pods=[listener_pod({"phase": "Running", "containerStatuses": [container(terminated={"exitCode": 1})]})]
+        ),
+        "pool-stopped",
+        f"the scale set l4 has no listener that runs: the listener's pod {LISTENER} is Running",
+    ),
+    "all runners have a job": (
+        cluster(runners=[runner("l4-a", **BUSY), runner("l4-b", **BUSY)]),
+        "at-max",
+        "2 of 2 runners have a job",
+    ),
+    "the quota is used up": (
+        cluster(runners=[runner("l4-a")], quotas=[quota(4, 4)]),
+        "over-quota",
+        "the quota gpu-ci-quota lets no pod in: requests.nvidia.com/gpu: 4 of 4 are used",
+    ),
+    "the autoscaler starts no node": (
+        waiting(
+            event("l4-a", "FailedScheduling", "0/3 nodes are available"),
+            event("l4-a", "NotTriggerScaleUp", "1 max node group size reached"),
+        ),
+        "no-capacity",
+        "no node for pod l4-a, and the autoscaler starts none: 1 max node group size reached",
+    ),
+    "no autoscaler has seen the pod": (
+        waiting(event("l4-a", "FailedScheduling", "0/3 nodes are available")),
+        "no-capacity",
+        "no node for pod l4-a, and no autoscaler has answered: 0/3 nodes are available",
+    ),
+    "the events are gone": (
+        waiting(
+            conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]
+        ),
+        "no-capacity",
+        "no node for pod l4-a, and no autoscaler has answered: 0/3 nodes",
+    ),
+    "the image cannot be pulled": (
+        waiting(containerStatuses=[container(waiting={"reason": "ImagePullBackOff", "message": "401 Unauthorized"})]),
+        "refused",
+        "pod l4-a: ImagePullBackOff: 401 Unauthorized",
+    ),
+    "a runner failed and stays": (
+        cluster(runners=[runner("l4-a", phase="Failed", reason="InvalidPod", message="violates PodSecurity")]),
+        "refused",
+        "1 failed runners hold places of the scale set: InvalidPod: violates PodSecurity",
+    ),
+    "a runner is ready and gets no job": (
+        cluster(runners=[runner("l4-a", ready=True)]),
+        "never-picked-up",
+        "the runner l4-a is ready, and GitHub has not given it the job",
+    ),
+    "the listener heard of no job": (
+        READY,
+        "never-picked-up",
+        "the listener runs, and GitHub has told it of no such job",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_cause_has_its_reason(case: str) -> None:
+    found, code, detail = CASES[case]
+    explained = explain(JOB, found)
+    assert (explained.code, explained.detail) == (code, detail)
+    assert explained.next_step
+
+
+def test_a_job_with_a_runner_has_no_reason() -> None:
+    ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "gpu tests"})
+    explained = explain(JOB, cluster(runners=[runner("l4-b", **BUSY), ours]))
+    assert (explained.code, explained.machine) == ("", "l4-a")
+
+
+STARTING: dict[str, tuple[Cluster, str]] = {
+    "a node starts": (
+        waiting(event("l4-a", "TriggeredScaleUp", "pod triggered scale-up: [{l4 0->1 (max: 2)}]")),
+        "a node starts for pod l4-a: pod triggered scale-up: [{l4 0->1 (max: 2)}]",
+    ),
+    "Karpenter starts a node": (
+        waiting(
+            event("l4-a", "FailedScheduling", "0/3 nodes are available"),
+            event("l4-a", "Nominated", "Pod should schedule on: nodeclaim/l4-x"),
+        ),
+        "a node starts for pod l4-a: Pod should schedule on: nodeclaim/l4-x",
+    ),
+    "the pod is new": (waiting(), "pod l4-a is new, and the scheduler has not looked at it"),
+    "the pod has a node": (
+        cluster(runners=[runner("l4-a")], pods=[listener_pod(), pod("l4-a", node="gpu-1")]),
+        "its runner starts in pod l4-a on node gpu-1",
+    ),
+    "the runner has no pod yet": (
+        cluster(runners=[runner("l4-a")], quotas=[quota(3, 4)]),
+        "the runner l4-a has no pod yet",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STARTING)
+def test_a_job_whose_runner_starts_has_no_reason(case: str) -> None:
+    found, detail = STARTING[case]
+    explained = explain(JOB, found)
+    assert (explained.code, explained.detail, explained.machine) == ("", detail, "l4-a")
+
+
+def test_a_runner_of_another_set_or_namespace_says_nothing_of_the_job() -> None:
+    other = runner("t4-a", of="t4", phase="Failed", reason="InvalidPod")
+    assert explain(JOB, cluster(runners=[other])).code == "never-picked-up"
+
+
+def test_a_runner_that_starts_comes_before_one_that_cannot() -> None:
+    stuck = pod(
+        "l4-a", status={"phase": "Pending", "containerStatuses": [container(waiting={"reason": "ErrImagePull"})]}
+    )
+    found = cluster(runners=[runner("l4-a"), runner("l4-b")], pods=[listener_pod(), stuck, pod("l4-b", node="gpu-1")])
+    assert explain(JOB, found).machine == "l4-b"
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "detail"),
+    [
+        ({"status": "waiting"}, "approval-pending", "a deployment of its environment waits for approval"),
+        ({"age_sec": 90_000.0}, "expired", "queued for more than 24 hours; GitHub cancels such jobs"),
+        ({"status": "completed", "conclusion": "cancelled"}, "", "it has ended: cancelled"),
+        ({"status": "in_progress", "runner_name": "l4-x-runner-abc"}, "", "runs on l4-x-runner-abc"),
+        ({"runs_on": ("self-hosted", "gpu", "l4")}, "no-pool",
+         "no scale set of the cluster is named self-hosted, gpu, l4; it has: l4"),
+        ({"runs_on": ()}, "no-pool", "no scale set of the cluster is named ; it has: l4"),
+    ],
+)  # fmt: skip
+def test_what_github_says_of_the_job_comes_first(change: dict[str, Any], code: str, detail: str) -> None:
+    explained = explain(replace(JOB, **change), READY)
+    assert (explained.code, explained.detail) == (code, detail)
+
+
+def test_labels_of_a_set_lead_to_it() -> None:
+    found = cluster(scale_sets=[scale_set("big", labels=("gpu", "L4"))], listeners=[listener("big")])
+    assert explain(replace(JOB, runs_on=("gpu", "l4")), found).code == "never-picked-up"
+
+
+def test_the_next_step_names_what_to_delete() -> None:
+    found = cluster(runners=[runner("l4-a", phase="Failed", reason="TooManyPodFailures", message="x")])
+    step = f"mend the cause, then kubectl delete ephemeralrunner --namespace {NAMESPACE} l4-a"
+    assert explain(JOB, found).next_step == step
