@@ -52,6 +52,7 @@ def facts(built: Sequence[Built], owner: GithubOwner | None) -> dict[str, Any] |
             "appId": app.id,
             "installationId": app.installation_id,
             "privateKey": app.private_key,
+            **({"commitStatuses": True} if owner.commit_statuses else {}),
         },
         "pools": pools,
     }

@@ -69,6 +69,8 @@ class GithubConfig(_Model):
     api_url: str = "https://api.github.com"
     repositories: list[str] | None = None
     """Names of the repositories to look at; by default those of the pools' runner groups."""
+    commit_statuses: bool = False
+    """Whether a job that waits has its reason in a commit status. The App needs Commit statuses: read and write."""
 
 
 class Config(_Model):

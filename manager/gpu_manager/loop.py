@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from .decision import jobs, reruns
+from .decision import commit_statuses, jobs, reruns
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
 from .memory import Memory
 from .model import (
     Action,
+    CommitStatus,
     Delete,
     Insert,
     Observation,
@@ -46,9 +47,9 @@ class Event:
     """Something that the manager did or met, for its log."""
 
     kind: str
-    """insert, delete, remove-runner, rerun, insert-failed, unavailable or refused."""
+    """insert, delete, remove-runner, rerun, commit-status, insert-failed, unavailable or refused."""
     subject: str
-    """The machine, run or source."""
+    """The machine, run, commit or source."""
     detail: str = ""
 
 
@@ -71,7 +72,10 @@ class Manager:
         compute: Compute,
         store: Store,
         now: Callable[[], float] = time.time,
+        *,
+        writes_statuses: bool = False,
     ) -> None:
+        self._writes_statuses = writes_statuses
         self._pools = list(pools)
         self._by_name = {pool.name: pool for pool in pools}
         self._github = github
@@ -86,6 +90,7 @@ class Manager:
         seen = self._observe(memory, events)
         observed = self._now()
         decision = decide(self._pools, seen, memory)
+        statuses = commit_statuses.due(seen, decision.reasons, decision.memory) if self._writes_statuses else []
         # Before the actions: after a crash the next pass knows what may have begun.
         if not self._save(decision.memory, events):
             return Pass(seen, decision, events)
@@ -98,6 +103,7 @@ class Manager:
                 events.append(Event("unavailable", "this pass", "took too long; the rest is decided anew"))
                 break
             events += self._act(action, decision.memory)
+        events += self._write(statuses, decision.memory)
         self._save(decision.memory, events)
         return Pass(seen, decision, events)
 
@@ -163,6 +169,20 @@ class Manager:
             return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", what)]
         except (Unavailable, Refused) as error:
             return [Event(_kind(error), _subject(action), str(error))]
+
+    def _write(self, statuses: Sequence[CommitStatus], memory: Memory) -> list[Event]:
+        """Write commit statuses. One that cannot be written is an event, and is tried again in a minute."""
+        events: list[Event] = []
+        for status in statuses:
+            try:
+                self._github.commit_status(status)
+            except (Unavailable, Refused) as error:
+                events.append(Event(_kind(error), "commit status", str(error)))
+            else:
+                commit_statuses.written(status, memory)
+                subject = f"{status.repository}@{status.sha[:12]}"
+                events.append(Event("commit-status", subject, f"{status.state}: {status.description}"))
+        return events
 
     def _insert(self, action: Insert, memory: Memory) -> Event:
         pending = memory.pending[action.machine]

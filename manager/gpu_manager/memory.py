@@ -108,6 +108,19 @@ class StoppedPool:
 
 
 @dataclass
+class WrittenStatus:
+    """The commit status that was last written on a commit."""
+
+    description: str
+    """Empty where it is not known whether GitHub has the status."""
+    url: str
+    since: float
+    """When the first one was tried."""
+    at: float
+    """When it was written or last tried."""
+
+
+@dataclass
 class Memory:
     """All of it. Keys that are texts are made by the functions of the modules that use them."""
 
@@ -133,6 +146,8 @@ class Memory:
     """Until when a pool whose inserts Google refuses is left alone, and Google's words; by pool."""
     stopped: dict[str, StoppedPool] = field(default_factory=dict)
     """By pool."""
+    statuses: dict[str, WrittenStatus] = field(default_factory=dict)
+    """By repository and commit."""
 
 
 _ADAPTER = TypeAdapter(Memory)

@@ -242,6 +242,20 @@ Action = Insert | Delete | RemoveRunner | Rerun
 
 
 @dataclass(frozen=True)
+class CommitStatus:
+    """The commit status `gpu-ci` of one commit."""
+
+    repository: str
+    """owner/name."""
+    sha: str
+    state: str
+    """GitHub's word: pending, error or success."""
+    description: str
+    url: str
+    """The page of a waiting job."""
+
+
+@dataclass(frozen=True)
 class Reason:
     """Why a queued job has no machine."""
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .model import Insert, InsertError, Job, Machine, OperationState, Pool, Run, RunKey, Runner
+from .model import CommitStatus, Insert, InsertError, Job, Machine, OperationState, Pool, Run, RunKey, Runner
 
 
 class Unavailable(Exception):  # noqa: N818 - a state of the other side
@@ -54,6 +54,9 @@ class Github(Protocol):
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         """Run one job or, with None, all failed jobs of the run again. Unavailable or Refused."""
+
+    def commit_status(self, status: CommitStatus) -> None:
+        """Write a commit status. Unavailable or Refused."""
 
 
 class Compute(Protocol):

@@ -40,6 +40,19 @@ def test_the_output_is_a_configuration_that_the_manager_takes(tmp_path: Path) ->
     assert pool.template
 
 
+def test_a_stack_asks_for_commit_statuses_and_needs_a_manager_for_them() -> None:
+    found = run(stack(managerApp=MANAGER, commitStatuses=True)).outputs[STACK]["manager"]
+    assert found["github"]["commitStatuses"] is True
+    assert "commitStatuses" not in run(stack(managerApp=MANAGER)).outputs[STACK]["manager"]["github"]
+    assert told(stack(commitStatuses=True)) == (
+        "Pulumi.staging.yaml: gpu-ci:site.github.commitStatuses: needs the runner manager, and the stack has none\n"
+        "  got: True\n"
+        "  expected: whether the runner manager writes on a job's commit why the job waits for a machine; managerApp "
+        "then needs Commit statuses: read and write\n"
+        "  hint: add managerApp, or remove it"
+    )
+
+
 def test_a_stack_without_the_managers_app_has_no_such_output() -> None:
     assert "manager" not in run(stack()).outputs[STACK]
 

@@ -15,6 +15,7 @@ from gpu_manager.decision.names import slug
 from gpu_manager.loop import Manager, Pass
 from gpu_manager.memory import Memory, from_json, to_json
 from gpu_manager.model import (
+    CommitStatus,
     End,
     Insert,
     InsertError,
@@ -56,6 +57,11 @@ def pool(name: str, most: int, *labels: str, market: str = "spot") -> Pool:
 def runner_of(machine: str) -> str:
     """The name under which the agent of a machine registers its runner: with the instance's id."""
     return f"{machine}-{int(hashlib.sha256(machine.encode()).hexdigest(), 16) % 10**19}" if machine else ""
+
+
+def commit_of(job: JobKey) -> str:
+    """The commit of a job: one for each run."""
+    return f"{job.run_id:040x}"
 
 
 @dataclass
@@ -112,6 +118,7 @@ class World:
     requests: dict[str, str] = field(default_factory=dict)
     preempted: dict[str, float] = field(default_factory=dict)
     reruns: Counter[tuple[int, int]] = field(default_factory=Counter)
+    statuses: dict[tuple[str, str], CommitStatus] = field(default_factory=dict)
     lost: set[JobKey] = field(default_factory=set)
     machines_of_job: Counter[str] = field(default_factory=Counter)
     skew_sec: float = 0.0
@@ -256,7 +263,15 @@ class FakeGithub:
         if lost() < self.faulty.kill_rate:
             raise Killed
         jobs = tuple(
-            Job(job.key, job.labels, job.status, job.created + world.skew_sec, job.conclusion, runner_of(job.runner))  # type: ignore[arg-type]
+            Job(
+                job.key,
+                job.labels,
+                job.status,  # type: ignore[arg-type]
+                job.created + world.skew_sec,
+                job.conclusion,
+                runner_of(job.runner),
+                head_sha=commit_of(job.key),
+            )
             for job in world.jobs.values()
             if job.status != "completed"
         )
@@ -307,6 +322,11 @@ class FakeGithub:
             if job.conclusion != "success":
                 key = JobKey(run.repository, run.run_id, self.world.number(), attempt + 1)
                 self.world.jobs[key.job_id] = WorldJob(key, job.labels, self.world.now, job.duration + 5)
+        self.faulty.after()
+
+    def commit_status(self, status: CommitStatus) -> None:
+        self.faulty.before()
+        self.world.statuses[(status.repository, status.sha)] = status
         self.faulty.after()
 
     def _cancelled_by_a_person(self, job: WorldJob) -> bool:
@@ -416,7 +436,9 @@ class History:
         """A manager that begins anew."""
         github = FakeGithub(self.world, self.faulty)
         compute = FakeCompute(self.world, self.faulty, self.stockouts)
-        self.manager = Manager(self.world.pools, github, compute, self.store, lambda: self.world.now)
+        self.manager = Manager(
+            self.world.pools, github, compute, self.store, lambda: self.world.now, writes_statuses=True
+        )
 
     def run(self, passes: int) -> None:
         """So many passes, ten seconds apart."""
@@ -426,7 +448,11 @@ class History:
             except Killed:
                 self.kills += 1
                 self.start()
-            self.world.advance(PASS_SEC)
+            self.rest()
+
+    def rest(self) -> None:
+        """The time from one pass to the next."""
+        self.world.advance(PASS_SEC)
 
     def calm_down(self) -> None:
         """No faults from here on."""

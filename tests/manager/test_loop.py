@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineMemory, Memory
-from gpu_manager.model import Insert, Machine, OperationState, Pool, RunKey, Runner
+from gpu_manager.model import CommitStatus, Insert, Machine, OperationState, Pool, RunKey, Runner
 from gpu_manager.ports import GithubView
 
 from tests.manager.test_decide import NOW, POOL, machine
@@ -48,6 +48,9 @@ class Scripted:
         return self.removable
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
+        raise AssertionError
+
+    def commit_status(self, status: CommitStatus) -> None:
         raise AssertionError
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, ValidationError
 
-from ..args import Args, Redacted
+from ..args import Args, Redacted, StrictBool
 from ..errors import at_path, invalid, raise_problems
 from ..gcp.resource_names import REGION, Project, SecretName, Subnetwork
 from ..gcp.runner_network import NetworkChoices, network_region
@@ -107,6 +107,19 @@ class GithubOwner(Args):
         "and write; no machine can read its key, so it is another App than runnerApp. Without it the stack has no "
         "output `manager`",
     )
+
+    commit_statuses: StrictBool = Field(
+        default=False,
+        description="whether the runner manager writes on a job's commit why the job waits for a machine; managerApp "
+        "then needs Commit statuses: read and write",
+    )
+
+    @field_validator("commit_statuses")
+    @classmethod
+    def _needs_a_manager(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and "manager_app" in info.data and info.data["manager_app"] is None:
+            raise invalid("needs the runner manager, and the stack has none", safe_hint="add managerApp, or remove it")
+        return value
 
     @field_validator(*_APPS)
     @classmethod

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from ..model import Run, RunKey, Runner
+from ..model import CommitStatus, Run, RunKey, Runner
 from ..ports import GithubView, Refused, Unavailable
 from .app_token import App
 from .rate_limits import Requests
@@ -32,7 +32,6 @@ class GithubAdapter:
         organization: Its login.
         groups: Names of the pools' runner groups.
         repositories: Those to sweep in place of the groups' own: names, with the owner or without.
-        commit_statuses: Whether tokens are made with the permission to write commit statuses.
         clocks, transport: For tests.
     """
 
@@ -44,12 +43,13 @@ class GithubAdapter:
         groups: Collection[str],
         repositories: Sequence[str] = (),
         *,
-        commit_statuses: bool = False,
         clocks: Clocks | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        permissions = _PERMISSIONS | ({"statuses": "write"} if commit_statuses else {})
-        self._client = RestClient(url, app, permissions, clocks, transport)
+        self._client = RestClient(url, app, _PERMISSIONS, clocks, transport)
+        # GitHub makes no token with a permission that the App lacks. A token of their own keeps the statuses from
+        # stopping everything else.
+        self._status_client = RestClient(url, app, {"statuses": "write"}, clocks, transport)
         names = [each if "/" in each else f"{organization}/{each}" for each in repositories]
         self._sweep = Sweep(self._client, organization, groups, names)
         self._runners = f"/orgs/{quote(organization, safe='')}/actions/runners"
@@ -58,6 +58,7 @@ class GithubAdapter:
         """End threads and connections."""
         self._sweep.close()
         self._client.close()
+        self._status_client.close()
 
     @property
     def requests(self) -> Requests:
@@ -67,6 +68,10 @@ class GithubAdapter:
     def interval_sec(self, active: bool) -> float:
         """Seconds from one sweep to the next. `active`: a job waits for a machine, or a machine starts."""
         return self._client.limits.interval_sec(active)
+
+    def hinted_interval_sec(self) -> float:
+        """Seconds from one sweep to the next after a hint."""
+        return self._client.limits.hinted_interval_sec()
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         """Sweep the repositories. A source that failed is None, and `problems` says why."""
@@ -108,16 +113,18 @@ class GithubAdapter:
         if answer.status != 201:
             raise refusal("POST", path, answer)
 
-    def commit_status(self, repository: str, sha: str, state: str, description: str, target_url: str) -> None:
-        """Set the commit status `gpu-ci`: error, failure, pending or success. Unavailable or Refused."""
-        path = f"{repository_path(repository)}/statuses/{quote(sha, safe='')}"
+    def commit_status(self, status: CommitStatus) -> None:
+        """Write the commit status `gpu-ci`. Unavailable or Refused."""
+        path = f"{repository_path(status.repository)}/statuses/{quote(status.sha, safe='')}"
+        if wait_sec := self._client.limits.wait_sec():
+            raise Unavailable(f"POST {path}: not asked, as GitHub's limit is reached for {wait_sec:.0f} s more")
         body = {
-            "state": state,
-            "description": description[:_DESCRIPTION_CHARACTERS],
-            "target_url": target_url,
+            "state": status.state,
+            "description": status.description[:_DESCRIPTION_CHARACTERS],
+            "target_url": status.url,
             "context": _STATUS_CONTEXT,
         }
-        answer = self._client.send("POST", path, body)
+        answer = self._status_client.send("POST", path, body)
         if answer.status != 201:
             raise refusal("POST", path, answer)
 

@@ -12,6 +12,8 @@ _SECONDARY_SEC = 60.0
 _LONGEST_PAUSE_SEC = 3600.0
 # Seconds between two sweeps (docs/adr/0024-the-managers-github-client.md).
 _ACTIVE_SEC, _IDLE_SEC = 10.0, 30.0
+# From a hint to the sweep that follows it.
+_HINTED_SEC = 2.0
 # The secondary limit is 900 points a minute, and a request has at least one (docs.github.com, "Rate limits for the REST
 # API"). Whether an answer 304 has one is not documented. The rest is left to the installation's other clients.
 _REQUESTS_PER_MINUTE = 720
@@ -61,8 +63,20 @@ class RateLimits:
         """Seconds from one sweep to the next. `active`: a job waits for a machine, or a machine starts."""
         pause_sec = _ACTIVE_SEC if active else _IDLE_SEC
         with self._lock:
-            pause_sec = max(pause_sec, (self._asked - self._asked_before) * 60 / _REQUESTS_PER_MINUTE)
+            pause_sec = max(pause_sec, self._least_sec)
             return pause_sec * 2 if self._share_left < _LOW_SHARE else pause_sec
+
+    def hinted_interval_sec(self) -> float:
+        """The same after a hint. Where the hour's budget is low, hints do not count."""
+        with self._lock:
+            if self._share_left < _LOW_SHARE:
+                return 2 * max(_IDLE_SEC, self._least_sec)
+            return max(_HINTED_SEC, self._least_sec)
+
+    @property
+    def _least_sec(self) -> float:
+        """What the last sweep's requests need at the rate that is allowed a minute."""
+        return (self._asked - self._asked_before) * 60 / _REQUESTS_PER_MINUTE
 
     def take_in(self, status: int, headers: Mapping[str, str], message: str, github_unix: float) -> bool:
         """Count an answer and remember its limits. True where the answer is a limit.

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from gpu_manager.github.adapter import GithubAdapter
 from gpu_manager.github.rate_limits import RateLimits
-from gpu_manager.model import Job, JobKey, Run, RunKey, Runner
+from gpu_manager.model import CommitStatus, Job, JobKey, Run, RunKey, Runner
 from gpu_manager.ports import Github, Refused, Unavailable
 
 from tests.manager.github.fake_github import FakeGithub, adapter, group, job, repository, run, runner
@@ -259,13 +259,13 @@ def test_a_commit_status_names_us_and_fits(github: FakeGithub, manager: GithubAd
         return httpx2.Response(201, json={})
 
     github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = kept
-    manager.commit_status(KERNELS, "009b8a", "pending", "x" * 200, "https://example.com/1")
+    manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "x" * 200, "https://example.com/1"))
     assert bodies == [
         {"state": "pending", "description": "x" * 140, "target_url": "https://example.com/1", "context": "gpu-ci"}
     ]
     github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = lambda _: httpx2.Response(422)
     with pytest.raises(Refused, match="GitHub answered 422"):
-        manager.commit_status(KERNELS, "009b8a", "pending", "", "https://example.com/1")
+        manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "", "https://example.com/1"))
 
 
 def test_texts_of_a_workflows_author_control_no_terminal(github: FakeGithub, manager: GithubAdapter) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 import httpx2
 import pytest
 from gpu_manager.github.adapter import GithubAdapter
+from gpu_manager.model import CommitStatus
 
 from tests.manager.github.fake_github import KEY, FakeGithub, adapter, job, new_key, run
+
+KERNELS = "example-org/kernels"
 
 
 def mints(github: FakeGithub) -> int:
@@ -24,11 +27,14 @@ def test_one_token_with_the_least_permissions_serves_all_requests(github: FakeGi
     assert github.permissions == [{"permissions": {"actions": "write", "organization_self_hosted_runners": "write"}}]
 
 
-def test_commit_statuses_need_one_more_permission(github: FakeGithub, tmp_path: Path) -> None:
-    made = adapter(github, tmp_path, commit_statuses=True)
-    made.observe(())
-    made.close()
-    assert github.permissions[0]["permissions"]["statuses"] == "write"
+def test_a_commit_status_is_written_with_a_token_that_may_do_nothing_else(
+    github: FakeGithub, manager: GithubAdapter
+) -> None:
+    """GitHub refuses a token with a permission that the App lacks: the sweep must not need this one."""
+    manager.observe(())
+    github.faults[f"POST /repos/{KERNELS}/statuses/009b8a"] = lambda _: httpx2.Response(201, json={})
+    manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "", "https://example.com/1"))
+    assert [each["permissions"] for each in github.permissions[1:]] == [{"statuses": "write"}]
 
 
 def test_a_token_is_renewed_five_minutes_before_its_hour_ends(github: FakeGithub, manager: GithubAdapter) -> None:

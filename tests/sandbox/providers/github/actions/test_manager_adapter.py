@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from gpu_manager.github.adapter import GithubAdapter
 from gpu_manager.github.app_token import App
 from gpu_manager.github.rest_client import Clocks
-from gpu_manager.model import JobKey, RunKey, Runner
+from gpu_manager.model import CommitStatus, JobKey, RunKey, Runner
 from gpu_manager.ports import Unavailable
 from pulumi_sandbox.providers.machines.local_services import Call
 
@@ -41,7 +41,6 @@ def manager(hub: Hub, tmp_path: Path) -> Iterator[GithubAdapter]:
         App(int(APP), int(INSTALLATION), file),
         "acme",
         ["Default"],
-        commit_statuses=True,
         clocks=Clocks(lambda: hub.unix, lambda: hub.unix),
         transport=httpx2.MockTransport(answer),
     )
@@ -132,4 +131,4 @@ def test_all_pages_of_a_large_matrix_are_read(hub: Hub, manager: GithubAdapter) 
 def test_a_commit_status_is_accepted(hub: Hub, manager: GithubAdapter) -> None:
     run, _ = hub.queue("a")
     sha = hub.run(run)["head_sha"]
-    manager.commit_status("acme/kernels", sha, "pending", "waits for a machine", "https://example.com/1")
+    manager.commit_status(CommitStatus("acme/kernels", sha, "pending", "waits for a machine", "https://example.com/1"))

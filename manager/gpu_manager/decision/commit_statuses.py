@@ -1,0 +1,78 @@
+"""The commit statuses to write: why the jobs of a commit wait for a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from ..memory import Memory, WrittenStatus
+from ..model import CommitStatus, Job, JobKey, Observation, Reason
+
+# Most jobs have a machine before that.
+_WAITED_SEC = 60.0
+# GitHub takes 1,000 statuses of one context for a commit (docs.github.com, "REST API endpoints for commit statuses").
+_EVERY_SEC = 60.0
+# GitHub allows 80 requests a minute that create content (docs.github.com, "Rate limits for the REST API").
+_MOST_A_PASS = 10
+# After this time a status that cannot be written is given up.
+_KEPT_SEC = 24 * 3600.0
+# Reasons that do not end by waiting.
+_FAILURES = frozenset({"no-pool", "never-picked-up", "expired"})
+_DONE = "no job of this commit waits for a machine"
+
+
+def due(seen: Observation, reasons: Mapping[JobKey, Reason], memory: Memory) -> list[CommitStatus]:
+    """The statuses that differ from those last written, at most ten a pass and one a minute for a commit.
+
+    Each is remembered as tried. After a kill, a status that GitHub may have is therefore replaced.
+    """
+    if seen.jobs is None or seen.runners is None or seen.machines is None:
+        return []
+    waiting: dict[str, list[Job]] = {}
+    for job in seen.jobs:
+        if job.head_sha and job.key in reasons and seen.github_unix - job.created_unix >= _WAITED_SEC:
+            waiting.setdefault(_key(job.key.repository, job.head_sha), []).append(job)
+    wanted = {key: _waits(jobs, reasons) for key, jobs in waiting.items()}
+    for key, earlier in list(memory.statuses.items()):
+        if key in wanted:
+            continue
+        if seen.now - earlier.since > _KEPT_SEC:
+            del memory.statuses[key]
+        else:
+            repository, sha = key.split(" ")
+            wanted[key] = CommitStatus(repository, sha, "success", _DONE, earlier.url)
+    found = {key: each for key, each in wanted.items() if _is_due(each, memory.statuses.get(key), seen.now)}
+    chosen = dict(islice(found.items(), _MOST_A_PASS))
+    for key, status in chosen.items():
+        since = memory.statuses[key].since if key in memory.statuses else seen.now
+        memory.statuses[key] = WrittenStatus("", status.url, since, seen.now)
+    return list(chosen.values())
+
+
+def written(status: CommitStatus, memory: Memory) -> None:
+    """Remember a status that GitHub has. A commit without waiting jobs needs no memory."""
+    key = _key(status.repository, status.sha)
+    if status.state == "success":
+        memory.statuses.pop(key, None)
+    else:
+        memory.statuses[key].description = status.description
+
+
+def _key(repository: str, sha: str) -> str:
+    return f"{repository} {sha}"
+
+
+def _waits(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason]) -> CommitStatus:
+    """One status for all waiting jobs of a commit: the reason that needs a person first, then the oldest job's."""
+    first, *others = sorted(jobs, key=lambda job: (reasons[job.key].code not in _FAILURES, job.created_unix, job.key))
+    reason = reasons[first.key]
+    state = "error" if reason.code in _FAILURES else "pending"
+    more = f" (and {len(others)} more)" if others else ""
+    return CommitStatus(first.key.repository, first.head_sha, state, f"{reason.code}{more}: {reason.detail}", first.url)
+
+
+def _is_due(status: CommitStatus, earlier: WrittenStatus | None, now: float) -> bool:
+    if earlier is None:
+        return True
+    # A description has its reason's code in front, so that the same description has the same state.
+    return earlier.description != status.description and now - earlier.at >= _EVERY_SEC

@@ -1,0 +1,128 @@
+"""Commit statuses: what is written on a commit whose jobs wait, when it is written, and what a failure changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from gpu_manager.decision import commit_statuses
+from gpu_manager.loop import Event, Manager
+from gpu_manager.memory import Memory
+from gpu_manager.model import CommitStatus, Job, Observation, Reason
+from gpu_manager.ports import GithubView, Refused, Unavailable
+
+from tests.manager.test_decide import NOW, POOL, job, seen
+from tests.manager.test_loop import Kept, Scripted
+
+SHA = "009b8a3a9ccbb128af87f9b1c0f4c62e8a304f6d"
+FULL = Reason("at-max", "2 of 2 machines are in use")
+
+
+def of_commit(number: int = 1, *labels: str, age: float = 90) -> Job:
+    return replace(job(number, *labels, age=age), head_sha=SHA, url=f"https://github.com/job/{number}")
+
+
+def at(seconds: float, *jobs: Job) -> Observation:
+    return seen(jobs=jobs, now=NOW + seconds, github_unix=NOW + seconds)
+
+
+def write(observation: Observation, memory: Memory, *reasons: Reason) -> list[CommitStatus]:
+    """What is due, written as it would be."""
+    by_job = {each.key: reason for each, reason in zip(observation.jobs or (), reasons, strict=True)}
+    found = commit_statuses.due(observation, by_job, memory)
+    for status in found:
+        commit_statuses.written(status, memory)
+    return found
+
+
+def test_a_job_that_waits_has_its_reason_on_its_commit_until_it_waits_no_more() -> None:
+    memory = Memory()
+    [first] = write(at(0, of_commit()), memory, FULL)
+    assert first == CommitStatus(
+        "example-org/kernels", SHA, "pending", "at-max: 2 of 2 machines are in use", "https://github.com/job/1"
+    )
+    assert write(at(70, of_commit()), memory, FULL) == []
+    [last] = write(at(140), memory)
+    assert (last.state, last.description) == ("success", "no job of this commit waits for a machine")
+    assert memory.statuses == {}
+    assert write(at(210), memory) == []
+
+
+def test_a_job_that_has_just_been_queued_writes_nothing() -> None:
+    assert write(at(0, of_commit(age=59)), Memory(), FULL) == []
+
+
+def test_the_jobs_of_one_commit_share_a_status_that_names_what_a_person_has_to_mend() -> None:
+    reasons = (FULL, Reason("no-pool", "no pool has the labels gpu, v5"), FULL)
+    [status] = write(at(0, of_commit(1), of_commit(2), of_commit(3)), Memory(), *reasons)
+    assert (status.state, status.description) == ("error", "no-pool (and 2 more): no pool has the labels gpu, v5")
+    assert status.url == "https://github.com/job/2"
+
+
+def test_a_reason_that_changes_often_is_written_once_a_minute() -> None:
+    memory = Memory()
+    written = [
+        write(at(ten * 10, of_commit()), memory, Reason("no-capacity", f"no machine in zone {ten}"))
+        for ten in range(13)
+    ]
+    assert [len(each) for each in written] == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("unknown", ["jobs", "runners", "machines"])
+def test_what_is_unknown_takes_no_status_back(unknown: str) -> None:
+    memory = Memory()
+    write(at(0, of_commit()), memory, FULL)
+    observation = replace(at(100), **{unknown: None})  # type: ignore[arg-type]
+    assert commit_statuses.due(observation, {}, memory) == []
+    assert len(memory.statuses) == 1
+
+
+def test_a_thousand_commits_are_written_ten_a_pass() -> None:
+    jobs = [replace(of_commit(number), head_sha=f"{number:040x}") for number in range(1000)]
+    memory = Memory()
+    assert len(write(at(0, *jobs), memory, *([FULL] * 1000))) == 10
+    assert len(write(at(10, *jobs), memory, *([FULL] * 1000))) == 10
+    assert len(memory.statuses) == 20
+
+
+@dataclass
+class Refusing(Scripted):
+    """A GitHub that takes no commit status as long as it has an error to raise."""
+
+    error: Exception | None = None
+    statuses: list[CommitStatus] = field(default_factory=list)
+
+    def commit_status(self, status: CommitStatus) -> None:
+        if self.error:
+            raise self.error
+        self.statuses.append(status)
+
+
+def refusing(error: Exception | None, writes: bool = True) -> tuple[Refusing, Manager]:
+    """A manager with a job that no pool has the labels of."""
+    view = GithubView(NOW, (of_commit(1, "gpu", "v5"),), ())
+    world = Refusing(view=view, error=error)
+    return world, Manager([POOL], world, world, Kept(), lambda: world.now, writes_statuses=writes)
+
+
+@pytest.mark.parametrize(("error", "kind"), [(Unavailable("502"), "unavailable"), (Refused("403"), "refused")])
+def test_a_status_that_cannot_be_written_fails_no_pass_and_is_tried_again_in_a_minute(
+    error: Exception, kind: str
+) -> None:
+    world, manager = refusing(error)
+    done = manager.step()
+    assert done.events == [Event(kind, "commit status", str(error))]
+    assert done.decision.reasons
+    world.error = None
+    manager.step()
+    assert world.statuses == []
+    world.now += 60
+    [event] = manager.step().events
+    assert [each.state for each in world.statuses] == ["error"]
+    assert (event.kind, event.subject) == ("commit-status", "example-org/kernels@009b8a3a9ccb")
+
+
+def test_without_being_asked_for_no_status_is_written() -> None:
+    world, manager = refusing(None, writes=False)
+    assert manager.step().events == []
+    assert world.statuses == []
