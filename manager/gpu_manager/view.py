@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .job_states import JobState, job_states
 from .loop import Pass
-from .model import Job, Machine, Pool, Reason
+from .model import Job, Machine, Pool
 
 # What a person can do, by the reason's code.
 NEXT_STEPS = {
@@ -30,7 +31,6 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
     seen, decision = done.seen, done.decision
     machines = seen.machines
     runners = {runner.name: runner for runner in seen.runners or ()}
-    names = {machine.name for machine in machines or ()}
     working = {job.runner_name: job for job in seen.jobs or () if job.status == "in_progress"}
     return {
         "at": seen.now,
@@ -49,13 +49,7 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
             }
             for machine in machines
         ],
-        "jobs": None
-        if seen.jobs is None
-        else [
-            _job(job, decision.covered.get(job.key, ""), decision.reasons.get(job.key))
-            for job in seen.jobs
-            if job.key in decision.covered or job.key in decision.reasons or job.runner_name in names
-        ],
+        "jobs": None if seen.jobs is None else [_job(state) for state in job_states(done)],
         "githubLimitedUntil": seen.github_limited_until,
         "events": [f"{event.kind} {event.subject}: {event.detail}".rstrip(": ") for event in done.events],
     }
@@ -83,7 +77,8 @@ def _status(machine: Machine, registered: bool, job: Job | None) -> str:
     return "booting" if machine.status == "RUNNING" else machine.status.lower()
 
 
-def _job(job: Job, machine: str, reason: Reason | None) -> dict[str, Any]:
+def _job(state: JobState) -> dict[str, Any]:
+    job, reason = state.job, state.reason
     found = {
         "repository": job.key.repository,
         "run": job.key.run_id,
@@ -94,7 +89,7 @@ def _job(job: Job, machine: str, reason: Reason | None) -> dict[str, Any]:
         "url": job.url,
         "labels": sorted(job.labels),
         "status": job.status,
-        "machine": job.runner_name or machine,
+        "machine": state.machine,
     }
     if reason:
         found |= {

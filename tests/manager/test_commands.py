@@ -163,6 +163,14 @@ def test_an_address_of_github_without_tls_is_refused(asked: Path) -> None:
     assert "expected https, got http://example.com" in found.stderr
 
 
+def test_a_webhook_needs_its_secret(asked: Path) -> None:
+    write_key(asked)
+    arguments = ["manager", "run", "--once", "--app-key", str(asked / "key.pem"), "--webhook", "127.0.0.1:8080"]
+    found = call(asked, *arguments)
+    assert found.exit_code == 2
+    assert "--webhook and --webhook-secret need each other" in found.stderr
+
+
 def test_a_file_that_holds_no_key_is_refused_at_the_start(asked: Path) -> None:
     (asked / "key.pem").write_text("no key")
     found = call(asked, "manager", "run", "--once", "--app-key", str(asked / "key.pem"))

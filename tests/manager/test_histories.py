@@ -8,18 +8,19 @@ from gpu_manager.decision.names import slug
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.manager.histories import BOOT_SEC, IDLE_SEC, PASS_SEC, History, World, pool
+from tests.manager.hinted_history import HintedHistory
+from tests.manager.histories import BOOT_SEC, IDLE_SEC, PASS_SEC, History, World, commit_of, pool
 
 POOLS = [pool("l4", 3, "self-hosted", "gpu", "l4"), pool("t4", 1, "self-hosted", "gpu", "t4", market="standard")]
 SETTLED_PASSES = round((4 * (BOOT_SEC + IDLE_SEC) + 3600) / PASS_SEC)
 
 
-def history(seed: int) -> History:
+def history(seed: int, kind: type[History] = History) -> History:
     """Jobs that come, go and are cancelled, in a world with faults by chance."""
     world = World(seed, list(POOLS), skew_sec=(-600.0, 0.0, 600.0)[seed % 3])
     chance = world.chance
     rates = chance.choice(((0.0, 0.0, 0.0), (0.1, 0.02, 0.2), (0.3, 0.05, 0.5), (0.05, 0.1, 0.1)))
-    made = History(world, *rates)
+    made = kind(world, *rates)
     for _ in range(chance.randint(4, 12)):
         for _ in range(chance.randint(0, 3)):
             labels = chance.choice(({"gpu", "l4"}, {"self-hosted", "gpu", "t4"}, {"gpu"}))
@@ -35,7 +36,20 @@ def history(seed: int) -> History:
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_reason(seed: int) -> None:
     """The worlds raise BrokenRuleError for a busy machine deleted, a maximum exceeded, or a cancelled run rerun."""
-    made = history(seed)
+    ends_well(history(seed))
+
+
+@settings(max_examples=int(os.environ.get("HISTORIES", "5")))
+@given(st.integers(min_value=0, max_value=10**6))
+def test_hints_that_are_lost_doubled_late_or_forged_change_no_end(seed: int) -> None:
+    made = history(seed, HintedHistory)
+    assert isinstance(made, HintedHistory)
+    ends_well(made)
+    assert made.forged_that_woke == 0
+
+
+def ends_well(made: History) -> None:
+    """Let all faults end, and hold what is then left to the rules."""
     made.calm_down()
     made.run(SETTLED_PASSES)
     world, last = made.world, made.passes[-1]
@@ -50,5 +64,7 @@ def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_r
             world.cancel(job)
     made.run(round((BOOT_SEC + IDLE_SEC + 300) / PASS_SEC))
     assert world.vms == {}
+    waiting = {commit_of(job.key) for job in world.jobs.values() if job.status == "queued"}
+    assert {sha for (_, sha), status in world.statuses.items() if status.state != "success"} == waiting
     assert max(world.reruns.values(), default=0) <= 1
     assert {attempt for _, attempt in world.reruns} <= {1}

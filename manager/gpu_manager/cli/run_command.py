@@ -6,9 +6,9 @@ import json
 import logging
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,15 @@ from typing import Any
 import click
 from gpu_ci.cli.output import InputError
 
+from ..job_states import JobState, job_states
 from ..loop import Event, Manager, Pass
+from ..model import JobKey
+from ..pauses import Pauses
 from ..ports import Refused, Unavailable
 from ..stores import InUse
 from ..view import view
 from . import options
+from .webhook_option import listening
 
 _STORE_PAUSE_SEC = 30.0
 # A limit of GitHub's may last an hour. Google's preemptions are asked for meanwhile, as it lists each for an hour.
@@ -39,6 +43,10 @@ _LONGEST_PAUSE_SEC = 60.0
               help="Between two passes; by default 10 or, when idle, 30; more near a limit.")  # fmt: skip
 @click.option("--once", is_flag=True, help="One pass, and no more.")
 @click.option("--until-idle", is_flag=True, help="End as soon as no job waits and no machine is left.")
+@click.option("--webhook", metavar="HOST:PORT", envvar="GPU_CI_MANAGER_WEBHOOK",
+              help="Take GitHub's webhook at HOST:PORT/webhook; an event only starts the next pass early.")  # fmt: skip
+@click.option("--webhook-secret", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+              envvar="GPU_CI_MANAGER_WEBHOOK_SECRET_FILE", help="The webhook's secret.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line.")
 def command(
     config_file: str,
@@ -48,6 +56,8 @@ def command(
     interval_sec: float | None,
     once: bool,
     until_idle: bool,
+    webhook: str | None,
+    webhook_secret: Path | None,
     as_json: bool,
 ) -> None:
     """Look for queued jobs, start a machine for each, and delete it when it has ended; until Ctrl-C.
@@ -69,22 +79,20 @@ def command(
     # Google's library warns in each call that its transport takes no time-out; the client's own is set elsewhere.
     logging.getLogger("google_auth_httplib2").setLevel(logging.ERROR)
     config = options.configuration(config_file)
-    if not key_file.is_file():
-        raise InputError(f"{key_file}: no such file", expected="a private key in PEM form",
-                         hint="GitHub makes one on the App's settings page, under Private keys")  # fmt: skip
     app = App(config.github.app_id, config.github.installation_id, key_file)
     try:
         app.signed({})
     except Refused as error:
-        raise InputError(str(error), hint="GitHub makes a key on the App's settings page") from None
+        raise InputError(str(error), hint="GitHub makes a key on the App's settings page, under Private keys") from None
     pools = [pool.plain() for pool in config.pools]
     log = Log(as_json)
-    stopped = threading.Event()
+    pauses = Pauses()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
+        signal.signal(number, lambda *_: pauses.stop())
+    receiver = listening(webhook, webhook_secret, frozenset().union(*(pool.labels for pool in pools)), pauses.hint)
     try:
         store = options.store_of(state, config.name)
-        if not store.hold(stopped, log.waiting):
+        if not store.hold(pauses.stopped, log.waiting):
             return
     except InUse as error:
         raise InputError(str(error), hint="stop that one, or give this one another --config and --state") from None
@@ -101,10 +109,13 @@ def command(
     except Refused as error:
         store.close()
         raise InputError(str(error), hint="--github-url, or github.apiUrl of the configuration") from None
-    manager = Manager(pools, github, ComputeAdapter(config.name), store)
+    compute = ComputeAdapter(config.name)
+    manager = Manager(pools, github, compute, store, writes_statuses=config.github.commit_statuses)
+    opened = ExitStack()
     log.line("start", config.name, f"{len(pools)} pools of {config.github.owner}: {', '.join(p.name for p in pools)}")
     try:
-        while not stopped.is_set():
+        opened.enter_context(receiver)
+        while not pauses.stopped.is_set():
             try:
                 done = manager.step()
                 store.publish(view(pools, done))
@@ -113,16 +124,20 @@ def command(
                 log.line("unavailable", "state file", str(error).replace("\n ", ";"))
                 if once:
                     raise InputError(str(error)) from None
-                stopped.wait(interval_sec or _STORE_PAUSE_SEC)
+                pauses.stopped.wait(interval_sec or _STORE_PAUSE_SEC)
                 continue
             log.report(done)
             if once or (until_idle and is_idle(done)):
                 break
-            stopped.wait(pause_sec(done, interval_sec or github.interval_sec(not is_idle(done))))
+            active = pauses.hinted or not is_idle(done)
+            pause = pause_sec(done, interval_sec or github.interval_sec(active))
+            limited = done.seen.github_limited_until is not None
+            pauses.wait(pause, pause if limited else github.hinted_interval_sec())
     except InUse as error:
         log.line("lease-lost", config.name, str(error))
         raise SystemExit(1) from None
     finally:
+        opened.close()
         github.close()
         store.close()
     log.line("stop", config.name, "machines that run go on, and the next manager finds them")
@@ -148,7 +163,7 @@ class Log:
     def __init__(self, as_json: bool, write: Callable[[str], Any] = sys.stdout.write) -> None:
         self._as_json = as_json
         self._write = write
-        self._jobs: dict[Any, tuple[str, str]] = {}
+        self._jobs: dict[JobKey, tuple[str, str]] = {}
         self._last: set[Event] = set()
         self._waiting = ""
 
@@ -167,20 +182,13 @@ class Log:
         self._last = set(done.events)
         if done.seen.jobs is None:
             return
-        names = {machine.name for machine in done.seen.machines or ()}
-        states: dict[Any, tuple[str, str]] = {}
-        for job in done.seen.jobs:
-            reason = done.decision.reasons.get(job.key)
-            if reason:
-                states[job.key] = ("job-waits", f"{reason.code}: {reason.detail}")
-            elif job.key in done.decision.covered:
-                states[job.key] = ("job-covered", f"machine {done.decision.covered[job.key]}")
-            elif job.runner_name in names:
-                states[job.key] = ("job-runs", f"on {job.runner_name}")
-            if job.key in states and self._jobs.get(job.key) != states[job.key]:
-                self.line(
-                    states[job.key][0], f"{job.key.repository}#{job.key.job_id} {job.name}".strip(), states[job.key][1]
-                )
+        states: dict[JobKey, tuple[str, str]] = {}
+        for state in job_states(done):
+            job = state.job
+            states[job.key] = _event_of(state)
+            if self._jobs.get(job.key) != states[job.key]:
+                kind, detail = states[job.key]
+                self.line(kind, f"{job.key.repository}#{job.key.job_id} {job.name}".strip(), detail)
         for key in self._jobs.keys() - states.keys():
             self.line("job-ended", f"{key.repository}#{key.job_id}", "no longer queued or running")
         self._jobs = states
@@ -194,3 +202,10 @@ class Log:
         else:
             self._write(f"{time.strftime('%H:%M:%S')} {kind:14} {subject}{': ' if detail else ''}{detail}\n")
         sys.stdout.flush()
+
+
+def _event_of(state: JobState) -> tuple[str, str]:
+    """Kind and detail of the log line on a job."""
+    if state.reason:
+        return "job-waits", f"{state.reason.code}: {state.reason.detail}"
+    return ("job-runs", f"on {state.machine}") if state.runs else ("job-covered", f"machine {state.machine}")

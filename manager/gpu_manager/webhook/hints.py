@@ -1,0 +1,84 @@
+"""Which of GitHub's deliveries wake the manager. A delivery is checked, and is never the reason for an action."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+# docs.github.com, "Webhook events and payloads", delivery headers; the signature is "sha256=" and 64 hex digits.
+_SIGNATURE, _EVENT, _DELIVERY = "x-hub-signature-256", "x-github-event", "x-github-delivery"
+_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
+# A redelivery has the id of its first delivery (docs.github.com, "Best practices for using webhooks").
+_REMEMBERED = 1000
+# A job that has started changes nothing: it has its machine. A run that has ended may be run again.
+_WAKING = {"workflow_job": ("queued", "waiting", "completed"), "workflow_run": ("completed",)}
+
+
+class Reply(NamedTuple):
+    """The answer to a delivery."""
+
+    status: int
+    text: str
+    wakes: bool = False
+
+
+class Hints:
+    """Checks deliveries. Threads share it.
+
+    Args:
+        secret: Reads the webhook's secret for each delivery, so that a new one needs no restart.
+        labels: Labels of the pools' runners in lower case. A job with none of them wakes nothing.
+        wake: Called for each delivery that wakes.
+    """
+
+    def __init__(self, secret: Callable[[], bytes], labels: Collection[str], wake: Callable[[], None]) -> None:
+        self._secret, self._labels, self._wake = secret, frozenset(labels), wake
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, headers: Mapping[str, str], body: bytes) -> Reply:
+        """Answer a delivery. `headers` has lower-case names. Nothing of the body is read before its signature."""
+        if not self._is_signed(headers.get(_SIGNATURE, ""), body):
+            return Reply(401, f"{_SIGNATURE}: is not the signature of this body with the webhook's secret")
+        event, delivery = headers.get(_EVENT, ""), headers.get(_DELIVERY, "")
+        if not event or not _ID.fullmatch(delivery):
+            return Reply(400, f"{_EVENT} or {_DELIVERY} is missing")
+        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            return Reply(415, "content-type: expected application/json, which the webhook's settings offer")
+        try:
+            payload = json.loads(body)
+        except (ValueError, RecursionError):
+            return Reply(400, "the body is not JSON")
+        if self._is_repeated(delivery):
+            return Reply(202, "this delivery was taken before")
+        if not self._wakes(event, payload):
+            return Reply(202, "nothing to look for")
+        self._wake()
+        return Reply(202, "the manager looks for jobs", wakes=True)
+
+    def _is_signed(self, given: str, body: bytes) -> bool:
+        expected = "sha256=" + hmac.new(self._secret(), body, hashlib.sha256).hexdigest()
+        return hmac.compare_digest(expected.encode(), given.encode())
+
+    def _is_repeated(self, delivery: str) -> bool:
+        with self._lock:
+            if delivery in self._seen:
+                return True
+            self._seen[delivery] = None
+            if len(self._seen) > _REMEMBERED:
+                self._seen.popitem(last=False)
+            return False
+
+    def _wakes(self, event: str, payload: Any) -> bool:
+        if not isinstance(payload, dict) or payload.get("action") not in _WAKING.get(event, ()):
+            return False
+        job = payload.get("workflow_job")
+        if event != "workflow_job" or not isinstance(job, dict) or not isinstance(job.get("labels"), list):
+            return event == "workflow_run"
+        return not self._labels.isdisjoint(str(label).lower() for label in job["labels"])

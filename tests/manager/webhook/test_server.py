@@ -1,0 +1,117 @@
+"""The endpoint on a real socket: what reaches the hints, and limits."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from gpu_ci.cli.output import InputError
+from gpu_manager.cli.webhook_option import listening
+from gpu_manager.webhook import server
+
+from tests.manager.webhook.test_hints import LABELS, SECRET, headers, queued
+
+BODY = json.dumps(queued("gpu")).encode()
+
+
+class Endpoint:
+    """A receiver that runs on a free port."""
+
+    def __init__(self, port: int, secret: Path, woken: list[str]) -> None:
+        self.url, self.secret, self.woken = f"http://127.0.0.1:{port}/webhook", secret, woken
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path) -> Iterator[Endpoint]:
+    secret, woken, port = tmp_path / "secret", list[str](), free_port()
+    secret.write_bytes(SECRET + b"\n")
+    with listening(f"127.0.0.1:{port}", secret, LABELS, lambda: woken.append("woken")):
+        yield Endpoint(port, secret, woken)
+
+
+def test_a_delivery_wakes_the_manager(endpoint: Endpoint) -> None:
+    answer = httpx2.post(endpoint.url, content=BODY, headers=headers(BODY))
+    assert (answer.status_code, answer.text) == (202, "the manager looks for jobs\n")
+    assert endpoint.woken == ["woken"]
+
+
+def test_a_forged_delivery_is_refused(endpoint: Endpoint) -> None:
+    assert httpx2.post(endpoint.url, content=BODY, headers=headers(b"{}")).status_code == 401
+    assert endpoint.woken == []
+
+
+def test_there_is_no_other_page_and_no_other_method(endpoint: Endpoint) -> None:
+    assert httpx2.get(endpoint.url).status_code == 405
+    assert httpx2.get(endpoint.url.replace("/webhook", "/")).status_code == 404
+
+
+def test_a_long_body_is_refused_before_it_has_come_whole(endpoint: Endpoint) -> None:
+    def endless() -> Iterator[bytes]:
+        for _ in range(64):
+            yield b"x" * 65536
+
+    assert httpx2.post(endpoint.url, content=endless(), headers=headers(b"")).status_code == 413
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_BODY_WITHIN_SEC", 0.1)
+    port = httpx2.URL(endpoint.url).port
+    with socket.create_connection(("127.0.0.1", port or 0), timeout=10) as connection:
+        connection.sendall(b"POST /webhook HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_a_new_secret_needs_no_restart(endpoint: Endpoint) -> None:
+    new = b"another secret of enough length"
+    endpoint.secret.write_bytes(new)
+    assert httpx2.post(endpoint.url, content=BODY, headers=headers(BODY)).status_code == 401
+    assert httpx2.post(endpoint.url, content=BODY, headers=headers(BODY, secret=new)).status_code == 202
+    endpoint.secret.unlink()
+    assert httpx2.post(endpoint.url, content=BODY, headers=headers(BODY)).status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("address", "content", "problem"),
+    [
+        ("127.0.0.1", SECRET, "--webhook: is not an address"),
+        ("127.0.0.1:99999", SECRET, "--webhook: is not an address"),
+        ("127.0.0.1:1", b"short", "has fewer than 16 characters"),
+        ("127.0.0.1:1", None, "No such file or directory"),
+        (None, SECRET, "--webhook and --webhook-secret need each other"),
+    ],
+)
+def test_a_mistake_is_found_before_anything_begins(
+    tmp_path: Path, address: str | None, content: bytes | None, problem: str
+) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InputError, match=problem) as found:
+        listening(address, file, LABELS, lambda: None)
+    assert "secret of" not in str(found.value)
+
+
+def test_an_address_in_use_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(SECRET)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with (
+            pytest.raises(InputError, match=f"127.0.0.1:{port}: Address already in use"),
+            listening(f"127.0.0.1:{port}", file, LABELS, lambda: None),
+        ):
+            pass
+
+
+def test_without_an_address_nothing_is_served() -> None:
+    with listening(None, None, LABELS, lambda: None):
+        pass
