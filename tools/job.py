@@ -1,4 +1,4 @@
-"""`make job`: one job of the sandbox from the queue to its end, with the real runner manager, told step by step.
+"""`make job`: one job of the sandbox from the queue to its end, with the real runner manager, printed step by step.
 
 The sandbox serves Compute Engine and GitHub on this computer. Everything else is real: `gpu-ci manager run`, the boot
 agent on the machine, the check of the GPU (on the CPU), and the job's own commands.
@@ -23,7 +23,10 @@ from typing import Any
 
 from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
+from pulumi_sandbox.providers.github.actions.state import Actions
+from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.rsa_key import private_key
+from pulumi_sandbox.serve_lock import serving_process
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
 from pulumi_sandbox.world.store import World
 
@@ -47,25 +50,29 @@ _RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
 _LIMIT_SEC = 600
 
 
-class Told:
-    """The lines on the terminal: when, what, and one sentence."""
+class Terminal:
+    """The lines on the terminal: seconds since the start, what happened, and one sentence."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
 
-    def __call__(self, what: str, text: str) -> None:
+    def line(self, what: str, text: str) -> None:
         print(f"{time.monotonic() - self._began:6.1f} s  {what:10} {text}", flush=True)
 
 
 def main() -> int:
     """The job's own result: 0 where it succeeded."""
     parser = argparse.ArgumentParser(prog="make job", description="Run one job in the sandbox; `make up` comes first.")
-    parser.add_argument("--stack", default="staging")
-    parser.add_argument("--pool", default="l4", help="the pool whose labels the job asks for")
-    parser.add_argument("--repository", default="kernels")
-    parser.add_argument("--run", action="append", metavar="SCRIPT", help="a step of the job; may be given again")
+    parser.add_argument("--stack", default="staging", help="the stack that is up in the sandbox (default: %(default)s)")
+    parser.add_argument("--pool", default="l4", help="the pool whose labels the job has (default: %(default)s)")
+    parser.add_argument("--repository", default="kernels", help="the repository of the job (default: %(default)s)")
+    parser.add_argument("--run", action="append", metavar="SCRIPT",
+                        help="a step of the job; may be given again (default: two commands, one of torch)")  # fmt: skip
     options = parser.parse_args()
     if ENDPOINT not in os.environ:
+        if (process := serving_process(Workspace.find())) is not None:
+            print(f"make job: {served_already(process, options.repository)}", file=sys.stderr)
+            return 1
         # Run this program again with the servers of the sandbox and their environment.
         given = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
         served = subprocess.Popen([BIN / "pulumi-sandbox", "serve", "--exec", "--", *given])
@@ -79,6 +86,30 @@ def main() -> int:
     except Problem as problem:
         print(f"make job: {problem}", file=sys.stderr)
         return 1
+
+
+def served_already(process: str, repository: str) -> str:
+    """What a second `make job` answers: the manager of the first one takes any job."""
+    queue = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels self-hosted,gpu,l4 --run nvidia-smi"
+    return (
+        f"another process serves this sandbox\n  got: process {process}\n  expected: one `make job` at a time\n"
+        f"  hint: the manager of a `make job` that runs takes more jobs: {queue}"
+    )
+
+
+def may_not_use(world: World, owner: str, repository: str, group: str) -> str:
+    """Why no runner of the group takes a job of the repository; empty where one does."""
+    actions = Actions(world, Repositories(world))
+    found = next((each for each in actions.groups(owner) if each.outputs["name"] == group), None)
+    if found is None or found.outputs.get("visibility") != "selected":
+        return ""
+    names = [each.name for each in actions.served(owner, int(found.id))]
+    if repository.rpartition("/")[2] in names:
+        return ""
+    return (
+        f"the repository may not use the runner group {group}, so its job would wait for ever\n  got: {repository}\n"
+        f"  expected: one of {', '.join(names)}\n  hint: gpu-ci:github.runnerGroup.repositories names them"
+    )
 
 
 class Problem(Exception):  # noqa: N818 - what a person reads
@@ -100,20 +131,22 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     app = str(config["github"]["appId"])
     write_whole(folder / "app-key.pem", private_key(world, app), 0o600)
     write_whole(folder / "manager.json", json.dumps(config, indent=2), 0o600)
-    told = Told()
+    terminal = Terminal()
+    owner = str(config["github"]["owner"])
+    if refused := may_not_use(world, owner, repository, str(wanted["runnerGroup"])):
+        world.close()
+        raise Problem(refused)
     labels = ",".join(wanted["labels"])
     steps = [argument for script in scripts for argument in ("--run", script)]
     job = sandbox("job", "queue", "--repository", repository, "--labels", labels, *steps, "--json")
-    told(
-        "queued", f"job {job['id']} in {config['github']['owner']}/{repository}, runs-on: [{labels.replace(',', ', ')}]"
-    )
+    terminal.line("queued", f"job {job['id']} in {owner}/{repository}, runs-on: [{labels.replace(',', ', ')}]")
     print(f"{'':20} cancel it from another terminal: .venv/bin/pulumi-sandbox job cancel {job['id']}", flush=True)
     try:
-        with_manager(folder, world, told, wanted, int(job["id"]))
+        with_manager(folder, world, terminal, wanted, int(job["id"]))
     except KeyboardInterrupt:
         with contextlib.suppress(Problem):  # of a job that has ended already
             sandbox("job", "cancel", str(job["id"]), json_out=False)
-        told("stopped", f"job {job['id']} is cancelled; its machine ends with the servers of the sandbox")
+        terminal.line("stopped", f"job {job['id']} is cancelled; its machine ends with the servers of the sandbox")
         return 130
     finally:
         world.close()
@@ -122,11 +155,11 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
         print(f"{'':20} | {line}")
     failed = [step["name"] for step in ended["steps"] if step["conclusion"] == "failure"]
     where = f" in the step {failed[0]!r}" if failed else ""
-    told("result", f"job {job['id']}: {ended['conclusion'] or ended['status']}{where}")
+    terminal.line("result", f"job {job['id']}: {ended['conclusion'] or ended['status']}{where}")
     return 0 if ended["conclusion"] == "success" else 1
 
 
-def with_manager(folder: Path, world: World, told: Told, pool: dict[str, Any], job: int) -> None:
+def with_manager(folder: Path, world: World, terminal: Terminal, pool: dict[str, Any], job: int) -> None:
     """Run the manager until no job waits and no machine is left."""
     command: list[str | Path] = [
         BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
@@ -136,13 +169,13 @@ def with_manager(folder: Path, world: World, told: Told, pool: dict[str, Any], j
     lines: queue.Queue[str] = queue.Queue()
     assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
     threading.Thread(target=read_lines, args=(process.stdout, lines), daemon=True).start()
-    life = Life(world, told, pool)
+    machines = Machines(world, terminal, pool)
     until = time.monotonic() + _LIMIT_SEC
     try:
         while process.poll() is None or not lines.empty():
             for event in events(lines):
-                life.take_in(event)
-            life.look()
+                machines.handle(event)
+            machines.read_serial_ports()
             if time.monotonic() > until:
                 raise Problem(f"job {job} has not ended within {_LIMIT_SEC} s; gpu-ci explain says why")
             time.sleep(0.2)
@@ -151,36 +184,36 @@ def with_manager(folder: Path, world: World, told: Told, pool: dict[str, Any], j
         code = process.wait()
     if code not in (0, -15):
         raise Problem(f"gpu-ci manager run ended with code {code}")
-    life.cost()
+    machines.print_cost()
 
 
-class Life:
-    """What became of the job's machines, from the manager's log and from their serial ports."""
+class Machines:
+    """Prints the lifecycle of the job's machines, from the manager's log and from their serial ports."""
 
-    def __init__(self, world: World, told: Told, pool: dict[str, Any]) -> None:
-        self._world, self._told, self._pool = world, told, pool
+    def __init__(self, world: World, terminal: Terminal, pool: dict[str, Any]) -> None:
+        self._world, self._line, self._pool = world, terminal.line, pool
         self._since: dict[str, float] = {}
-        self._lived: dict[str, float] = {}
+        self._seconds: dict[str, float] = {}
         self._read: dict[str, int] = {}
 
-    def take_in(self, event: dict[str, str]) -> None:
-        """One line of the manager's log."""
+    def handle(self, event: dict[str, str]) -> None:
+        """Print one line of the manager's log."""
         kind, subject, detail = event["event"], event["subject"], event["detail"]
         if kind == "insert":
             self._since[subject] = time.monotonic()
-            self._told("asked", f"{detail}: machine {subject}")
+            self._line("asked", f"{detail}: machine {subject}")
         elif kind == "delete" and subject in self._since:
-            self._lived[subject] = time.monotonic() - self._since[subject]
-            self._told("deleted", f"machine {subject}: {detail}")
+            self._seconds[subject] = time.monotonic() - self._since[subject]
+            self._line("deleted", f"machine {subject}: {detail}")
         elif kind == "job-runs":
-            self._told("runs", f"{subject} {detail}")
+            self._line("runs", f"{subject} {detail}")
         elif kind == "job-ended":
-            self._told("ended", f"{subject} {detail}")
+            self._line("ended", f"{subject} {detail}")
         elif kind in ("job-waits", "insert-failed", "rerun", "unavailable", "refused", "remove-runner"):
-            self._told(kind, f"{subject}: {detail}")
+            self._line(kind, f"{subject}: {detail}")
 
-    def look(self) -> None:
-        """What the machines have written to their serial ports since the last look."""
+    def read_serial_ports(self) -> None:
+        """Print what the machines have written to their serial ports since the last call."""
         for name in self._since:
             for record in self._world.find(INSTANCE, name=name):
                 text = str(record.outputs.get(SERIAL, ""))
@@ -191,21 +224,21 @@ class Life:
     def _serial(self, name: str, line: str) -> None:
         if found := _STEP.search(line):
             step = json.loads(found[1])["step"]
-            self._told("machine", f"{name}: {STEPS.get(step, step)}")
+            self._line("machine", f"{name}: {STEPS.get(step, step)}")
         elif found := _RESULT.search(line):
             verdict = json.loads(base64.b64decode(found[1]))
-            self._told("GPU", f"{verdict['verdict']}: {verdict['summary']}")
+            self._line("GPU", f"{verdict['verdict']}: {verdict['summary']}")
 
-    def cost(self) -> None:
-        """What the machines would have cost at the catalog's price."""
-        seconds = sum(self._lived.values())
+    def print_cost(self) -> None:
+        """Print what the machines would have cost at the catalog's price."""
+        seconds = sum(self._seconds.values())
         price = self._pool["rungs"][0]["usdPerHour"]
         if price is None:
-            self._told("cost", f"{seconds:.0f} s of {self._pool['rungs'][0]['machineType']}, whose price is unknown")
+            self._line("cost", f"{seconds:.0f} s of {self._pool['rungs'][0]['machineType']}, whose price is unknown")
             return
         # Google bills at least a minute (cloud.google.com/compute/all-pricing).
-        usd = sum(max(each, 60) for each in self._lived.values()) * price / 3600
-        self._told("cost", f"{len(self._lived)} machine for {seconds:.0f} s at {price:.2f} USD/h: {usd:.4f} USD")
+        usd = sum(max(each, 60) for each in self._seconds.values()) * price / 3600
+        self._line("cost", f"{len(self._seconds)} machine for {seconds:.0f} s at {price:.2f} USD/h: {usd:.4f} USD")
 
 
 def read_lines(source: Iterable[str], lines: queue.Queue[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,34 +23,53 @@ class ConfigError(Exception):
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
 
 
 class RungConfig(_Model):
     """One place to ask for a machine."""
 
     zone: str = Field(pattern=r"^[a-z]+-[a-z]+[0-9]+-[a-z]$")
+    """A zone, such as us-central1-a."""
     machine_type: str = Field(min_length=1)
+    """A machine type, such as g2-standard-8."""
     market: str = Field(pattern=r"^(spot|standard|reservation|flex-start)$")
+    """How the machine is bought: spot, standard, reservation or flex-start."""
     gpu: str = ""
+    """Google's accelerator type, such as nvidia-l4."""
     usd_per_hour: float | None = Field(default=None, ge=0)
+    """The price of one machine."""
 
 
 class PoolConfig(_Model):
     """One pool on Compute Engine."""
 
     name: Name
+    """The name of the pool: 1 to 40 lower-case letters, digits and dashes."""
     project: str = Field(min_length=1)
+    """The id of the Google Cloud project."""
     template: str = Field(min_length=1)
+    """The self link of the instance template whose check passed."""
     max: int = Field(ge=1, le=1000)
+    """The most machines at any time, 1 to 1000."""
     labels: list[str] = Field(min_length=1, max_length=100)
+    """Labels of the runners, 1 to 100."""
     runner_group: str = "Default"
+    """The runner group that the machines register in."""
     boot_sec: int = Field(default=1500, ge=60)
+    """Seconds from the start of a machine to its registered runner, at least 60."""
     idle_sec: int = Field(default=600, ge=1)
+    """Seconds that a runner waits for a job, at least 1."""
     rungs: list[RungConfig] = Field(min_length=1)
+    """The places to ask for a machine, in order."""
     rerun_preempted: bool = True
+    """Whether the job of a machine that Google took back is run again."""
     machines_per_job: int = Field(default=3, ge=1, le=100)
+    """The most machines for one job, 1 to 100."""
     price_ceiling_usd: float | None = Field(default=None, gt=0)
+    """The most that a machine may cost an hour."""
 
     def plain(self) -> Pool:
         """The same as the loop takes it."""
@@ -62,11 +82,15 @@ class GithubConfig(_Model):
     """The organization, and the manager's App."""
 
     owner: str = Field(min_length=1)
+    """The login of the organization."""
     app_id: Number
+    """The id of the manager's App."""
     installation_id: Number
+    """The number of its installation in the organization."""
     private_key: str = ""
     """The secret of Secret Manager that holds the App's key. The manager itself reads a file."""
     api_url: str = "https://api.github.com"
+    """The address of GitHub's API."""
     repositories: list[str] | None = None
     """Names of the repositories to look at; by default those of the pools' runner groups."""
     commit_statuses: bool = False
@@ -79,13 +103,15 @@ class Config(_Model):
     name: Name
     """Of the manager: it touches only machines with this name in their label gpu-ci-manager."""
     github: GithubConfig
+    """The organization, and the App that the manager acts as."""
     pools: list[PoolConfig] = Field(min_length=1)
+    """The pools on Compute Engine."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Config:
         names = [pool.name for pool in self.pools]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"pools: {', '.join(twice)} is there twice")
+            raise ValueError(f"pools: two pools have the name {', '.join(twice)}")
         return self
 
 
@@ -107,18 +133,18 @@ def parse(content: bytes, file: str) -> Config:
     try:
         return Config.model_validate(value)
     except ValidationError as error:
-        lines = [_line(file, each) for each in error.errors(include_url=False, include_context=False)]
-        raise ConfigError("\n".join([*lines, f"  hint: {_HINT}"])) from None
+        raise ConfigError(_report(error, file)) from None
 
 
-_SHOWN_CHARACTERS = 100
 _HINT = "pulumi stack output manager --json > manager.json"
 
 
-def _line(file: str, error: Any) -> str:
-    path = ".".join(str(to_camel(part) if isinstance(part, str) else part) for part in error["loc"]) or "all of it"
-    given = error["input"]
-    # A value that has the wrong place may be a key.
-    shown = isinstance(given, int | float) or (isinstance(given, str) and len(given) <= _SHOWN_CHARACTERS)
-    got = f"\n  got: {given!r}" if shown and error["type"] != "extra_forbidden" else ""
-    return f"{file}: {path}: {error['msg']}{got}"
+def _report(error: ValidationError, file: str) -> str:
+    """Each mistake in the form of a stack file's, and what writes the file anew."""
+    # It loads Pulumi's SDK, which a configuration without a mistake does not need.
+    from gpu_ci.errors import report
+    from gpu_ci.validation_errors import explain
+
+    problems = [replace(each, expected=each.expected.rstrip(".")) for each in explain(error, Config)]
+    problems[-1] = replace(problems[-1], hint=problems[-1].hint or _HINT)
+    return report(file, problems)

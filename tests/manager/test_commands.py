@@ -65,6 +65,18 @@ def test_status_shows_each_job_with_its_machine_or_its_reason(asked: Path) -> No
     assert "at-max: 2 of 2 machines are in use" in text
 
 
+@pytest.mark.parametrize(("ago_sec", "text"), [(119, "119 s"), (239, "3 min"), (240, "4 min"), (7200, "2 h")])
+def test_the_age_of_the_last_pass_tells_whether_a_manager_runs(
+    asked: Path, monkeypatch: pytest.MonkeyPatch, ago_sec: float, text: str
+) -> None:
+    monkeypatch.setattr("time.time", lambda: NOW + ago_sec)
+    warning = ": no manager runs with this --state, and what follows may have changed"
+    expected = f"as of {text} ago{warning if ago_sec >= 240 else ''}"
+    assert call(asked, "manager", "status").output.splitlines()[0] == expected
+    explained = call(asked, "explain", URL.format(12, 2)).output.splitlines()
+    assert (explained[0] == expected) is (ago_sec >= 240)
+
+
 def test_explain_finds_the_job_by_its_address(asked: Path) -> None:
     assert "at-max" in call(asked, "explain", URL.format(12, 2)).output
     assert "runs on l4-a" in call(asked, "explain", URL.format(14, 4)).output

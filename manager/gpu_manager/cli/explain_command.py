@@ -13,7 +13,7 @@ from ..kubernetes import reading
 from ..kubernetes.model import Explanation, WaitingJob
 from ..kubernetes.reasons import explain
 from . import options
-from .status_command import age, sentence
+from .status_command import age, sentence, stale
 
 # https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>, as the address of a job's page has it.
 _URL = re.compile(
@@ -79,6 +79,8 @@ def command(
     if as_json:
         print_json({"at": seen["at"], "jobs": jobs})
         return
+    if warning := stale(seen["at"]):
+        click.echo(f"as of {age(seen['at'])} ago{warning}")
     if not jobs:
         labels = "; ".join(f"{pool['name']}: {', '.join(pool['labels'])}" for pool in seen["pools"])
         click.echo(f"As of {age(seen['at'])} ago the manager knows of no such job that waits or runs.")

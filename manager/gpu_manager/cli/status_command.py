@@ -10,6 +10,9 @@ from gpu_ci.cli.output import print_json, print_table
 
 from . import options
 
+# A manager makes a pass each minute at least, and a pass may take a minute or two.
+_STALE_SEC = 240.0
+
 
 @click.command("status")
 @options.config
@@ -30,7 +33,7 @@ def command(config_file: str, state: str | None, as_json: bool) -> None:
     if as_json:
         print_json(seen)
         return
-    click.echo(f"as of {age(seen['at'])} ago\n")
+    click.echo(f"as of {age(seen['at'])} ago{stale(seen['at'])}\n")
     print_table(
         ["pool", "machines", "max", "labels", "stopped"],
         [
@@ -76,7 +79,19 @@ def until(unix: float) -> str:
 
 
 def age(unix: float) -> str:
-    return f"{max(time.time() - unix, 0):.0f} s"
+    """Time since then: seconds, then minutes, then hours."""
+    seconds = max(time.time() - unix, 0)
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def stale(unix: float) -> str:
+    """What it means that the last pass is so long ago; empty where it is not."""
+    if time.time() - unix < _STALE_SEC:
+        return ""
+    return ": no manager runs with this --state, and what follows may have changed"
 
 
 def unknown(count: int | None) -> str:

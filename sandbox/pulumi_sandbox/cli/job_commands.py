@@ -65,7 +65,9 @@ def queue(
     wanted = tuple(one.strip() for one in labels.split(",") if one.strip())
     if not wanted:
         raise click.UsageError("--labels needs at least one label, such as self-hosted")
-    steps = tuple(Step(f"Run {script.splitlines()[0]}" if script else "Run", script) for script in scripts)
+    if not all(script.strip() for script in scripts):
+        raise click.UsageError("--run needs a command, such as nvidia-smi")
+    steps = tuple(Step(f"Run {script.strip().splitlines()[0]}", script) for script in scripts)
     with opened() as actions:
         names = [repository] if "/" in repository else actions.repositories.named(repository)
         home = next((one for one in map(actions.repositories.get, names) if one), None)

@@ -22,10 +22,11 @@ from pulumi_sandbox.providers.gcp.provider import Gcp
 from pulumi_sandbox.providers.gcp.types import TEMPLATES
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.resource import Context, Refused
+from pulumi_sandbox.serve_lock import LOCK
 from pulumi_sandbox.workspace import ENDPOINT, Workspace, free_port, is_hidden
 from pulumi_sandbox.world.store import World
 
-LOCK, ENVIRONMENT = "serve.lock", "serve.env"
+ENVIRONMENT = "serve.env"
 CLIENTS = (ENDPOINT, "GCE_METADATA_HOST", "GCE_METADATA_IP", "CLOUDSDK_CONFIG", "NO_PROXY")
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 

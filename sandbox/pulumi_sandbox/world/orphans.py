@@ -16,12 +16,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pulumi_sandbox.serve_lock import serving_process
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
 
 # The packages whose resources are in the world; all others in a state are of other plugins.
 SERVED = frozenset({"aws", "gcp", "github", "kubernetes"})
 ENDINGS = (".json", ".json.gz")
+VM = "gcp:compute/instance:Instance"
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,9 @@ def find(workspace: Workspace) -> list[Orphan]:
         world.close()
     spoken = clusters(known, rows)
     entries = [orphan for state in known for orphan in without_row(state, rows, since, spoken)]
+    if serving_process(workspace) is not None:
+        # The machines of a runner manager belong to no stack, and the manager deletes them.
+        rows = [row for row in rows if not (row.type == VM and row.origin == "api")]
     return [*without_state(rows, known, since, spoken), *entries]
 
 

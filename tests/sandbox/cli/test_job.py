@@ -130,3 +130,10 @@ def test_a_runner_that_went_silent_is_noticed_without_a_server(project: World) -
 def test_job_is_a_command_of_the_sandbox(project: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert own_commands.run(["job", "list"], lambda _: 0) == 0
     assert "no jobs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", ["", " ", "\n"])
+def test_a_step_without_a_command_is_refused(project: World, script: str) -> None:
+    result = run(*QUEUE[:-1], script, code=2)
+    assert "--run needs a command, such as nvidia-smi" in result.output
+    assert listed() == []

@@ -1,0 +1,83 @@
+"""`make job`: what it refuses before it queues anything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox.cli.serve import alone
+from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.github.repositories import number
+from pulumi_sandbox.workspace import ENDPOINT, Workspace
+from pulumi_sandbox.world.store import Record, World
+
+from tools import job
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    (tmp_path / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path / "sandbox"))
+    monkeypatch.delenv(ENDPOINT, raising=False)
+    return Workspace.find()
+
+
+@pytest.fixture
+def world(workspace: Workspace) -> Iterator[World]:
+    """A world with a runner group of one repository."""
+    made = World(workspace.world)
+    outputs = {
+        "name": "gpu",
+        "visibility": "selected",
+        "selectedRepositoryIds": [number("acme/kernels")],
+        "runnersUrl": "https://api.github.com/orgs/acme/actions/runner-groups/2/runners",
+    }
+    made.insert(Record(types.RUNNER_GROUP, "2", "gpu", "", outputs, outputs, "stack"))
+    repository = {"fullName": "acme/kernels", "repoId": number("acme/kernels"), "name": "kernels"}
+    made.insert(Record(types.REPOSITORY, "kernels", "kernels", "", repository, repository, "stack"))
+    yield made
+    made.close()
+
+
+def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["job", "--repository", "kernels"])
+    with alone(workspace):
+        assert job.main() == 1
+    assert capsys.readouterr().err == (
+        "make job: another process serves this sandbox\n"
+        f"  got: process {os.getpid()}\n"
+        "  expected: one `make job` at a time\n"
+        "  hint: the manager of a `make job` that runs takes more jobs: .venv/bin/pulumi-sandbox job queue "
+        "--repository kernels --labels self-hosted,gpu,l4 --run nvidia-smi\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["nosuch", "acme/nosuch"])
+def test_a_repository_outside_the_runner_group_is_refused_with_those_in_it(world: World, name: str) -> None:
+    assert job.may_not_use(world, "acme", name, "gpu") == (
+        "the repository may not use the runner group gpu, so its job would wait for ever\n"
+        f"  got: {name}\n"
+        "  expected: one of kernels\n"
+        "  hint: gpu-ci:github.runnerGroup.repositories names them"
+    )
+
+
+@pytest.mark.parametrize(("name", "group"), [("kernels", "gpu"), ("acme/kernels", "gpu"), ("nosuch", "Default")])
+def test_a_repository_that_a_group_serves_is_queued(world: World, name: str, group: str) -> None:
+    assert job.may_not_use(world, "acme", name, group) == ""
+
+
+def test_each_option_says_what_it_is_for(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["job", "--help"])
+    with pytest.raises(SystemExit):
+        job.main()
+    lines = capsys.readouterr().out.splitlines()
+    options = [line for line in lines if line.startswith("  -")]
+    follow = {line: lines[lines.index(line) + 1] for line in options}
+    assert len(options) == 5
+    assert all(len(line.split()) > 3 or follow[line].startswith("     ") for line in options)
