@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from gpu_catalog.locations import region_of
+
 RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested", "pending"]
 """GitHub's words for the state of a workflow run and of a job."""
 
@@ -25,7 +27,7 @@ class Rung:
 
     @property
     def region(self) -> str:
-        return self.zone.rpartition("-")[0]
+        return region_of(self.zone)
 
     @property
     def preemptible(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from gpu_catalog.locations import region_of
+
 from ..memory import MachineMemory, Memory, StoppedPool
 from ..model import Action, Delete, Job, Machine, Observation, Pool, RemoveRunner, Runner
 from . import capacity
@@ -26,7 +28,7 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
     now, listed = seen.now, {machine.name: machine for machine in seen.machines or ()}
     for machine in listed.values():
         known = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
-        known.place = spot_place(machine.zone.rpartition("-")[0], machine.machine_type)
+        known.place = spot_place(region_of(machine.zone), machine.machine_type)
         if machine.status == "RUNNING" and known.running_since is None:
             known.running_since = now
     for name, known in memory.machines.items():
