@@ -7,10 +7,12 @@ from typing import Any
 
 from gpu_ci.cli.verify import eks, google, gpu
 from gpu_ci.cli.verify.checklist import Step
+from gpu_manager.verify import steps as manager
 
 _SECTIONS: Sequence[tuple[str, str, Sequence[Step[Any]]]] = (
     ("Google Cloud", "gpu-ci verify google Pulumi.staging.yaml", google.STEPS),
     ("EKS", "gpu-ci verify eks Pulumi.staging.yaml", eks.STEPS),
+    ("The runner manager", "gpu-ci verify manager --app-key manager-app.pem", manager.STEPS),
     ("One GPU machine", "gpu-ci verify gpu", gpu.STEPS),
 )
 
@@ -18,7 +20,8 @@ _SECTIONS: Sequence[tuple[str, str, Sequence[Step[Any]]]] = (
 _INTRODUCTION = """\
 # The first real run
 
-Generated from [the checklists](../components/gpu_ci/cli/verify) by `make docs`; a test fails when it is stale.
+Generated from the checklists ([pools](../components/gpu_ci/cli/verify), [manager](../manager/gpu_manager/verify)) by
+`make docs`; a test fails when it is stale.
 
 The commands `gpu-ci` and `gpu-smoke` are in `.venv/bin` after `make up`: `. .venv/bin/activate` puts them on the PATH.
 Work through the table of your target before and during the first `pulumi up` on a real account. `gpu-ci verify`

@@ -92,6 +92,15 @@ class GithubAdapter:
             problems=tuple(dict.fromkeys(problems)),
         )
 
+    def repositories(self) -> dict[str, list[str]]:
+        """The repositories that each runner group lets in. Unavailable or Refused."""
+        self._sweep.begin()
+        return self._sweep.repositories_of_groups()
+
+    def authenticate_for_statuses(self) -> None:
+        """Make the token for commit statuses. Refused where the App lacks the permission; or Unavailable."""
+        self._status_client.authenticate()
+
     def remove_runner(self, runner: Runner) -> bool:
         """Unregister it: True where it is gone, False where it runs a job. Unavailable or Refused otherwise."""
         path = f"{self._runners}/{runner.id}"

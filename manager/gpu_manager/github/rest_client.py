@@ -101,6 +101,10 @@ class RestClient:
         """Seconds since 1970 by GitHub's clock, as far as its answers have told it."""
         return self._clocks.unix() + self._skew_sec
 
+    def authenticate(self) -> None:
+        """Make a token, unless there is one. Unavailable or Refused."""
+        self._token.get()
+
     def begin_sweep(self, keep: int = 10) -> None:
         """Forget answers that none of the last `keep` sweeps has asked for, such as those about runs that ended."""
         self.limits.begin_sweep()

@@ -57,6 +57,11 @@ class Sweep:
         found = self._each(of_group, self._groups())
         return payloads.read("runners", lambda: tuple(payloads.runner(each) for part in found for each in part))
 
+    def repositories_of_groups(self) -> dict[str, list[str]]:
+        """The repositories that each group lets in."""
+        groups = self._groups()
+        return dict(zip((str(each["name"]) for each in groups), self._each(self._repositories_of, groups), strict=True))
+
     def jobs(self) -> tuple[Job, ...]:
         """Jobs that are queued, waiting or in progress, of runs that have not ended."""
         statuses = _EVERY_TIME if self._sweeps % _SELDOM_EVERY else (*_SELDOM, *_EVERY_TIME)

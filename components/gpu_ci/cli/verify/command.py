@@ -21,6 +21,7 @@ class Targets(Lazy):
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "google": ("gpu_ci.cli.verify.google_command", "A Google Cloud project, for the gce-runners of a stack file."),
         "eks": ("gpu_ci.cli.verify.eks_command", "An EKS cluster and its AWS account, for the eks-runners of a stack."),
+        "manager": ("gpu_manager.cli.verify_command", "A runner manager: its App, GitHub's queue, and its rights."),
         "gpu": ("gpu_ci.cli.verify.gpu_command", "The GPUs of this machine."),
     }
 
@@ -36,6 +37,7 @@ def command() -> None:
     Examples:
       gpu-ci verify google Pulumi.staging.yaml
       gpu-ci verify eks Pulumi.staging.yaml
+      gpu-ci verify manager --app-key manager-app.pem
       gpu-ci verify gpu
     """
 

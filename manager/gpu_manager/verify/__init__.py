@@ -1,0 +1,1 @@
+"""The checklist of a runner manager: what must be true before its first job."""

@@ -1,0 +1,191 @@
+"""The steps of `gpu-ci verify manager`. They start, delete, unregister and rerun nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
+from gpu_ci.cli.verify.google import Call, GoogleError
+from gpu_ci.gcp import manager_permissions
+from gpu_ci.gcp.resource_names import region_and_name_of_template
+
+from ..config import Config
+from ..github.adapter import GithubAdapter
+from ..github.app_token import App
+from ..model import Pool
+from ..ports import Refused, Unavailable
+
+_ACT_AS = "iam.serviceAccounts.actAs"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A manager's configuration, its App and Google's APIs."""
+
+    config: Config
+    app: App
+    connection: Callable[[App], GithubAdapter]
+    google: Callable[[], Call]
+
+    @cached_property
+    def pools(self) -> list[Pool]:
+        return [pool.plain() for pool in self.config.pools]
+
+    @cached_property
+    def github(self) -> GithubAdapter:
+        return self.connection(self.app)
+
+    @cached_property
+    def call(self) -> Call:
+        return self.google()
+
+    @cached_property
+    def templates(self) -> dict[str, dict[str, Any]]:
+        """The instance template of each pool, by the pool's name."""
+        found = {}
+        for pool in self.pools:
+            region, name = region_and_name_of_template(pool.template)
+            found[pool.name] = self.ask(
+                "compute", "v1",
+                lambda api, where=(pool.project, region, name): api.regionInstanceTemplates().get(
+                    project=where[0], region=where[1], instanceTemplate=where[2]
+                ),
+            )  # fmt: skip
+        return found
+
+    def ask(self, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
+        try:
+            return self.call(service, version, request)
+        except GoogleError as error:
+            raise NotAskedError(str(error)) from None
+
+
+def app_key(target: Target) -> Finding:
+    with _asking():
+        target.app.signed({})
+    return Finding("pass", f"App {target.app.id}: {target.app.key_file.name} holds a key that signs")
+
+
+def runner_groups(target: Target) -> Finding:
+    with _asking():
+        found = target.github.repositories()
+    empty = [name for name, repositories in found.items() if not repositories]
+    counts = ", ".join(f"{name}: {len(repositories)} repositories" for name, repositories in found.items())
+    return problems_or_pass(empty, counts, found, "no repository may use ")
+
+
+def queue(target: Target) -> Finding:
+    view = target.github.observe(())
+    if view.problems or view.jobs is None or view.runners is None:
+        return Finding("fail", "; ".join(view.problems), list(view.problems))
+    return Finding("pass", f"{len(view.jobs)} jobs wait or run, {len(view.runners)} runners are registered")
+
+
+def commit_statuses(target: Target) -> Finding:
+    if not target.config.github.commit_statuses:
+        return Finding("pass", "commitStatuses is off")
+    with _asking():
+        target.github.authenticate_for_statuses()
+    return Finding("pass", "GitHub gives a token with statuses: write")
+
+
+def templates(target: Target) -> Finding:
+    names = [template["name"] for template in target.templates.values()]
+    return Finding("pass", f"{', '.join(names)} exist", names)
+
+
+def permissions(target: Target) -> Finding:
+    wanted = manager_permissions.permissions(manager_permissions.MACHINES)
+    missing = []
+    for project in dict.fromkeys(pool.project for pool in target.pools):
+        answer = target.ask(
+            "cloudresourcemanager", "v3",
+            lambda api, project=project: api.projects().testIamPermissions(
+                resource=f"projects/{project}", body={"permissions": wanted}
+            ),
+        )  # fmt: skip
+        missing += [f"{each} on {project}" for each in wanted if each not in answer.get("permissions", [])]
+    return problems_or_pass(missing, f"all {len(wanted)} are granted on the project", missing, "missing: ")
+
+
+def service_accounts(target: Target) -> Finding:
+    refused = []
+    for name, template in target.templates.items():
+        email = template["properties"]["serviceAccounts"][0]["email"]
+        answer = target.ask(
+            "iam", "v1",
+            lambda api, email=email: api.projects().serviceAccounts().testIamPermissions(
+                resource=f"projects/-/serviceAccounts/{email}", body={"permissions": [_ACT_AS]}
+            ),
+        )  # fmt: skip
+        if _ACT_AS not in answer.get("permissions", []):
+            refused.append(f"that of {name}")
+    return problems_or_pass(refused, "machines can be started as each pool's account", refused, "not granted on ")
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """What GitHub refuses or does not answer is no answer, and its text says why."""
+    try:
+        yield
+    except (Unavailable, Refused) as error:
+        raise NotAskedError(str(error)) from None
+
+
+STEPS: tuple[Step[Target], ...] = (
+    Step(
+        "app key", "gpu-ci verify manager --app-key KEY.pem", "the file holds the App's private key",
+        "make a key on the App's settings page, under Private keys", app_key,
+    ),
+    Step(
+        "runner groups", "gh api orgs/ORG/actions/runner-groups", "each pool's group, with its repositories",
+        "bring the stack up with gpu-ci:github.runnerGroup, or install the App for the repositories", runner_groups,
+    ),
+    Step(
+        "queue", "gh api repos/ORG/REPO/actions/runs?status=queued", "every repository can be read",
+        "accept the App's permissions: Actions and Self-hosted runners, read and write", queue,
+    ),
+    Step(
+        "commit statuses", "gh api repos/ORG/REPO/commits/SHA/statuses", "the App may write them, or they are off",
+        "give the App Commit statuses: read and write, and accept that in the organization", commit_statuses,
+    ),
+    Step(
+        "templates", "gcloud compute instance-templates list", "each pool's template exists",
+        "write manager.json again: pulumi stack output manager --json", templates,
+    ),
+    Step(
+        "permissions", "gcloud projects get-iam-policy PROJECT", "the manager has every permission",
+        "create the role that docs/runner-manager-setup.md has", permissions,
+    ),
+    Step(
+        "service accounts", "gcloud iam service-accounts get-iam-policy ACCOUNT", "the manager may use each account",
+        "grant roles/iam.serviceAccountUser on the pool's account", service_accounts,
+    ),
+    Step(
+        "first job", "gh workflow run gpu.yml && gpu-ci manager run --app-key KEY.pem --until-idle",
+        "insert, job-runs, job-ended and delete in the log, within ten minutes", "gpu-ci explain JOB_URL",
+    ),
+    Step(
+        "cancel", "gh run cancel RUN", "the job's machine is deleted", "attach the manager's log to an issue",
+    ),
+    Step(
+        "kill", "kill -9 PID, and start the manager again", "the job goes on, and no second machine starts for it",
+        "attach both logs to an issue",
+    ),
+    Step(
+        "preemption", "gcloud compute instances simulate-maintenance-event VM --zone ZONE",
+        "the run of a spot machine's job fails, and is run again on a standard one", "attach the log to an issue",
+    ),
+    Step(
+        "webhook", "redeliver an event on the App's page, under Advanced", "answer 202, and a pass two seconds later",
+        "401: the secret differs; no answer: the proxy or tunnel",
+    ),
+    Step(
+        "nothing is left", "gcloud compute instances list --filter labels.gpu-ci-manager:*", "no machine",
+        "gpu-ci manager status; a machine ends by itself at maxRunDuration",
+    ),
+)  # fmt: skip
