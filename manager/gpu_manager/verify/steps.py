@@ -46,16 +46,7 @@ class Target:
     @cached_property
     def templates(self) -> dict[str, dict[str, Any]]:
         """The instance template of each pool, by the pool's name."""
-        found = {}
-        for pool in self.pools:
-            region, name = region_and_name_of_template(pool.template)
-            found[pool.name] = self.ask(
-                "compute", "v1",
-                lambda api, where=(pool.project, region, name): api.regionInstanceTemplates().get(
-                    project=where[0], region=where[1], instanceTemplate=where[2]
-                ),
-            )  # fmt: skip
-        return found
+        return {pool.name: self.ask("compute", "v1", _template_of(pool)) for pool in self.pools}
 
     def ask(self, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
         try:
@@ -102,12 +93,7 @@ def permissions(target: Target) -> Finding:
     wanted = manager_permissions.permissions(manager_permissions.MACHINES)
     missing = []
     for project in dict.fromkeys(pool.project for pool in target.pools):
-        answer = target.ask(
-            "cloudresourcemanager", "v3",
-            lambda api, project=project: api.projects().testIamPermissions(
-                resource=f"projects/{project}", body={"permissions": wanted}
-            ),
-        )  # fmt: skip
+        answer = target.ask("cloudresourcemanager", "v3", _permissions_of(project, wanted))
         missing += [f"{each} on {project}" for each in wanted if each not in answer.get("permissions", [])]
     return problems_or_pass(missing, f"all {len(wanted)} are granted on the project", missing, "missing: ")
 
@@ -116,15 +102,25 @@ def service_accounts(target: Target) -> Finding:
     refused = []
     for name, template in target.templates.items():
         email = template["properties"]["serviceAccounts"][0]["email"]
-        answer = target.ask(
-            "iam", "v1",
-            lambda api, email=email: api.projects().serviceAccounts().testIamPermissions(
-                resource=f"projects/-/serviceAccounts/{email}", body={"permissions": [_ACT_AS]}
-            ),
-        )  # fmt: skip
+        answer = target.ask("iam", "v1", _rights_on(email))
         if _ACT_AS not in answer.get("permissions", []):
             refused.append(f"that of {name}")
     return problems_or_pass(refused, "machines can be started as each pool's account", refused, "not granted on ")
+
+
+def _template_of(pool: Pool) -> Callable[[Any], Any]:
+    region, name = region_and_name_of_template(pool.template)
+    return lambda api: api.regionInstanceTemplates().get(project=pool.project, region=region, instanceTemplate=name)
+
+
+def _permissions_of(project: str, wanted: list[str]) -> Callable[[Any], Any]:
+    body = {"permissions": wanted}
+    return lambda api: api.projects().testIamPermissions(resource=f"projects/{project}", body=body)
+
+
+def _rights_on(account: str) -> Callable[[Any], Any]:
+    resource, body = f"projects/-/serviceAccounts/{account}", {"permissions": [_ACT_AS]}
+    return lambda api: api.projects().serviceAccounts().testIamPermissions(resource=resource, body=body)
 
 
 @contextmanager
