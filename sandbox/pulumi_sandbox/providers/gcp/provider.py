@@ -32,6 +32,8 @@ from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Re
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.replace import PLACES
 from pulumi_sandbox.providers.values import UNKNOWN
+from pulumi_sandbox.serve_lock import serving_process
+from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Fault, Record
 
 # pulumi-gcp's autonaming, with the lengths Google allows (discovery documents: names, account ids, secret ids).
@@ -39,6 +41,19 @@ AUTONAMED = {types.ACCOUNT: ("accountId", 30), types.SECRET: ("secretId", 255)}
 NAME_MOST = 63
 # The ending of a name made from a prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
 PREFIX_DIGITS = 26
+
+
+def _why_not(workspace: Workspace, wrong: OSError, shared: bool) -> str:
+    """Who has the port, and what to do. A shared port is that of the environment."""
+    folder = workspace.root.name
+    if shared and (process := serving_process(workspace)) is not None:
+        return (
+            f"  got: pulumi-sandbox serve (process {process}) may have it\n"
+            f"  hint: {folder}/serve.env is for the clients of that server; run pulumi-sandbox up, or plain pulumi in "
+            "a shell without these variables"
+        )
+    other = f", or for plain pulumi remove {folder}/ports.json to choose another one" if shared else ""
+    return f"  got: {wrong.strerror}\n  hint: another program has it; run the command again{other}"
 
 
 class Gcp(Cloud):
@@ -85,11 +100,9 @@ class Gcp(Cloud):
             try:
                 self._server = ComputeServer(port, api, project or "sandbox-project", shared=shared)
             except OSError as wrong:
-                hint = f"for plain pulumi remove {workspace.root.name}/ports.json to choose another one"
                 raise Refused(
                     f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{port}\n"
-                    f"  got: {wrong.strerror}\n"
-                    f"  hint: another program has it; run the command again{f', or {hint}' if shared else ''}"
+                    f"{_why_not(workspace, wrong, shared)}"
                 ) from None
             self._guests, self._services = guests, services
             return services

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pulumi_sandbox.cli.serve import alone
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world.faults import Fault
 
@@ -187,6 +189,21 @@ def test_a_port_that_another_program_has_is_told_with_what_to_do(google: Google)
         "  hint: another program has it; run the command again, or for plain pulumi remove sandbox/ports.json to "
         "choose another one"
     )
+
+
+def test_a_port_that_the_server_of_the_sandbox_has_names_that_server(google: Google) -> None:
+    with alone(google.workspace), socket.socket() as other:
+        other.bind(("127.0.0.1", google.workspace.compute_port))
+        other.listen()
+        with pytest.raises(Refused) as refused:
+            google.cloud.configure(google.config)
+    assert str(refused.value).splitlines()[1:] == [
+        f"  got: pulumi-sandbox serve (process {os.getpid()}) may have it",
+        (
+            "  hint: sandbox/serve.env is for the clients of that server; run pulumi-sandbox up, or plain pulumi in a "
+            "shell without these variables"
+        ),
+    ]
 
 
 def test_a_provider_whose_engine_is_gone_boots_no_machine_and_serves_all_else(tmp_path: Path) -> None:
