@@ -90,7 +90,9 @@ class Manager:
         seen = self._observe(memory, events)
         observed = self._now()
         decision = decide(self._pools, seen, memory)
-        statuses = commit_statuses.due(seen, decision.reasons, decision.memory) if self._writes_statuses else []
+        statuses = (
+            commit_statuses.due(self._pools, seen, decision.reasons, decision.memory) if self._writes_statuses else []
+        )
         # Before the actions: after a crash the next pass knows what may have begun.
         if not self._save(decision.memory, events):
             return Pass(seen, decision, events)

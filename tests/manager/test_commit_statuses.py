@@ -29,7 +29,7 @@ def at(seconds: float, *jobs: Job) -> Observation:
 def write(observation: Observation, memory: Memory, *reasons: Reason) -> list[CommitStatus]:
     """What is due, written as it would be."""
     by_job = {each.key: reason for each, reason in zip(observation.jobs or (), reasons, strict=True)}
-    found = commit_statuses.due(observation, by_job, memory)
+    found = commit_statuses.due([POOL], observation, by_job, memory)
     for status in found:
         commit_statuses.written(status, memory)
     return found
@@ -44,8 +44,9 @@ def test_a_job_that_waits_has_its_reason_on_its_commit_until_it_waits_no_more() 
     assert write(at(70, of_commit()), memory, FULL) == []
     [last] = write(at(140), memory)
     assert (last.state, last.description) == ("success", "no job of this commit waits for a machine")
-    assert memory.statuses == {}
+    assert write(at(150, of_commit()), memory, FULL) == []
     assert write(at(210), memory) == []
+    assert memory.statuses == {}
 
 
 def test_a_job_that_has_just_been_queued_writes_nothing() -> None:
@@ -68,21 +69,28 @@ def test_a_reason_that_changes_often_is_written_once_a_minute() -> None:
     assert [len(each) for each in written] == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]
 
 
+def test_a_job_for_runners_of_others_writes_nothing() -> None:
+    """GitHub lists all jobs of a repository, and it may have self-hosted runners that are none of the pools'."""
+    reason = Reason("no-pool", "no pool has the labels linux, self-hosted")
+    assert write(at(0, of_commit(1, "self-hosted", "linux")), Memory(), reason) == []
+    assert len(write(at(0, of_commit(1, "self-hosted", "gpu", "v5")), Memory(), reason)) == 1
+
+
 @pytest.mark.parametrize("unknown", ["jobs", "runners", "machines"])
 def test_what_is_unknown_takes_no_status_back(unknown: str) -> None:
     memory = Memory()
     write(at(0, of_commit()), memory, FULL)
     observation = replace(at(100), **{unknown: None})  # type: ignore[arg-type]
-    assert commit_statuses.due(observation, {}, memory) == []
+    assert commit_statuses.due([POOL], observation, {}, memory) == []
     assert len(memory.statuses) == 1
 
 
-def test_a_thousand_commits_are_written_ten_a_pass() -> None:
+def test_a_thousand_commits_are_written_within_githubs_limits() -> None:
+    """Passes two seconds apart, as hints begin them."""
     jobs = [replace(of_commit(number), head_sha=f"{number:040x}") for number in range(1000)]
     memory = Memory()
-    assert len(write(at(0, *jobs), memory, *([FULL] * 1000))) == 10
-    assert len(write(at(10, *jobs), memory, *([FULL] * 1000))) == 10
-    assert len(memory.statuses) == 20
+    counts = [len(write(at(2 * number, *jobs), memory, *([FULL] * 1000))) for number in range(31)]
+    assert counts == [10] * 6 + [0] * 24 + [10]
 
 
 @dataclass
