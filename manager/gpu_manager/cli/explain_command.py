@@ -13,7 +13,7 @@ from ..kubernetes import reading
 from ..kubernetes.model import Explanation, WaitingJob
 from ..kubernetes.reasons import explain
 from . import options
-from .status_command import age, sentence, stale
+from .status_command import age, sentence, stale, unknown_jobs
 
 # https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>, as the address of a job's page has it.
 _URL = re.compile(
@@ -68,7 +68,7 @@ def command(
     config = options.configuration(config_file)
     seen = options.published(state, config.name)
     if seen["jobs"] is None:
-        raise InputError("the manager's last pass got no whole answer from GitHub", hint="gpu-ci manager status")
+        raise InputError(unknown_jobs(seen), hint="gpu-ci manager status")
     jobs = [
         job
         for job in seen["jobs"]
