@@ -99,8 +99,12 @@ def _on_kubernetes(
         if runs_on is None:
             jobs = reading.jobs_of(host, repository, run_id, job_id)
         else:
-            jobs = [WaitingJob(tuple(runs_on.split(",")), run_id, job_id, repository)]
-        return [_row(job, explain(job, reading.cluster_of(job, context))) for job in jobs]
+            labels = tuple(label.strip() for label in runs_on.split(",") if label.strip())
+            jobs = [WaitingJob(labels, run_id, job_id, repository)]
+        # The jobs of a matrix have one scale set.
+        by_labels = {job.runs_on: job for job in jobs}
+        clusters = {labels: reading.cluster_of(job, context) for labels, job in by_labels.items()}
+        return [_row(job, explain(job, clusters[job.runs_on])) for job in jobs]
     except NotAskedError as error:
         hint = "--runs-on NAME needs no `gh`" if str(error).startswith("gh") else "--context names another cluster"
         raise InputError(f"gpu-ci explain: {error}", hint=hint) from None

@@ -29,6 +29,7 @@ class Programs:
     """`gh` with one job, and `kubectl` with a cluster in which nothing but the runner's node is missing."""
 
     job: dict[str, Any] = field(default_factory=lambda: dict(QUEUED))
+    jobs: int = 1
     missing: str = ""
     ran: list[list[str]] = field(default_factory=list)
 
@@ -39,7 +40,8 @@ class Programs:
         if command[0] == self.missing:
             raise NotAskedError(f"{command[0]} is not installed")
         if command[0] == "gh":
-            return Output(0, json.dumps({"jobs": [self.job]} if "/runs/" in command[-1] else self.job), "")
+            answer = {"jobs": [self.job] * self.jobs} if "/runs/" in command[-1] else self.job
+            return Output(0, json.dumps(answer), "")
         kind = command[command.index("get") + 1].partition(".")[0]
         namespace = command[command.index("--namespace") + 1] if "--namespace" in command else ""
         objects = {
@@ -79,6 +81,15 @@ def test_a_run_has_the_jobs_that_have_not_ended(asked: Programs) -> None:
     assert [(row["id"], row["machine"]) for row in rows] == [(456, "l4-a")]
     asked.job["status"] = "completed"
     assert call(URL, "--kubernetes").output == "No job of this run waits or runs.\n"
+
+
+def test_a_matrix_asks_the_cluster_once(asked: Programs) -> None:
+    call(URL, "--kubernetes")
+    once = len(asked.ran)
+    asked.ran.clear()
+    asked.jobs = 100
+    assert len(json.loads(call(URL, "--kubernetes", "--json").output)["jobs"]) == 100
+    assert len(asked.ran) == once
 
 
 def test_a_reason_is_a_row_like_the_managers(asked: Programs) -> None:
