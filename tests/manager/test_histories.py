@@ -39,7 +39,7 @@ def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_r
     ends_well(history(seed))
 
 
-@settings(max_examples=int(os.environ.get("HISTORIES", "5")))
+@settings(max_examples=int(os.environ.get("HISTORIES", "3")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_hints_that_are_lost_doubled_late_or_forged_change_no_end(seed: int) -> None:
     made = history(seed, HintedHistory)
