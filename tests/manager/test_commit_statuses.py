@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from click.testing import CliRunner
+from gpu_ci.cli.commands import gpu_ci
 from gpu_manager.decision import commit_statuses
 from gpu_manager.loop import Event, Manager
 from gpu_manager.memory import Memory
 from gpu_manager.model import CommitStatus, Job, Observation, Reason
 from gpu_manager.ports import GithubView, Refused, Unavailable
 
+from tests.manager.test_commands import write_key
+from tests.manager.test_config import CONFIG
 from tests.manager.test_decide import NOW, POOL, job, seen
 from tests.manager.test_loop import Kept, Scripted
 
@@ -134,3 +141,33 @@ def test_without_being_asked_for_no_status_is_written() -> None:
     world, manager = refusing(None, writes=False)
     assert manager.step().events == []
     assert world.statuses == []
+
+
+class Adapter(Refusing):
+    """The world of `refusing` in the place of both adapters of the command."""
+
+    made: ClassVar[list[Adapter]] = []
+
+    def __init__(self, *_: Any) -> None:
+        super().__init__(view=GithubView(NOW, (of_commit(1, "gpu", "v5"),), ()))
+        self.made.append(self)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("asked_for", [True, False])
+def test_the_configuration_decides_whether_statuses_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_for: bool
+) -> None:
+    monkeypatch.setattr("gpu_manager.github.adapter.GithubAdapter", Adapter)
+    monkeypatch.setattr("gpu_manager.compute.adapter.ComputeAdapter", Adapter)
+    monkeypatch.setattr(Adapter, "made", [])
+    github = {**CONFIG["github"], "commitStatuses": asked_for}
+    (tmp_path / "manager.json").write_text(json.dumps({**CONFIG, "github": github}))
+    write_key(tmp_path)
+    files = {"--config": "manager.json", "--state": "state.sqlite", "--app-key": "key.pem"}
+    words = [word for option, name in files.items() for word in (option, str(tmp_path / name))]
+    result = CliRunner().invoke(gpu_ci, ["manager", "run", "--once", *words])
+    assert result.exit_code == 0, result.output
+    assert [status.state for each in Adapter.made for status in each.statuses] == ["error"] * asked_for
