@@ -106,8 +106,18 @@ def _on_kubernetes(
         clusters = {labels: reading.cluster_of(job, context) for labels, job in by_labels.items()}
         return [_row(job, explain(job, clusters[job.runs_on])) for job in jobs]
     except NotAskedError as error:
-        hint = "--runs-on NAME needs no `gh`" if str(error).startswith("gh") else "--context names another cluster"
-        raise InputError(f"gpu-ci explain: {error}", hint=hint) from None
+        raise InputError(f"gpu-ci explain: {error}", hint=_hint(str(error))) from None
+
+
+def _hint(problem: str) -> str:
+    if problem.startswith("gh"):
+        return "--runs-on NAME needs no `gh`"
+    if "Forbidden" in problem:
+        return (
+            "the user of kubectl needs to list autoscalingrunnersets, autoscalinglisteners, ephemeralrunners, pods, "
+            "events and resourcequotas"
+        )
+    return "--context names another cluster"
 
 
 def _row(job: WaitingJob, found: Explanation) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Programs:
     job: dict[str, Any] = field(default_factory=lambda: dict(QUEUED))
     jobs: int = 1
     missing: str = ""
+    forbidden: str = ""
     ran: list[list[str]] = field(default_factory=list)
 
     def run(
@@ -44,6 +45,8 @@ class Programs:
             return Output(0, json.dumps(answer), "")
         kind = command[command.index("get") + 1].partition(".")[0]
         namespace = command[command.index("--namespace") + 1] if "--namespace" in command else ""
+        if kind == self.forbidden:
+            return Output(1, "", f'Error from server (Forbidden): {kind} is forbidden: User "dev" cannot list resource')
         objects = {
             "autoscalingrunnersets": [scale_set()],
             "autoscalinglisteners": [listener()],
@@ -121,3 +124,12 @@ def test_options_of_kubernetes_need_kubernetes(asked: Programs) -> None:
     assert found.exit_code == 2
     assert "--context and --runs-on are for pools on Kubernetes" in found.stderr
     assert asked.ran == []
+
+
+@pytest.mark.parametrize("kind", ["autoscalingrunnersets", "events"])
+def test_a_missing_right_is_no_reason_of_the_job(asked: Programs, kind: str) -> None:
+    asked.forbidden = kind
+    found = call(f"{URL}/job/456", "--kubernetes")
+    assert found.exit_code == 2
+    assert f"(Forbidden): {kind} is forbidden" in found.stderr
+    assert "hint: the user of kubectl needs to list autoscalingrunnersets" in found.stderr
