@@ -46,9 +46,11 @@ class BrokenRuleError(AssertionError):
 
 
 def pool(name: str, most: int, *labels: str, market: str = "spot") -> Pool:
-    """A pool of one machine type in three zones: spot first where it is `spot`, and then standard."""
+    """A pool of one machine type in three zones; where it is `spot`, with rungs in another region and of standard."""
     markets = ("spot", "standard") if market == "spot" else (market,)
-    rungs = tuple(Rung(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES)
+    near = [Rung(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES]
+    far = Rung("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, f"templates/{name}-east")
+    rungs = tuple([*near[: len(ZONES)], far, *near[len(ZONES) :]] if market == "spot" else near)
     return Pool(
         name, "example", f"templates/{name}", rungs, most, frozenset(labels), boot_sec=BOOT_SEC, idle_sec=IDLE_SEC
     )
@@ -362,7 +364,7 @@ class FakeCompute:
         operation = f"operation-{world.number()}"
         until, error = world.now + world.chance.choice((0, 3, 15)), None
         if world.chance.random() < self.stockouts:
-            kind = world.chance.choice(("no-capacity", "no-capacity", "over-quota"))
+            kind = world.chance.choice(("no-capacity", "no-capacity", "over-quota", "refused"))
             others = tuple(world.chance.sample(ZONES, 1)) if world.chance.random() < 0.3 else ()
             error = InsertError(kind, f"{rung.zone} has none", others, "L4" if kind == "over-quota" else "")
             if world.chance.random() < 0.3:
@@ -377,7 +379,7 @@ class FakeCompute:
                 "STAGING",
                 rung.market,
                 rung.machine_type,
-                pool.template,
+                pool.template_of(rung),
                 job=slug(insert.job.key),
             )
             silent = world.faults and world.chance.random() < 0.05

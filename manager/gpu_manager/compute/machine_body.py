@@ -54,7 +54,7 @@ def labels(pool: Pool, insert: Insert, manager: str) -> dict[str, str]:
         POOL: pool.name,
         MANAGER: manager,
         JOB: slug(job.key),
-        TEMPLATE: region_and_name_of_template(pool.template)[1],
+        TEMPLATE: region_and_name_of_template(pool.template_of(insert.rung))[1],
         REPOSITORY: fit(job.key.repository, _LABEL_CHARACTERS),
         **workflow,
     }
