@@ -43,6 +43,11 @@ class MachineMemory:
 
     pool: str
     first_seen: float
+    """For a machine that waited for capacity, when it had it."""
+    waits_for: str = ""
+    """The slug of its job while it is PENDING: Google looks for capacity, and deletes it where there is none."""
+    zone: str = ""
+    """The same."""
     runner_group: str = ""
     """Of its pool, which may be removed from the configuration later; empty for a pool that was never in it."""
     boot_sec: float = 0.0

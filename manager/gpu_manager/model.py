@@ -167,6 +167,11 @@ class Machine:
     def off(self) -> bool:
         return self.status in ("STOPPED", "SUSPENDED", "TERMINATED")
 
+    @property
+    def waits(self) -> bool:
+        """Whether Google still looks for its capacity (discovery document compute v1, Instance.status PENDING)."""
+        return self.status == "PENDING"
+
 
 @dataclass(frozen=True)
 class InsertError:

@@ -100,6 +100,9 @@ class Vm:
     off_at: float | None = None
     silent: bool = False
     """Its agent never registers a runner, and never switches the machine off."""
+    waits_until: float | None = None
+    """A flex-start machine is PENDING until then, and has the capacity or is deleted by Google."""
+    in_vain: bool = False
     hung: bool = False
     """It stops to work once its runner is registered: GitHub lists the runner as offline."""
 
@@ -184,7 +187,13 @@ class World:
         machine = vm.machine
         if machine.off:
             return
-        if machine.status == "STAGING" and self.now >= vm.runs_at:
+        if machine.status == "PENDING":
+            if vm.waits_until is not None and self.now >= vm.waits_until:
+                if vm.in_vain:
+                    del self.vms[(machine.zone, machine.name)]
+                else:
+                    self._set(vm, "STAGING")
+        elif machine.status == "STAGING" and self.now >= vm.runs_at:
             self._set(vm, "RUNNING")
         elif machine.status == "RUNNING" and not vm.silent:
             if vm.off_at is not None and self.now >= vm.off_at:
@@ -386,11 +395,24 @@ class FakeCompute:
             boots_in = world.chance.choice((20, 60, 150))
             hung = world.faults and world.chance.random() < 0.05
             vm = Vm(machine, world.now, boots_in, until, silent=silent, hung=hung)
+            if rung.market == "flex-start":
+                self._waits(vm, operation)
             world.vms[(rung.zone, insert.machine)] = vm
             world.machines_of_job[machine.job] += 1
             world.check_max()
         self.faulty.after()
         return operation
+
+    def _waits(self, vm: Vm, operation: str) -> None:
+        """Google looks for capacity. No page tells whether the operation ends with the wait or with the request."""
+        chance = self.world.chance
+        vm.machine = Machine(**{**vm.machine.__dict__, "status": "PENDING"})
+        vm.waits_until = vm.created = self.world.now + (chance.choice((10, 200, 1800)) if self.world.faults else 10)
+        vm.runs_at = vm.waits_until + 15
+        vm.in_vain = chance.random() < self.stockouts
+        if chance.random() < 0.5:
+            error = InsertError("no-capacity", "none within the wait") if vm.in_vain else None
+            self.world.operations[operation] = (vm.waits_until, error, vm.machine.name)
 
     def delete(self, project: str, zone: str, name: str) -> None:
         self.faulty.before()

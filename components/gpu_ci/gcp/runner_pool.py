@@ -161,7 +161,7 @@ class RunnerPool(Component):
     Costs: nothing while no machine runs; each new template costs one machine for the minutes of its check.
     Does not: start machines. The runner manager does, from the same template; the group is made at size 0.
     Machines have no public address: to install torch, where the image has none, the network needs a way out.
-    Machines bought as flex-start are not got by a new size: Google wants a resize request for them.
+    Machines bought as flex-start are not got by a new size of the group: the manager asks for each one.
     Replaces on change of: the template, and with it the gate, for everything a machine boots with (machineType,
     guestAccelerator, market, reservation, driver, image, torch, disks, nicType, maxRunDurationSec, smoke.deadlineSec,
     runner, runnerLabels and github where runners register, network, labels); the group for zones.

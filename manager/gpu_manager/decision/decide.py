@@ -46,7 +46,7 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
     actions: list[Action] = [*machines.ends(seen), *machines.lost_runners(by_name, seen, memory)]
     actions += machines.hung(by_name, seen, memory)
     actions += reruns.due(seen, memory)
-    machines.forget_gone(seen, memory)
+    machines.forget_gone(by_name, seen, memory)
     if seen.machines is None or seen.jobs is None or seen.runners is None:
         return Decision(tuple(actions), memory, {}, {})
     actions += jobs.repeated(seen, memory)
@@ -67,7 +67,9 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
         idle = [(machine, runners[machine.name]) for machine in free[pool.name] if machine.name in runners]
         idle.sort(key=lambda each: memory.machines[each[0].name].surplus_since or seen.now + 1)
         spare = max(len(free[pool.name]) - used[pool.name], 0)
-        actions += machines.surplus(idle, spare, memory, seen.now)
+        without_capacity = [machine for machine in free[pool.name] if machine.waits]
+        actions += machines.unneeded(without_capacity, spare, memory)
+        actions += machines.surplus(idle, max(spare - len(without_capacity), 0), memory, seen.now)
     return Decision(tuple(actions), memory, found.covered, {**reasons, **found.reasons})
 
 
@@ -80,7 +82,9 @@ def _follow_operations(seen: Observation, memory: Memory) -> None:
             jobs.failed(name, state.error, memory, seen.now)
         elif state and state.done and pending.done_since is None:
             pending.done_since = seen.now
-            capacity.worked(pending.rung, memory)
+            if pending.rung.market != "flex-start":
+                # A flex-start machine may have no capacity yet.
+                capacity.worked(pending.rung, memory)
         late = pending.done_since is not None and seen.now - pending.done_since > _LISTED_WITHIN_SEC
         if seen.machines is not None and name in memory.pending and (late or (pending.done_since and name in listed)):
             del memory.pending[name]

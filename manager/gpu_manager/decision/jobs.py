@@ -92,7 +92,7 @@ def cover(
     for job, _ in waiting:
         memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = now
     _cover_from_spare(waiting, supplies, started_for, found)
-    found.reasons |= _unanswered(found.covered, memory, now)
+    found.reasons |= _unanswered(found.covered, memory, now) | _without_capacity(found.covered, memory)
     steady = {pool.name for job, fitting in waiting if reruns.is_steady(job, memory) for pool in fitting}
     chosen: dict[str, Rung | Reason] = {}
     for job, fitting in waiting:
@@ -145,11 +145,25 @@ def _cover_from_spare(
 
 def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
     """The reasons of jobs whose insert Google has not answered for a while."""
-    late = {name: each for name, each in memory.pending.items() if now - each.since > _ANSWER_WITHIN_SEC}
+    late = {
+        name: each
+        for name, each in memory.pending.items()
+        # The operation of a flex-start machine may last as long as it waits for capacity.
+        if now - each.since > _ANSWER_WITHIN_SEC and not (each.operation and each.rung.market == "flex-start")
+    }
     return {
         job: Reason("no-answer", f"Google has not answered the insert of {name} in {late[name].rung.zone}")
         for job, name in covered.items()
         if name in late and late[name].done_since is None
+    }
+
+
+def _without_capacity(covered: Mapping[JobKey, str], memory: Memory) -> dict[JobKey, Reason]:
+    """The reasons of jobs whose machine Google has no capacity for yet."""
+    return {
+        job: Reason("no-capacity", f"{name} waits for capacity in {known.zone}")
+        for job, name in covered.items()
+        if (known := memory.machines.get(name)) and known.waits_for
     }
 
 
@@ -234,6 +248,9 @@ def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Ins
 def failed(name: str, error: InsertError, memory: Memory, now: float) -> None:
     """Take back that a machine was started for its job, and remember why none was."""
     pending = memory.pending.pop(name)
+    if listed := memory.machines.get(name):
+        # Google lists a machine that gets no capacity until it has deleted it.
+        listed.condemned = True
     if known := memory.jobs.get(slug(pending.job.key)):
         known.machines -= 1
     capacity.failed(pending.pool, pending.rung, error, memory, now)

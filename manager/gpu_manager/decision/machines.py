@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gpu_catalog.locations import region_of
 
 from ..memory import MachineMemory, Memory, StoppedPool
-from ..model import Action, Delete, Job, Machine, Observation, Pool, RemoveRunner, Runner
+from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool, RemoveRunner, Rung, Runner
 from . import capacity
 from .names import spot_place
 
@@ -31,6 +31,11 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
         known.place = spot_place(region_of(machine.zone), machine.machine_type)
         if pool := pools.get(machine.pool):
             known.runner_group, known.boot_sec, known.idle_sec = pool.runner_group, pool.boot_sec, pool.idle_sec
+        if machine.waits:
+            known.first_seen, known.waits_for, known.zone = now, machine.job, machine.zone
+        elif known.waits_for:
+            known.waits_for = ""
+            capacity.worked(Rung(machine.zone, machine.machine_type, machine.market), memory)
         if machine.status == "RUNNING" and known.running_since is None:
             known.running_since = now
     for name, known in memory.machines.items():
@@ -49,11 +54,28 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
             memory.stopped.setdefault(template, StoppedPool(template, machine.name, end.reason, end.detail))
 
 
-def forget_gone(seen: Observation, memory: Memory) -> None:
+def forget_gone(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
     """Drop what was kept of machines that are in no list any more."""
-    if seen.machines is not None:
-        listed = {machine.name for machine in seen.machines}
-        memory.machines = {name: known for name, known in memory.machines.items() if name in listed}
+    if seen.machines is None:
+        return
+    listed = {machine.name for machine in seen.machines}
+    for name, known in list(memory.machines.items()):
+        if name not in listed:
+            del memory.machines[name]
+            # Where the operation lasts as long as the wait, its error says the same.
+            unexplained = known.waits_for and not known.condemned and name not in memory.pending
+            if unexplained and known.pool in pools:
+                _waited_in_vain(pools[known.pool], known, memory, seen.now)
+
+
+def _waited_in_vain(pool: Pool, known: MachineMemory, memory: Memory, now: float) -> None:
+    """Google has deleted a machine that waited for capacity: the same as a stockout, and none of the job's machines."""
+    error = InsertError("no-capacity", "no capacity within the wait")
+    for rung in pool.rungs:
+        if rung.zone == known.zone and rung.market == "flex-start":
+            capacity.failed(pool.name, rung, error, memory, now)
+    if job := memory.jobs.get(known.waits_for):
+        job.machines -= 1
 
 
 def ends(seen: Observation) -> Iterator[Action]:
@@ -75,7 +97,7 @@ def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -
     working = {job.runner_name for job in seen.jobs if job.status == "in_progress"}
     for machine in seen.machines or ():
         known = memory.machines[machine.name]
-        if machine.off or machine.status in _LEAVING or machine.name in registered | working:
+        if machine.off or machine.waits or machine.status in _LEAVING or machine.name in registered | working:
             continue
         if not _is_observed(known, pools):
             continue
@@ -90,6 +112,13 @@ def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -
         if late:
             known.condemned = True
             yield Delete(machine, why)
+
+
+def unneeded(waiting: Sequence[Machine], spare: int, memory: Memory) -> Iterator[Action]:
+    """The deletion of machines without capacity that no queued job needs. They have no agent that could take a job."""
+    for machine in waiting[len(waiting) - min(spare, len(waiting)) :]:
+        memory.machines[machine.name].condemned = True
+        yield Delete(machine, "no queued job needs it, and it waits for capacity")
 
 
 def hung(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterator[Action]:
