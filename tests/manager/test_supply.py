@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
+from gpu_manager.loop import Pass
 from gpu_manager.memory import Cooldown, JobMemory, MachineMemory, Memory, StoppedPool
 from gpu_manager.model import (
     Delete,
@@ -21,6 +22,7 @@ from gpu_manager.model import (
     Rung,
     Runner,
 )
+from gpu_manager.view import view
 
 from tests.manager.test_decide import NOW, POOL, job, machine, seen
 
@@ -330,3 +332,85 @@ def test_of_surplus_runners_the_one_that_waited_longest_goes_first(age: int) -> 
     assert decision.actions == (RemoveRunner(runners[1], machines[1], "no queued job needs it"),)
     # The other one is needed, and its time begins anew.
     assert decision.memory.machines["l4-a"].surplus_since is None
+
+
+# -- reasons, and what is remembered ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "code"), [(0, "pool-stopped"), (1, "pool-stopped")])
+def test_a_stopped_pool_says_so_whether_it_is_full_or_its_job_has_had_its_machines(count: int, code: str) -> None:
+    memory = Memory(
+        stopped={"templates/l4": StoppedPool("templates/l4", "l4-a", "no-secret", "denied")},
+        jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)},
+    )
+    full = seen(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),) * count)
+    assert decide([L4], full, memory).reasons[job().key].code == code
+
+
+def test_a_full_pool_without_capacity_is_full_and_a_job_that_had_its_machines_says_so_first() -> None:
+    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)})
+    full = seen(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),))
+    assert decide([L4], full, memory).reasons[job().key].code == "at-max"
+    memory.jobs = {slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)}
+    assert decide([L4], full, memory).reasons[job().key].code == "never-picked-up"
+
+
+def test_a_machine_counts_for_the_job_that_it_was_started_for() -> None:
+    jobs = (job(1), job(2))
+    machines = (machine("l4-b", job=slug(jobs[1].key)), machine("l4-a", job=slug(jobs[0].key)))
+    decision = decide([replace(POOL, max=9)], seen(jobs=jobs, machines=machines), Memory())
+    assert decision.covered == {jobs[0].key: "l4-a", jobs[1].key: "l4-b"}
+    # Not where its pool lost the labels of that job.
+    lost, serves = replace(POOL, labels=frozenset({"other"})), replace(LADDER, name="serves")
+    assert [pool for pool, _, _ in asked(decide([lost, serves], seen(jobs=jobs, machines=machines), Memory()))] == [
+        "serves",
+        "serves",
+    ]
+
+
+def test_a_refusal_counts_for_five_minutes_and_in_every_pass_of_them() -> None:
+    memory = after(POOL, InsertError("refused", "Permission denied")).memory
+    for later in (10, 299):
+        decision = decide([POOL], seen(jobs=(job(),), now=NOW + later), memory)
+        assert (asked(decision), decision.reasons[job().key].code) == ([], "refused")
+        memory = decision.memory
+    assert len(asked(decide([POOL], seen(jobs=(job(),), now=NOW + 300), memory))) == 1
+
+
+def test_two_machines_that_are_taken_back_one_after_the_other_open_the_breaker() -> None:
+    firm = replace(POOL, rungs=(NEAR, replace(NEAR, market="standard", usd_per_hour=0.9)), max=9)
+    memory = Memory()
+    for later, name in ((0, "l4-a"), (600, "l4-b")):
+        listed = seen(machines=(machine(name),), preempted=frozenset({name}), now=NOW + later)
+        # Each one is in several observations.
+        memory = decide([firm], listed, decide([firm], listed, memory).memory).memory
+    assert memory.preemptions == {"us-central1 g2-standard-8": [NOW, NOW + 600]}
+    [insert] = decide([firm], seen(jobs=(job(),), now=NOW + 610), memory).actions
+    assert isinstance(insert, Insert)
+    assert insert.rung.market == "standard"
+
+
+def test_a_place_that_was_quiet_for_an_hour_after_its_pause_begins_with_a_short_one() -> None:
+    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW, 6)})
+    assert decide([POOL], seen(now=NOW + 3599), memory).memory.cooldowns == memory.cooldowns
+    assert decide([POOL], seen(now=NOW + 3600), memory).memory.cooldowns == {}
+
+
+def test_a_view_shows_a_pool_as_stopped_once_all_of_its_templates_are() -> None:
+    one = {"templates/l4": StoppedPool("templates/l4", "l4-a", "driver", "no driver")}
+    every = one | {each: StoppedPool(each, "l4-b", "driver", "none") for each in LADDER.templates[1:]}
+    for stopped, text in ((one, ""), (every, "l4-a: driver: no driver")):
+        observed = seen()
+        done = Pass(observed, decide([LADDER], observed, Memory(stopped=stopped)))
+        assert [each["stopped"] for each in view([LADDER], done)["pools"]] == [text]
+
+
+def test_a_job_with_exactly_the_labels_of_a_pool_may_be_kept_from_its_group() -> None:
+    outside = replace(job(1, *POOL.labels), runner_groups=frozenset({"other"}))
+    other = replace(POOL, name="far", labels=frozenset({"far"}), runner_group="Far")
+    assert decide([POOL, other], seen(jobs=(outside,)), Memory()).reasons[outside.key] == Reason(
+        "no-pool", "example-org/kernels may not use the runner group Default"
+    )
+    assert decide([], seen(jobs=(job(1, "gpu"),)), Memory()).reasons[job(1).key] == Reason(
+        "no-pool", "no pool has the labels gpu; missing: gpu"
+    )
