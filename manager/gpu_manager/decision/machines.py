@@ -148,13 +148,12 @@ def surplus(idle: Sequence[tuple[Machine, Runner]], spare: int, memory: Memory, 
 
 
 def free(machines: Iterable[Machine], seen: Observation, memory: Memory) -> list[Machine]:
-    """Those that will take a job or may: they boot, or their runner is idle."""
+    """Those that will take a job or may: they boot, or their runner is idle. The one of a running job has its own."""
     busy = {runner.name for runner in seen.runners or () if runner.busy}
-    working = {job.runner_name for job in seen.jobs or () if job.status == "in_progress"}
     return [
         machine
         for machine in machines
-        if _may_take_a_job(machine, busy | working, memory) and not _hangs(memory.machines[machine.name], seen.now)
+        if _may_take_a_job(machine, busy, memory) and not _hangs(memory.machines[machine.name], seen.now)
     ]
 
 
