@@ -228,7 +228,9 @@ def test_an_end_that_stops_its_pool_stops_it_until_the_template_changes() -> Non
     off = machine("l4-a", "TERMINATED", end=End("no-secret", "permission denied", stops_pool=True))
     decision = decide([POOL], seen(machines=(off,), jobs=(job(),)), Memory())
     assert inserts(decision) == []
-    assert decision.memory.stopped == {"l4": StoppedPool("templates/l4", "l4-a", "no-secret", "permission denied")}
+    assert decision.memory.stopped == {
+        "templates/l4": StoppedPool("templates/l4", "l4-a", "no-secret", "permission denied")
+    }
     assert decision.reasons[job().key] == Reason("pool-stopped", "l4-a ended with no-secret: permission denied")
     mended = replace(POOL, template="templates/l4-2")
     assert len(inserts(decide([mended], seen(jobs=(job(),)), decision.memory))) == 1
