@@ -25,15 +25,18 @@ def choose(pool: Pool, memory: Memory, now: float, steady: bool) -> Rung | Reaso
 
     `steady` keeps away from machines that can be taken back, as far as the pool has others.
     """
-    open_rungs = list(_open(pool, memory, now))
-    firm = [rung for rung in open_rungs if not rung.preemptible]
-    if steady and any(not rung.preemptible for rung in pool.rungs):
-        open_rungs = firm
-    elif firm:
-        open_rungs = [rung for rung in open_rungs if not (rung.preemptible and _broken(rung, memory, now))]
-    # `sorted` keeps the order of the ladder among equals.
-    open_rungs = sorted(open_rungs, key=lambda rung: memory.preferred.get(place(rung), 0) <= now)
-    return open_rungs[0] if open_rungs else _why_none(pool, memory, now)
+    # A pool without any open rung asks each place again after the shortest pause: it has nothing to lose.
+    for starved in (False, True):
+        open_rungs = list(_open(pool, memory, now, starved))
+        firm = [rung for rung in open_rungs if not rung.preemptible]
+        if steady and any(not rung.preemptible for rung in pool.rungs):
+            open_rungs = firm
+        elif firm:
+            open_rungs = [rung for rung in open_rungs if not (rung.preemptible and _broken(rung, memory, now))]
+        if open_rungs:
+            # `min` takes the first of equals, in the order of the ladder.
+            return min(open_rungs, key=lambda rung: memory.preferred.get(place(rung), 0) <= now)
+    return _why_none(pool, memory, now)
 
 
 def failed(rung: Rung, error: InsertError, memory: Memory, now: float) -> None:
@@ -41,7 +44,7 @@ def failed(rung: Rung, error: InsertError, memory: Memory, now: float) -> None:
     if error.kind == "no-capacity":
         earlier = memory.cooldowns.get(place(rung))
         # Several inserts that were sent together fail together, and count as one stockout.
-        if earlier is None or earlier.until <= now:
+        if not _failed_lately(earlier, now):
             stockouts = earlier.stockouts + 1 if earlier else 1
             memory.cooldowns[place(rung)] = Cooldown(now + _pause_sec(stockouts), stockouts, error.zones_available)
         memory.preferred.pop(place(rung), None)
@@ -64,7 +67,12 @@ def _pause_sec(stockouts: int) -> float:
 
 def _failed_lately(cooldown: Cooldown | None, now: float) -> bool:
     """Whether an insert failed there within the shortest pause."""
-    return cooldown is not None and now - (cooldown.until - _pause_sec(cooldown.stockouts)) < _FIRST_PAUSE_SEC
+    return cooldown is not None and now < _earliest(cooldown)
+
+
+def _earliest(cooldown: Cooldown) -> float:
+    """When the shortest pause after the last stockout is over."""
+    return cooldown.until - _pause_sec(cooldown.stockouts) + _FIRST_PAUSE_SEC
 
 
 def worked(rung: Rung, memory: Memory) -> None:
@@ -93,14 +101,15 @@ def forget_old(memory: Memory, now: float) -> None:
     }
 
 
-def _open(pool: Pool, memory: Memory, now: float) -> Iterator[Rung]:
-    """The rungs that nothing speaks against, in the pool's order."""
+def _open(pool: Pool, memory: Memory, now: float, starved: bool) -> Iterator[Rung]:
+    """The rungs that nothing speaks against, in the pool's order; `starved` ends each pause early."""
     asked = {place(pending.rung) for pending in memory.pending.values()}
     for rung in pool.rungs:
         cooldown = memory.cooldowns.get(place(rung))
         # After a pause one insert finds out for all; the next one waits for its answer.
         probing = cooldown is not None and place(rung) in asked
-        if not (_too_dear(rung, pool) or _quota(rung, memory, now) or probing or (cooldown and cooldown.until > now)):
+        pauses = cooldown is not None and now < (_earliest(cooldown) if starved else cooldown.until)
+        if not (_too_dear(rung, pool) or _quota(rung, memory, now) or probing or pauses):
             yield rung
 
 
@@ -120,7 +129,7 @@ def _why_none(pool: Pool, memory: Memory, now: float) -> Reason:
     }
     zones = ", ".join(dict.fromkeys(rung.zone for rung in out)) or "no zone that may be asked now"
     # A probe that is on its way has no time of its own.
-    later = [cooldown.until for cooldown in out.values() if cooldown.until > now]
+    later = [_earliest(cooldown) for cooldown in out.values() if _failed_lately(cooldown, now)]
     return Reason("no-capacity", f"no machine in {zones}", min(later, default=None))
 
 
