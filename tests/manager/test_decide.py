@@ -179,6 +179,15 @@ def test_a_pool_without_any_open_zone_asks_each_of_them_a_minute_after_its_last_
     assert failed.reasons[job().key].next_try == NOW + 30
 
 
+def test_of_a_regions_zones_those_without_a_remembered_stockout_are_asked_first() -> None:
+    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 600, 2)})
+    assert inserts(decide([POOL], seen(jobs=(job(),)), memory)) == [("us-central1-b", "spot")]
+    # Another market, machine or region comes later on the ladder because people want that.
+    for other in (FIRM, replace(B, zone="us-east4-a"), replace(B, machine_type="g2-standard-16")):
+        pool = replace(POOL, rungs=(A, other, B))
+        assert inserts(decide([pool], seen(jobs=(job(),)), memory)) == [("us-central1-a", "spot")]
+
+
 def test_a_pool_with_an_open_place_leaves_the_others_their_pause() -> None:
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1000, 9)})
     pool = replace(POOL, rungs=(A, FIRM))
