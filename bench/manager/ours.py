@@ -81,8 +81,12 @@ class GpuCi(simulated.Policy):
         """Take up the passes again that were left out because nothing could have changed."""
         if self._asleep:
             self._asleep = False
-            missed = max(math.ceil((self.world.now - self._last) / self._interval_sec), 1)
-            self._schedule(self._last + missed * self._interval_sec)
+            self._sleep_until(self.world.now)
+
+    def _sleep_until(self, when: float) -> None:
+        """The first pass from then on, of those that come in even intervals."""
+        passes = max(math.ceil((when - self._last) / self._interval_sec), 1)
+        self._schedule(self._last + passes * self._interval_sec)
 
     def _schedule(self, when: float) -> None:
         self.world.at(when, partial(self._step, self._next))
@@ -94,19 +98,24 @@ class GpuCi(simulated.Policy):
         done = self._manager.step()
         self._last = self.world.now
         self._interval_sec = self._limits.interval_sec(active=not is_idle(done)) + _PASS_SEC
-        if _is_quiet(done):
-            self._asleep = True
-        else:
-            self._schedule(self.world.now + self._interval_sec)
+        self._asleep = _is_quiet(done)
+        tries = [reason.next_try - _EPOCH for reason in done.decision.reasons.values() if reason.next_try is not None]
+        if not self._asleep:
+            self._sleep_until(self.world.now)
+        elif tries:
+            self._sleep_until(min(tries))
 
 
 def _is_quiet(done: Pass) -> bool:
-    """Whether further passes see and do the same until a job or a machine changes."""
-    decided = done.decision
-    waits = decided.covered or decided.reasons or decided.memory.pending or decided.memory.lost
-    busy = {runner.name for runner in done.seen.runners or () if runner.busy}
-    settled = all(machine.name in busy for machine in done.seen.machines or ())
-    return not decided.actions and not waits and settled
+    """Whether further passes see and do the same until a job or a machine changes, or a reason's next try.
+
+    The times that the decision waits for are those of pending inserts, lost jobs, idle runners and places without
+    machines. A boot is over before its deadline.
+    """
+    memory = done.decision.memory
+    waits = done.decision.actions or memory.pending or memory.lost
+    idle = any(not runner.busy for runner in done.seen.runners or ())
+    return not waits and not idle and all(machine.status == "RUNNING" for machine in done.seen.machines or ())
 
 
 class _Store:
