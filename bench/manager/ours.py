@@ -137,10 +137,9 @@ class _Github:
         self._world = world
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
-        shown = [each for each in self._world.jobs if each.status in ("queued", "in_progress")]
         return GithubView(
             unix=_EPOCH + self._world.now,
-            jobs=tuple(_job(each) for each in shown),
+            jobs=tuple(_job(each) for each in self._world.active.values()),
             runners=tuple(
                 Runner(number, machine.name, online=True, busy=machine.state == "busy")
                 for number, machine in enumerate(self._world.alive.values(), 1)

@@ -120,6 +120,8 @@ class World:
         self._order = itertools.count()
         self._noise = random.Random(f"{self.seed} boots")
         self.waiting: list[Job] = []
+        self.active: dict[int, Job] = {}
+        """Queued and running jobs by number, as GitHub lists them."""
         self.alive: dict[str, Machine] = {}
         self._idle: list[Machine] = []
 
@@ -209,6 +211,7 @@ class World:
 
     def _queue(self, job: Job) -> None:
         job.status, job.queued_at = "queued", self.now
+        self.active[job.number] = job
         self.waiting.append(job)
         self.after(QUEUE_LIMIT_SEC, partial(self._expire, job, job.attempt))
         self._assign()
@@ -264,6 +267,7 @@ class World:
 
     def _completed(self, job: Job) -> None:
         machine = job.machine
+        del self.active[job.number]
         if machine and machine.ended is None:
             # The runner takes one job. Its machine switches itself off.
             self.after(OFF_SEC, lambda: self._off(machine))
