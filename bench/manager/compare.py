@@ -189,6 +189,7 @@ def total(row: Row, found: Sequence[Outcome]) -> Total:
     return Total(
         row.name,
         row.markets,
+        row.ours,
         statistics.median(waits),
         waits[int(0.95 * (len(waits) - 1))],
         waits[-1],

@@ -14,6 +14,7 @@ class Total(NamedTuple):
 
     row: str
     markets: str
+    ours: bool
     median_sec: float
     p95_sec: float
     longest_sec: float
@@ -39,12 +40,29 @@ def show(totals: Sequence[Total], title: str, console: Console) -> None:
     for each in totals:
         table.add_row(*cells(each))
     console.print(table)
+    for line in against_peers(totals):
+        console.print(line)
 
 
 def markdown(totals: Sequence[Total]) -> str:
     """The table of docs/runner-manager-simulation.md."""
     lines = [_HEADINGS, ("---",) * len(_HEADINGS), *(cells(each) for each in totals)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def against_peers(totals: Sequence[Total]) -> list[str]:
+    """For each of our rows, one sentence about the peer that waits least among those which buy the same."""
+    found = []
+    for ours in totals:
+        peers = [each for each in totals if not each.ours and each.markets == ours.markets]
+        if ours.ours and peers:
+            best = min(peers, key=lambda each: each.median_sec)
+            wait, cost = ours.median_sec / best.median_sec, ours.usd_per_job_hour / best.usd_per_job_hour
+            found.append(
+                f"{ours.row} ({ours.markets}) against {best.row}: {wait:.2f} of the median wait, "
+                f"{cost:.2f} of the cost of a job hour"
+            )
+    return found
 
 
 def cells(each: Total) -> tuple[str, ...]:

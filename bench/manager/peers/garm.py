@@ -10,6 +10,7 @@ Modelled on cloudbase/garm@afda4e7 and cloudbase/garm-provider-gcp@720492a:
 - The provider's `regional_placement`: Google picks a zone of one region that has machines. It sets no provisioning
   model, so that it buys standard machines alone. The row with spot machines shows GARM's loops with a provider that
   buys them, of another cloud or of one's own.
+- One pool: several pools with one label do not help, as a stockout comes after the job was given to a pool.
 - Nothing runs a job again whose machine was taken back.
 """
 
