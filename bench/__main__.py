@@ -165,6 +165,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="manager: how many histories")
     parser.add_argument("--days", type=int, default=7, help="manager: how long each of them is")
     parser.add_argument("--traces", type=Path, help="manager: a folder with recorded spot availability")
+    parser.add_argument("--depth", type=int, help="manager: how many machines a zone has at most")
     parser.add_argument("--out", type=Path, help="manager, sweep: a file for the numbers, as JSON")
     args = parser.parse_args()
     if args.only in (None, "import"):
@@ -183,9 +184,9 @@ def main() -> None:
         for count in args.pools.split(","):
             bench_pull_request(args.rounds, int(count), console)
     if args.only == "manager":
-        from bench.manager.compare import bench_manager
+        from bench.manager.compare import Options, bench_manager
 
-        bench_manager(args.seeds, args.days, args.traces, console, args.out)
+        bench_manager(Options(args.seeds, args.days, args.traces, args.depth), console, args.out)
     if args.only == "sweep":
         from bench.manager.sweep import bench_sweep
 

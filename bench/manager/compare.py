@@ -139,20 +139,33 @@ class History:
     jobs: Sequence[arrivals.Arrival]
     seed: int
     days: int
+    depth: int | None = None
 
 
-def histories(seeds: Sequence[int], days: int, traces: Path | None) -> Iterator[History]:
-    whole = days + _DRAIN_DAYS
-    for number, seed in enumerate(seeds):
-        places = (
-            availability.recorded(traces, whole, number * days, seed) if traces else availability.synthetic(seed, whole)
-        )
-        yield History(places, arrivals.week(seed, days), seed, days)
+class Options(NamedTuple):
+    """What is simulated."""
+
+    seeds: int = 3
+    days: int = 7
+    traces: Path | None = None
+    """A folder with recorded spot availability."""
+    depth: int | None = None
+    """How many machines a place has at most."""
+
+
+def histories(options: Options) -> Iterator[History]:
+    days, whole = options.days, options.days + _DRAIN_DAYS
+    for number, seed in enumerate(range(1, options.seeds + 1)):
+        if options.traces:
+            places = availability.recorded(options.traces, whole, number * days, seed)
+        else:
+            places = availability.synthetic(seed, whole)
+        yield History(places, arrivals.week(seed, days), seed, days, options.depth)
 
 
 def lived(history: History, policy: Callable[[World], Policy]) -> World:
     """The world at the end of the history."""
-    world = World(history.places, history.jobs, (history.days + _DRAIN_DAYS) * 86400.0, history.seed)
+    world = World(history.places, history.jobs, (history.days + _DRAIN_DAYS) * 86400.0, history.seed, history.depth)
     world.run(policy)
     return world
 
@@ -206,9 +219,9 @@ def total(row: Row, found: Sequence[Outcome]) -> Total:
     )
 
 
-def bench_manager(seeds: int, days: int, traces: Path | None, console: Console, out: Path | None = None) -> list[Total]:
+def bench_manager(options: Options, console: Console, out: Path | None = None) -> list[Total]:
     """Run every row over every history and region; print the table, and write it where `out` says."""
-    all_histories = list(histories(range(1, seeds + 1), days, traces))
+    all_histories = list(histories(options))
     totals, regions = [], {}
     for row in rows():
         by_region = {
@@ -219,9 +232,16 @@ def bench_manager(seeds: int, days: int, traces: Path | None, console: Console, 
             region: total(row, found)._asdict() for region, found in by_region.items()
         }
         console.print("  ".join(report.cells(totals[-1])))
-    report.show(totals, f"{seeds} histories of {days} days in each of {len(REGIONS)} regions", console)
+    title = f"{options.seeds} histories of {options.days} days in each of {len(REGIONS)} regions"
+    report.show(totals, title, console)
     if out:
-        content = {"seeds": seeds, "days": days, "availability": "recorded" if traces else "synthetic",
-                   "rows": [each._asdict() for each in totals], "regions": regions}  # fmt: skip
+        content = {
+            "seeds": options.seeds,
+            "days": options.days,
+            "availability": "recorded" if options.traces else "synthetic",
+            "depth": options.depth,
+            "rows": [each._asdict() for each in totals],
+            "regions": regions,
+        }
         out.write_text(json.dumps(content, indent=1) + "\n")
     return totals

@@ -109,6 +109,8 @@ class World:
     until: float
     """The end of the history: machines that still run are counted up to here."""
     seed: int
+    depth: int | None = None
+    """How many machines a place has at most; None for any number."""
     now: float = 0.0
     jobs: list[Job] = field(default_factory=list)
     machines: list[Machine] = field(default_factory=list)
@@ -150,7 +152,9 @@ class World:
     # --- the cloud
 
     def available(self, place: Place) -> bool:
-        return self.places[place].at(self.now)
+        if not self.places[place].at(self.now):
+            return False
+        return self.depth is None or sum(each.place == place for each in self.alive.values()) < self.depth
 
     def create(self, place: Place, name: str = "") -> Machine | None:
         """A machine, or None where the place has none."""

@@ -72,6 +72,12 @@ def test_terraform_aws_asks_every_half_minute_until_there_is_a_machine() -> None
     assert [created for _, created, _ in spans(made)] == [100]
 
 
+def test_a_place_has_no_more_machines_than_its_depth() -> None:
+    made = World({SPOT: ALWAYS, FIRM: ALWAYS}, [Arrival(1, 0, 600), Arrival(2, 0, 600)], DAY, seed=1, depth=1)
+    made.run(lambda own: TerraformAws(own, AwsSettings([SPOT], [FIRM], 4)))
+    assert [place for place, *_ in spans(made)] == ["spot", "standard"]
+
+
 def test_terraform_aws_fails_over_to_an_on_demand_machine_where_it_is_told_to() -> None:
     settings = AwsSettings([SPOT], [FIRM], 4)
     made = history(lambda own: TerraformAws(own, settings), Arrival(1, 0, 600), spot=out_between((0, 95)))
