@@ -25,6 +25,7 @@ from gpu_manager.model import (
     RunKey,
     Runner,
 )
+from gpu_manager.pauses import Pauses
 from gpu_manager.ports import GithubView
 
 from . import world as simulated
@@ -46,7 +47,7 @@ class Settings:
     """The rungs, in order."""
     maximum: int
     hint: bool = False
-    """Whether a webhook wakes the loop. The hint itself is not part of what runs here."""
+    """Whether GitHub's webhook is received."""
 
 
 class GpuCi(simulated.Policy):
@@ -66,16 +67,20 @@ class GpuCi(simulated.Policy):
         self._last = 0.0
         self._interval_sec = 0.0
         self._asleep = False
-        self._next = 0
-        """The number of the pass that is to come; one that was brought forward takes the place of its number."""
+        self._pauses = Pauses(lambda: world.now)
+        self._next, self._due = 0, 0.0
+        """The number of the pass that is to come, and its time. An earlier time takes the place of a later one."""
 
     def begin(self) -> None:
         self._step(self._next)
 
     def queued(self, job: simulated.Job) -> None:
         if self.settings.hint:
-            self._asleep = False
-            self._schedule(max(self.world.now, self._last + _PASS_SEC))
+            self._pauses.hint()
+            hinted = self.world.now + self._limits.hinted_interval_sec()
+            if self._asleep or hinted < self._due:
+                self._asleep = False
+                self._schedule(hinted)
 
     def changed(self) -> None:
         """Take up the passes again that were left out because nothing could have changed."""
@@ -89,6 +94,7 @@ class GpuCi(simulated.Policy):
         self._schedule(self._last + passes * self._interval_sec)
 
     def _schedule(self, when: float) -> None:
+        self._due = when
         self.world.at(when, partial(self._step, self._next))
 
     def _step(self, number: int) -> None:
@@ -97,7 +103,8 @@ class GpuCi(simulated.Policy):
         self._next += 1
         done = self._manager.step()
         self._last = self.world.now
-        self._interval_sec = self._limits.interval_sec(active=not is_idle(done)) + _PASS_SEC
+        active = self._pauses.hinted or not is_idle(done)
+        self._interval_sec = self._limits.interval_sec(active) + _PASS_SEC
         self._asleep = _is_quiet(done)
         tries = [reason.next_try - _EPOCH for reason in done.decision.reasons.values() if reason.next_try is not None]
         if not self._asleep:

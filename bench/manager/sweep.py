@@ -170,6 +170,23 @@ def _passes(size: Size, passes: int, address: str, folder: Path) -> Measured:
     )
 
 
+def markdown(found: Sequence[Measured]) -> str:
+    """The table of docs/runner-manager-simulation.md."""
+    lines = [
+        ("repositories", "active runs", "queued jobs", "pools", "first pass, CPU", "later passes, CPU",
+         "requests a pass", "not answered 304", "seconds between passes", "counted by GitHub an hour"),
+        ("---",) * 10,
+    ]  # fmt: skip
+    for each in found:
+        size = each.size
+        lines.append((
+            str(size.repositories), str(size.runs), f"{size.jobs:,}", str(size.pools), f"{each.first_cpu_sec:.2f} s",
+            f"{each.cpu_sec:.2f} s", str(each.requests), f"{each.changed:.0f}", f"{each.interval_sec:.0f}",
+            f"{each.counted_an_hour:,.0f}",
+        ))  # fmt: skip
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def bench_sweep(rounds: int, console: Console, out: Path | None = None) -> list[Measured]:
     """Print the table of all sizes; goal: 2 s of CPU for the first one."""
     with tempfile.TemporaryDirectory(prefix="gpu-ci bench ") as name:
@@ -189,7 +206,5 @@ def bench_sweep(rounds: int, console: Console, out: Path | None = None) -> list[
         )  # fmt: skip
     console.print(table)
     if out:
-        rows = [asdict(each) | {name: getattr(each, name) for name in ("asked_an_hour", "counted_an_hour", "cpu_share")}
-                for each in found]  # fmt: skip
-        out.write_text(json.dumps(rows, indent=1) + "\n")
+        out.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
     return found

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from gpu_manager.github.rate_limits import RateLimits
 
 from bench.manager import availability, world
 from bench.manager.arrivals import Arrival, week
@@ -133,7 +134,8 @@ def test_our_loop_sees_a_job_in_its_next_pass_and_deletes_the_machine_after_it()
 
 def test_a_webhook_brings_our_next_pass_forward() -> None:
     made = history(lambda own: GpuCi(own, OurSettings([SPOT], 4, hint=True)), Arrival(1, 5, 600))
-    assert [created for _, created, _ in spans(made)] == [6]
+    # The webhook, and the pause after a hint.
+    assert [created for _, created, _ in spans(made)] == [5 + 1 + RateLimits(lambda: 0).hinted_interval_sec()]
 
 
 def test_our_loop_runs_a_lost_job_again_on_a_machine_that_stays() -> None:
