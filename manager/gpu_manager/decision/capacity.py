@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -36,15 +37,33 @@ def choose(pool: Pool, memory: Memory, now: float, steady: bool) -> Rung | Reaso
     firm = tuple(rung for rung in pool.rungs if not rung.preemptible)
     rungs = firm if steady and firm else pool.rungs
     asked = {place(pending.rung) for pending in memory.pending.values()} if memory.cooldowns else frozenset()
-    against = {rung: _against(pool, rung, asked, memory, now) for rung in rungs}
-    open_rungs = [rung for rung, reason in against.items() if reason is None]
-    # Spot machines are bought elsewhere, or not at all, while they are taken back here; where nothing else is open they
-    # are better than no machine.
-    calm = [rung for rung in open_rungs if not (rung.preemptible and _broken(rung, memory, now))]
-    if open_rungs:
-        # `min` takes the first of equals, in the order of the ladder.
-        return min(calm or open_rungs, key=lambda rung: memory.preferred.get(place(rung), 0) <= now)
+    against: dict[Rung, Reason | None] = {}
+    # A pool without any open rung asks each place again after the shortest pause: it has nothing to lose.
+    for starved in (False, True):
+        against = {rung: _against(pool, rung, asked, memory, now, starved) for rung in rungs}
+        open_rungs = [rung for rung, reason in against.items() if reason is None]
+        # Spot machines are bought elsewhere, or not at all, while they are taken back here; where nothing else is open
+        # they are better than no machine.
+        calm = [rung for rung in open_rungs if not (rung.preemptible and _broken(rung, memory, now))]
+        if open_rungs:
+            # `min` takes the first of equals, in the order of the ladder.
+            return min(calm or open_rungs, key=lambda rung: _order(rung, pool, memory, now))
     return _why_none(pool, [(rung, reason) for rung, reason in against.items() if reason])
+
+
+def _order(rung: Rung, pool: Pool, memory: Memory, now: float) -> tuple[bool, int, bool]:
+    """Where the rung comes: zones that Google named, then the ladder's order.
+
+    Zones of one region that follow each other on the ladder are of equal worth. Of these the ones without a stockout
+    that is remembered come first, as each wrong zone costs the job the time of an answer.
+    """
+    alike = [_kind(each) for each in pool.rungs]
+    step = sum(a != b for a, b in itertools.pairwise(alike[: pool.rungs.index(rung) + 1]))
+    return memory.preferred.get(place(rung), 0) <= now, step, place(rung) in memory.cooldowns
+
+
+def _kind(rung: Rung) -> tuple[str, str, str]:
+    return rung.region, rung.machine_type, rung.market
 
 
 def is_probe(rung: Rung, memory: Memory) -> bool:
@@ -63,7 +82,7 @@ def failed(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float
     if error.kind == "no-capacity":
         earlier = memory.cooldowns.get(place(rung))
         # Several inserts that were sent together fail together, and count as one stockout.
-        if earlier is None or earlier.until <= now:
+        if not _failed_lately(earlier, now):
             stockouts = earlier.stockouts + 1 if earlier else 1
             memory.cooldowns[place(rung)] = Cooldown(now + _pause_sec(stockouts), stockouts, error.zones_available)
         memory.preferred.pop(place(rung), None)
@@ -89,7 +108,12 @@ def _pause_sec(stockouts: int) -> float:
 
 def _failed_lately(cooldown: Cooldown | None, now: float) -> bool:
     """Whether an insert failed there within the shortest pause."""
-    return cooldown is not None and now - (cooldown.until - _pause_sec(cooldown.stockouts)) < _FIRST_PAUSE_SEC
+    return cooldown is not None and now < _earliest(cooldown)
+
+
+def _earliest(cooldown: Cooldown) -> float:
+    """When the shortest pause after the last stockout is over."""
+    return cooldown.until - _pause_sec(cooldown.stockouts) + _FIRST_PAUSE_SEC
 
 
 def worked(rung: Rung, memory: Memory) -> None:
@@ -119,8 +143,8 @@ def forget_old(memory: Memory, now: float) -> None:
     }
 
 
-def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: float) -> Reason | None:
-    """What speaks against asking for a machine on this rung now."""
+def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: float, starved: bool) -> Reason | None:
+    """What speaks against asking for a machine on this rung now; `starved` ends each pause early."""
     if pool.price_ceiling_usd is not None and (rung.usd_per_hour or 0) > pool.price_ceiling_usd:
         return Reason("price-ceiling", f"costs more than {pool.price_ceiling_usd} USD an hour")
     if end := memory.stopped.get(pool.template_of(rung)):
@@ -133,8 +157,8 @@ def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: 
         if until > now:
             return Reason("over-quota", f"the quota {quota} is used up", until)
     cooldown = memory.cooldowns.get(place(rung))
-    if cooldown and cooldown.until > now:
-        return Reason("no-capacity", "no machine", cooldown.until)
+    if cooldown and (until := _earliest(cooldown) if starved else cooldown.until) > now:
+        return Reason("no-capacity", "no machine", until)
     if cooldown and place(rung) in asked:
         # After a pause one insert finds out for all. The next one waits for its answer, whose time nobody knows.
         return Reason("no-capacity", "no machine")

