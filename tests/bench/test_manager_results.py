@@ -11,6 +11,7 @@ from bench.manager import compare, report, sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/runner-manager-simulation.md").read_text()
+KEPT = ["runner-manager-synthetic.json", "runner-manager-recorded.json", "runner-manager-depth-2.json"]
 
 
 def kept(name: str) -> list[report.Total]:
@@ -18,7 +19,7 @@ def kept(name: str) -> list[report.Total]:
     return [report.Total(**row) for row in content["rows"]]
 
 
-@pytest.mark.parametrize("name", ["runner-manager-synthetic.json", "runner-manager-recorded.json"])
+@pytest.mark.parametrize("name", KEPT)
 def test_the_page_has_the_table_of_the_kept_numbers(name: str) -> None:
     totals = kept(name)
     assert report.markdown(totals) in PAGE
@@ -26,7 +27,7 @@ def test_the_page_has_the_table_of_the_kept_numbers(name: str) -> None:
         assert f"- {line}\n" in PAGE
 
 
-@pytest.mark.parametrize("name", ["runner-manager-synthetic.json", "runner-manager-recorded.json"])
+@pytest.mark.parametrize("name", KEPT)
 def test_the_kept_numbers_are_of_the_policies_that_the_simulation_has(name: str) -> None:
     assert [(total.row, total.markets, total.ours) for total in kept(name)] == [
         (row.name, row.markets, row.ours) for row in compare.rows()
