@@ -86,6 +86,7 @@ class Package(NamedTuple):
 
 _DECISIONS = (
     "test_decide", "test_supply", "test_machines", "test_reruns", "test_flex_start", "test_names", "test_loop",
+    "test_commit_statuses",
 )  # fmt: skip
 MANAGER = Package("manager/gpu_manager", "tests/manager", "manager/", {"decision/": _DECISIONS, "loop.py": _DECISIONS})
 SMOKE = Package("smoke/gpu_smoke", "tests/smoke", "", CALLS, COMMAND)
