@@ -82,15 +82,22 @@ class Package(NamedTuple):
     """Tests that call the code, by the beginning of a file's path."""
     command: tuple[str, ...] = ()
     """Tests that run it as a command."""
+    limit_sec: float = 300
+    """After which a run of the tests counts as one that never ends."""
 
 
 _DECISIONS = (
     "test_decide", "test_supply", "test_machines", "test_reruns", "test_flex_start", "test_names", "test_loop",
     "test_commit_statuses",
 )  # fmt: skip
-MANAGER = Package("manager/gpu_manager", "tests/manager", "manager/", {"decision/": _DECISIONS, "loop.py": _DECISIONS})
+MANAGER = Package(
+    "manager/gpu_manager",
+    "tests/manager",
+    "manager/",
+    {"decision/": _DECISIONS, "loop.py": _DECISIONS},
+    limit_sec=30,
+)
 SMOKE = Package("smoke/gpu_smoke", "tests/smoke", "", CALLS, COMMAND)
-LIMIT_SEC = 300
 WORKER: dict[str, Any] = {}  # of a process of the pool: its copy, and whether it is in a hurry
 
 _OTHER_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -204,13 +211,13 @@ def _pass(workspace: Path, package: Package, names: Sequence[str], plugins: list
     child = os.fork()
     if not child:
         _test(workspace, [f"{package.tests}/{name}.py" for name in names], plugins)
-    end = time.monotonic() + LIMIT_SEC
+    end = time.monotonic() + package.limit_sec
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status) == 0
         time.sleep(0.02)
-    print(f"a change is taken as seen, for its tests did not end within {LIMIT_SEC} s", flush=True)
+    print(f"a change is taken as seen, for its tests did not end within {package.limit_sec} s", flush=True)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return False
