@@ -66,7 +66,7 @@ test-live: dev ## deploy a small pool to a real account, check it and destroy it
 test-gpu: torch ## run gpu-smoke's profiles on the GPUs of this machine, within their time budgets; asks first
 	@.venv-torch/bin/python -m tools.live.gpu
 
-test-mutations: dev ## change the verdict code of gpu-smoke place by place: which changes does no test see? (ARGS=judge/)
+test-mutations: dev ## change the code that decides place by place: which changes does no test see? (ARGS=judge/, ARGS=manager/decision/)
 	@.venv/bin/python tools/mutations.py $(ARGS)
 
 check: dev ## ruff, mypy --strict, the direction of imports, and known faults in workflows and actions

@@ -1,6 +1,8 @@
-"""Changes the verdict code of gpu-smoke, one place at a time: which changes does no test see (`make test-mutations`)?
+"""Changes code that decides, one place at a time: which changes does no test see (`make test-mutations`)?
 
-    .venv/bin/python tools/mutations.py [judge/ checks.py ...] [--jobs 2] [--quick]
+    .venv/bin/python tools/mutations.py [judge/ checks.py manager/decision/ ...] [--jobs 2] [--quick]
+
+It is the verdict code of gpu-smoke, and below `manager/` what the runner manager decides.
 
 A change is another comparison, `and` for `or`, a condition turned round, or another number. Each is made in a copy of
 the package in a temporary folder, and the tests run over that copy until one fails: those that call the code first,
@@ -24,16 +26,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pydantic  # noqa: F401 - imported once, and not for each change
 import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "smoke" / "gpu_smoke"
 EXPLAINED = Path(__file__).with_suffix(".json")
 # Tests that call the code, by what they are likely to see, and those that run the command.
 _JUDGES = (
@@ -67,7 +69,35 @@ COMMAND = (
     "history/test_record_command",
     "history/test_measurements",
 )
-LIMIT_SEC = 300
+
+
+class Package(NamedTuple):
+    """Code that is changed, and the tests that are to see it."""
+
+    source: str
+    tests: str
+    prefix: str
+    """What its files are called by on the command line and in mutations.json."""
+    calls: Mapping[str, tuple[str, ...]]
+    """Tests that call the code, by the beginning of a file's path."""
+    command: tuple[str, ...] = ()
+    """Tests that run it as a command."""
+    limit_sec: float = 300
+    """After which a run of the tests counts as one that never ends."""
+
+
+_DECISIONS = (
+    "test_decide", "test_supply", "test_machines", "test_reruns", "test_flex_start", "test_names", "test_loop",
+    "test_commit_statuses",
+)  # fmt: skip
+MANAGER = Package(
+    "manager/gpu_manager",
+    "tests/manager",
+    "manager/",
+    {"decision/": _DECISIONS, "loop.py": _DECISIONS},
+    limit_sec=30,
+)
+SMOKE = Package("smoke/gpu_smoke", "tests/smoke", "", CALLS, COMMAND)
 WORKER: dict[str, Any] = {}  # of a process of the pool: its copy, and whether it is in a hurry
 
 _OTHER_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -146,10 +176,15 @@ class _Calls:
         items[:] = [item for item in items if "smoke" not in item.fixturenames]
 
 
-def copy_package(workspace: Path) -> Path:
-    """A copy of the package and of its tests."""
+def package_of(path: str) -> Package:
+    """The one that a path on the command line is in."""
+    return MANAGER if path.startswith(MANAGER.prefix) else SMOKE
+
+
+def copy_packages(workspace: Path) -> Path:
+    """A copy of the packages and of their tests."""
     ignored = shutil.ignore_patterns("__pycache__")
-    for folder in ("smoke", "tests/smoke"):
+    for folder in ("smoke", "tests/smoke", "manager", "tests/manager"):
         shutil.copytree(ROOT / folder, workspace / folder, ignore=ignored)
     for file in ("tests/__init__.py", "README.md", *_DOCS):
         (workspace / file).parent.mkdir(exist_ok=True)
@@ -164,21 +199,25 @@ _DOCS = [
 
 def survives(workspace: Path, file: str, quick: bool) -> bool:
     """Whether every test passes over what now stands in the copy; a run that does not end is a change that was seen."""
-    calls = next(names for path, names in CALLS.items() if file.startswith(path))
-    return _pass(workspace, calls, [_Calls()]) and (quick or _pass(workspace, COMMAND, []))
+    package = package_of(file)
+    name = file.removeprefix(package.prefix)
+    calls = next(names for path, names in package.calls.items() if name.startswith(path))
+    return _pass(workspace, package, calls, [_Calls()]) and (
+        quick or not package.command or _pass(workspace, package, package.command, [])
+    )
 
 
-def _pass(workspace: Path, names: Sequence[str], plugins: list[Any]) -> bool:
+def _pass(workspace: Path, package: Package, names: Sequence[str], plugins: list[Any]) -> bool:
     child = os.fork()
     if not child:
-        _test(workspace, [f"tests/smoke/{name}.py" for name in names], plugins)
-    end = time.monotonic() + LIMIT_SEC
+        _test(workspace, [f"{package.tests}/{name}.py" for name in names], plugins)
+    end = time.monotonic() + package.limit_sec
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status) == 0
         time.sleep(0.02)
-    print(f"a change is taken as seen, for its tests did not end within {LIMIT_SEC} s", flush=True)
+    print(f"a change is taken as seen, for its tests did not end within {package.limit_sec} s", flush=True)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return False
@@ -193,7 +232,7 @@ def _test(workspace: Path, files: list[str], plugins: list[Any]) -> None:
     code = 3
     try:
         os.chdir(workspace)
-        sys.path[:0] = [str(workspace), str(workspace / "smoke")]
+        sys.path[:0] = [str(workspace), str(workspace / "smoke"), str(workspace / "manager")]
         sys.dont_write_bytecode = True
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files], plugins=plugins)
     finally:
@@ -202,11 +241,12 @@ def _test(workspace: Path, files: list[str], plugins: list[Any]) -> None:
 
 def _begin(home: Path, quick: bool) -> None:
     """In each process of the pool: a copy of its own."""
-    WORKER.update(workspace=copy_package(home / str(os.getpid())), quick=quick)
+    WORKER.update(workspace=copy_packages(home / str(os.getpid())), quick=quick)
 
 
 def _run(mutant: Mutant) -> bool:
-    target = WORKER["workspace"] / "smoke" / "gpu_smoke" / mutant.file
+    package = package_of(mutant.file)
+    target = WORKER["workspace"] / package.source / mutant.file.removeprefix(package.prefix)
     original = target.read_text(encoding="utf-8")
     try:
         target.write_text(mutant.source, encoding="utf-8")
@@ -215,28 +255,45 @@ def _run(mutant: Mutant) -> bool:
         target.write_text(original, encoding="utf-8")
 
 
+def _files(path: str) -> Iterator[tuple[str, Path]]:
+    """The files that a path on the command line names, each with its name."""
+    package = package_of(path)
+    source, inside = ROOT / package.source, path.removeprefix(package.prefix)
+    for file in sorted((source / inside).rglob("*.py")) if path.endswith("/") else [source / inside]:
+        yield f"{package.prefix}{file.relative_to(source)}", file
+
+
+def _once(files: Iterable[str]) -> list[str]:
+    """One file for each set of tests."""
+    found = {}
+    for name in files:
+        package = package_of(name)
+        inside = name.removeprefix(package.prefix)
+        found[package.prefix, next(path for path in package.calls if inside.startswith(path))] = name
+    return list(found.values())
+
+
 def main() -> int:
     """Run what the command line asks for; 1 where a survivor is not explained, or an explained one does not survive."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("paths", nargs="*", default=[*CALLS], help="below smoke/gpu_smoke; a folder ends in /")
+    everything = [f"{package.prefix}{path}" for package in (SMOKE, MANAGER) for path in package.calls]
+    text = "below smoke/gpu_smoke, and below manager/gpu_manager after manager/; a folder ends in /"
+    parser.add_argument("paths", nargs="*", default=everything, help=text)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="leave out the tests that run the command")
     args = parser.parse_args()
-    files = [
-        f
-        for path in args.paths
-        for f in (sorted((PACKAGE / path).rglob("*.py")) if path[-1] == "/" else [PACKAGE / path])
-    ]
-    found = [m for file in files for m in mutants(str(file.relative_to(PACKAGE)), file.read_text(encoding="utf-8"))]
+    files = {name: file for path in args.paths for name, file in _files(path)}
+    found = [m for name, file in files.items() for m in mutants(name, file.read_text(encoding="utf-8"))]
     explained: dict[str, str] = json.loads(EXPLAINED.read_text(encoding="utf-8"))
     # The same examples for every change, and none that fails because the machine is busy.
     settings.register_profile("mutations", deadline=None, derandomize=True, database=None, max_examples=25)
     settings.load_profile("mutations")
     survivors = set()
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
-        whole = copy_package(Path(folder, "whole"))
-        calls = all(survives(whole, path, quick=True) for path in CALLS)
-        if not calls or not (args.quick or _pass(whole, COMMAND, [])):
+        whole = copy_packages(Path(folder, "whole"))
+        packages = [] if args.quick else {package_of(path).source: package_of(path) for path in files}.values()
+        calls = all(survives(whole, path, quick=True) for path in _once(files))
+        if not calls or not all(_pass(whole, each, each.command, []) for each in packages if each.command):
             sys.exit("mutations: the tests fail without any change")
         # Processes, as each forks for every change, and a fork of a process with threads may never end.
         with get_context("fork").Pool(args.jobs, _begin, (Path(folder), args.quick)) as pool:
@@ -245,8 +302,7 @@ def main() -> int:
                     survivors.add(mutant.name)
                     print(f"{number} of {len(found)}: survives: {mutant.name}", flush=True)
     new = [name for name in sorted(survivors) if name not in explained]
-    seen = {str(file.relative_to(PACKAGE)) for file in files}
-    dead = [name for name in explained if name not in survivors and name.partition(": ")[0] in seen]
+    dead = [name for name in explained if name not in survivors and name.partition(": ")[0] in files]
     print(
         f"{len(found)} changes of {len(files)} files: {len(found) - len(survivors)} seen by a test, "
         f"{len(survivors)} survive,"

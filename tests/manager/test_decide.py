@@ -518,8 +518,9 @@ def test_the_breaker_counts_preemptions_close_together_and_opens_for_half_an_hou
     pool, place = replace(POOL, rungs=(A, FIRM)), "us-central1 g2-standard-8"
     for times, market in (
         ([NOW - 1700, NOW - 799], "spot"),
-        ([NOW - 1700, NOW - 801], "standard"),
-        ([NOW - 2000, NOW - 1799], "spot"),
+        ([NOW - 1700, NOW - 800], "standard"),
+        ([NOW - 1800, NOW - 1000], "spot"),
+        ([NOW - 1799, NOW - 1000], "standard"),
     ):
         assert inserts(decide([pool], seen(jobs=(job(),)), Memory(preemptions={place: times}))) == [
             ("us-central1-a", market)

@@ -378,6 +378,32 @@ def test_a_refusal_counts_for_five_minutes_and_in_every_pass_of_them() -> None:
     assert len(asked(decide([POOL], seen(jobs=(job(),), now=NOW + 300), memory))) == 1
 
 
+def test_the_last_zone_of_a_region_comes_first_where_the_others_had_stockouts() -> None:
+    firm = replace(NEAR, market="standard")
+    zones = replace(POOL, rungs=(NEAR, replace(NEAR, zone="us-central1-b"), firm))
+    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 1)})
+    assert asked(decide([zones], seen(jobs=(job(),)), memory)) == [("l4", "us-central1-b", "g2-standard-8")]
+    # And never before a rung that is earlier on the ladder.
+    memory.cooldowns["us-central1-b g2-standard-8 spot"] = Cooldown(NOW - 1, 1)
+    [insert] = decide([zones], seen(jobs=(job(),)), memory).actions
+    assert isinstance(insert, Insert)
+    assert insert.rung == NEAR
+
+
+def test_a_used_up_quota_counts_for_a_quarter_of_an_hour() -> None:
+    memory = after(POOL, InsertError("over-quota", "Quota exceeded", quota="L4")).memory
+    for later, asks in ((899, 0), (900, 1)):
+        assert len(asked(decide([POOL], seen(jobs=(job(),), now=NOW + later), memory))) == asks
+
+
+def test_a_zone_that_had_none_a_minute_ago_counts_again_where_google_names_it() -> None:
+    pool = replace(POOL, rungs=(NEAR, replace(NEAR, zone="us-central1-b")))
+    named = InsertError("no-capacity", "none left", ("us-central1-b",))
+    for until, zones in ((NOW, {"us-central1-b g2-standard-8 spot": NOW + 300}), (NOW + 1, {})):
+        memory = Memory(cooldowns={"us-central1-b g2-standard-8 spot": Cooldown(until, 1)})
+        assert after(pool, named, memory).memory.preferred == zones
+
+
 def test_two_machines_that_are_taken_back_one_after_the_other_open_the_breaker() -> None:
     firm = replace(POOL, rungs=(NEAR, replace(NEAR, market="standard", usd_per_hour=0.9)), max=9)
     memory = Memory()

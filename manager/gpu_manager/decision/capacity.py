@@ -44,14 +44,14 @@ def choose(pool: Pool, memory: Memory, now: float, steady: bool) -> Rung | Reaso
         open_rungs = [rung for rung, reason in against.items() if reason is None]
         # Spot machines are bought elsewhere, or not at all, while they are taken back here; where nothing else is open
         # they are better than no machine.
-        calm = [rung for rung in open_rungs if not (rung.preemptible and _broken(rung, memory, now))]
+        calm = [rung for rung in open_rungs if not (rung.preemptible and _broken(rung, memory))]
         if open_rungs:
             # `min` takes the first of equals, in the order of the ladder.
-            return min(calm or open_rungs, key=lambda rung: _order(rung, pool, memory, now))
+            return min(calm or open_rungs, key=lambda rung: _order(rung, pool, memory))
     return _why_none(pool, [(rung, reason) for rung, reason in against.items() if reason])
 
 
-def _order(rung: Rung, pool: Pool, memory: Memory, now: float) -> tuple[bool, int, bool]:
+def _order(rung: Rung, pool: Pool, memory: Memory) -> tuple[bool, int, bool]:
     """Where the rung comes: zones that Google named, then the ladder's order.
 
     Zones of one region that follow each other on the ladder are of equal worth. Of these the ones without a stockout
@@ -59,7 +59,7 @@ def _order(rung: Rung, pool: Pool, memory: Memory, now: float) -> tuple[bool, in
     """
     alike = [_kind(each) for each in pool.rungs]
     step = sum(a != b for a, b in itertools.pairwise(alike[: pool.rungs.index(rung) + 1]))
-    return memory.preferred.get(place(rung), 0) <= now, step, place(rung) in memory.cooldowns
+    return place(rung) not in memory.preferred, step, place(rung) in memory.cooldowns
 
 
 def _kind(rung: Rung) -> tuple[str, str, str]:
@@ -123,12 +123,11 @@ def worked(rung: Rung, memory: Memory) -> None:
 
 def taken_back(where: str, memory: Memory, now: float) -> None:
     """Remember a preemption in a region of a machine type."""
-    recent = [when for when in memory.preemptions.get(where, []) if now - when < _BREAKER_OPEN_SEC]
-    memory.preemptions[where] = [*recent, now]
+    memory.preemptions.setdefault(where, []).append(now)
 
 
 def forget_old(memory: Memory, now: float) -> None:
-    """Drop what counts no more."""
+    """Drop what counts no more. What is left in the memory counts for the whole pass."""
     memory.preferred = {key: until for key, until in memory.preferred.items() if until > now}
     memory.closed_quotas = {key: closed for key, closed in memory.closed_quotas.items() if closed[0] > now}
     memory.refusals = {key: refusal for key, refusal in memory.refusals.items() if refusal[0] > now}
@@ -149,13 +148,11 @@ def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: 
         return Reason("price-ceiling", f"costs more than {pool.price_ceiling_usd} USD an hour")
     if end := memory.stopped.get(pool.template_of(rung)):
         return Reason("pool-stopped", f"{end.machine} ended with {end.reason}: {end.detail}")
-    until, refusal = memory.refusals.get(offer(pool.name, rung), (now, ""))
-    if until > now:
-        return Reason("refused", f"Google refuses the machine: {refusal}", until)
+    if refused := memory.refusals.get(offer(pool.name, rung)):
+        return Reason("refused", f"Google refuses the machine: {refused[1]}", refused[0])
     for key in (_quota_key(rung, ""), _ALL_REGIONS):
-        until, quota = memory.closed_quotas.get(key, (now, ""))
-        if until > now:
-            return Reason("over-quota", f"the quota {quota} is used up", until)
+        if closed := memory.closed_quotas.get(key):
+            return Reason("over-quota", f"the quota {closed[1]} is used up", closed[0])
     cooldown = memory.cooldowns.get(place(rung))
     if cooldown and (until := _earliest(cooldown) if starved else cooldown.until) > now:
         return Reason("no-capacity", "no machine", until)
@@ -206,8 +203,7 @@ def _quota_key(rung: Rung, quota: str) -> str:
     )
 
 
-def _broken(rung: Rung, memory: Memory, now: float) -> bool:
+def _broken(rung: Rung, memory: Memory) -> bool:
     """Whether so many spot machines were taken back here that none is bought for a while."""
     times = memory.preemptions.get(spot_place(rung.region, rung.machine_type), [])
-    close = [b for a, b in zip(times, times[_BREAKER_COUNT - 1 :], strict=False) if b - a <= _BREAKER_WITHIN_SEC]
-    return any(now - when < _BREAKER_OPEN_SEC for when in close)
+    return any(b - a <= _BREAKER_WITHIN_SEC for a, b in zip(times, times[_BREAKER_COUNT - 1 :], strict=False))
