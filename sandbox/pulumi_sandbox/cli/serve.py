@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shlex
 import signal
 import threading
@@ -20,6 +21,7 @@ from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.gcp.provider import Gcp
 from pulumi_sandbox.providers.gcp.types import TEMPLATES
+from pulumi_sandbox.providers.github.actions.deliveries import Deliveries
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.resource import Context, Refused
 from pulumi_sandbox.serve_lock import LOCK
@@ -28,14 +30,21 @@ from pulumi_sandbox.world.store import World
 
 ENVIRONMENT = "serve.env"
 CLIENTS = (ENDPOINT, "GCE_METADATA_HOST", "GCE_METADATA_IP", "CLOUDSDK_CONFIG", "NO_PROXY")
+_LOCAL = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])[:/]")
+_DELIVERED_EVERY_SEC = 0.5
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @click.command(name="serve")
 @click.option("--port", type=click.IntRange(1024, 65535), help="Of the Compute Engine API; any free port unless given.")
 @click.option("--exec", "executes", is_flag=True, help="Run COMMAND with the environment, and end with it.")
+@click.option("--webhook", metavar="URL", help="Deliver an event of GitHub's for each change of a job to this address.")
+@click.option("--webhook-secret", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="The webhook's secret.")  # fmt: skip
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def serve(port: int | None, executes: bool, command: tuple[str, ...]) -> int:
+def serve(
+    port: int | None, executes: bool, webhook: str | None, webhook_secret: Path | None, command: tuple[str, ...]
+) -> int:
     """Serve the Compute Engine API, Secret Manager, Cloud Logging and GitHub of this project's sandbox.
 
     VMs that are inserted there run as processes of this command and end with it. It prints the environment for
@@ -47,8 +56,16 @@ def serve(port: int | None, executes: bool, command: tuple[str, ...]) -> int:
     """
     if executes is not bool(command):
         raise click.UsageError("--exec and COMMAND go together: pulumi-sandbox serve --exec -- COMMAND ...")
+    if (webhook is None) is not (webhook_secret is None):
+        raise click.UsageError("--webhook and --webhook-secret need each other")
+    if webhook is not None and not _LOCAL.match(webhook):
+        raise click.UsageError("--webhook: expected an address of this computer, such as http://127.0.0.1:8080/webhook")
     workspace = Workspace.find()
-    with alone(workspace), served(workspace, port) as clients:
+    with (
+        alone(workspace),
+        served(workspace, port) as clients,
+        delivering(workspace, webhook, webhook_secret),
+    ):
         lines = [f"export {name}={shlex.quote(value)}" for name, value in clients.items()]
         with told_to_stop() as stop, written(workspace.root / ENVIRONMENT, lines):
             if command:
@@ -121,6 +138,30 @@ def environment(workspace: Workspace, port: int, services: LocalServices) -> dic
         "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{services.url('logging')}/v2/",
         "GITHUB_API_URL": services.url("github"),
     }
+
+
+@contextlib.contextmanager
+def delivering(workspace: Workspace, url: str | None, secret: Path | None) -> Iterator[None]:
+    """Deliver GitHub's events meanwhile; nothing without an address."""
+    if url is None or secret is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def deliver() -> None:
+        world = World(workspace.world)
+        deliveries = Deliveries(world, url, secret.read_bytes().strip(), lambda line: click.echo(line, err=True))
+        while not ended.wait(_DELIVERED_EVERY_SEC):
+            deliveries.send()
+        world.close()
+
+    thread = threading.Thread(target=deliver, name="webhook", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -77,7 +78,11 @@ def code_of(wrong: sqlite3.DatabaseError) -> int:
 def open_file(path: Path) -> sqlite3.Connection:
     """A connection to the world in this file, which is made where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives its side files the same mode
+    # SQLite gives its side files the same mode. A file that exists is not opened here: closing it again would take this
+    # process's locks on it from another connection (sqlite.org/howtocorrupt.html, "Posix advisory locks canceled by a
+    # separate thread doing close()").
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         prepare(connection, path.name)

@@ -57,10 +57,14 @@ def metadata(name: str, namespace: str, **more: Any) -> Object:
     return {"name": name, "namespace": namespace, "creationTimestamp": "2026-11-24T10:00:00Z", **more}
 
 
-def scale_set(name: str = "l4", *, labels: tuple[str, ...] = (), phase: str = "Running", **more: Any) -> Object:
-    """A scale set that GitHub has registered."""
+def scale_set(
+    name: str = "l4", *, called: str = "", labels: tuple[str, ...] = (), phase: str = "Running", **more: Any
+) -> Object:
+    """A scale set that GitHub has registered, under a name of its own where it is `called` so."""
     about = {"annotations": {"runner-scale-set-id": "7"}, **more}
-    spec = {"githubConfigUrl": "https://github.com/acme", "runnerScaleSetName": name, "maxRunners": 2}
+    spec: Object = {"githubConfigUrl": "https://github.com/acme", "maxRunners": 2}
+    if called:
+        spec["runnerScaleSetName"] = called
     if labels:
         spec["runnerScaleSetLabels"] = list(labels)
     return checked("AutoscalingRunnerSet", {"metadata": metadata(name, NAMESPACE, **about), "spec": spec,

@@ -245,6 +245,13 @@ def test_what_github_says_of_the_job_comes_first(change: dict[str, Any], code: s
     assert (explained.code, explained.detail) == (code, detail)
 
 
+def test_a_set_is_found_by_the_name_that_github_has() -> None:
+    sets = [scale_set("l4", called="gpu-l4"), scale_set("t4")]
+    found = cluster(scale_sets=sets)
+    assert explain(replace(JOB, runs_on=("GPU-L4",)), found).code == "never-picked-up"
+    assert explain(JOB, found).detail == "no scale set of the cluster is named l4; it has: gpu-l4, t4"
+
+
 def test_labels_of_a_set_lead_to_it() -> None:
     found = cluster(scale_sets=[scale_set("big", labels=("gpu", "L4"))], listeners=[listener("big")])
     assert explain(replace(JOB, runs_on=("gpu", "l4")), found).code == "never-picked-up"

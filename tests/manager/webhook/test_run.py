@@ -63,7 +63,6 @@ def test_a_delivery_begins_the_next_pass_and_a_signal_ends_the_receiver(
     monkeypatch.setattr("gpu_manager.compute.adapter.ComputeAdapter", Adapter)
     monkeypatch.setattr(Adapter, "url", f"http://127.0.0.1:{port}/webhook", raising=False)
     monkeypatch.setattr(Adapter, "passes", 0)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
     (tmp_path / "secret").write_bytes(SECRET)
     write_key(tmp_path)
@@ -71,11 +70,7 @@ def test_a_delivery_begins_the_next_pass_and_a_signal_ends_the_receiver(
         "--config": "manager.json", "--state": "state.sqlite", "--app-key": "key.pem", "--webhook-secret": "secret",
     }  # fmt: skip
     words = [word for option, name in files.items() for word in (option, str(tmp_path / name))]
-    try:
-        result = CliRunner().invoke(gpu_ci, ["manager", "run", "--webhook", f"127.0.0.1:{port}", *words])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    result = CliRunner().invoke(gpu_ci, ["manager", "run", "--webhook", f"127.0.0.1:{port}", *words])
     assert result.exit_code == 0, result.output
     assert Adapter.passes == 2
     with pytest.raises(httpx2.ConnectError):

@@ -229,3 +229,21 @@ def test_processes_that_start_at_once_share_one_world(tmp_path: Path) -> None:
     # Each counted the rows inside its transaction: nobody came between the count and the insert.
     assert sorted(row.outputs["n"] for row in world.find()) == list(range(100))
     world.close()
+
+
+def test_a_world_that_one_process_opens_twice_is_still_shared_with_others(tmp_path: Path) -> None:
+    """A process that closes any file descriptor of a database loses its locks on it (sqlite.org/howtocorrupt.html,
+    "Posix advisory locks canceled by a separate thread doing close()"). The next process to leave then takes itself
+    for the last one, and removes the log that the first one goes on writing."""
+    file = tmp_path / "world.db"
+    first = World(file)
+    second = World(file)
+    look = f"from pathlib import Path; from pulumi_sandbox.world.store import World; w = World(Path({str(file)!r})); "
+    subprocess.run([sys.executable, "-c", f"{look}w.close()"], check=True)
+    first.keep("note", "value")
+    seen = subprocess.run(
+        [sys.executable, "-c", f"{look}print(w.setting('note'))"], check=True, capture_output=True, text=True
+    )
+    assert seen.stdout == "value\n"
+    second.close()
+    first.close()
