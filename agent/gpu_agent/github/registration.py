@@ -65,6 +65,9 @@ class Github:
     It keeps the App's key and no token: every operation asks for one of its own, which lives an hour.
     """
 
+    # GitHub refuses to remove a runner that it has just given a job, whose first sign comes a little later.
+    late_job_sec = 60.0
+
     def __init__(self, config: GithubConfig, key: bytes, clock: Clock, ask: Callable[..., Answer] = ask) -> None:
         if not 1 <= len(config.labels) <= 100:
             # GitHub's limits. The rehearsal registers nothing, so that GitHub itself would say so on the first runner.
