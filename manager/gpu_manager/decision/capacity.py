@@ -100,6 +100,11 @@ def failed(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float
         memory.refusals[offer(pool, rung)] = (now + _REFUSED_PAUSE_SEC, error.message)
 
 
+def not_registered(pool: str, why: str, memory: Memory, now: float) -> None:
+    """Start nothing for a pool for a while: the next machine would wait for its runner in vain, too."""
+    memory.refusals[pool] = (now + _REFUSED_PAUSE_SEC, f"no runner could be registered: {why}")
+
+
 def _pause_sec(stockouts: int) -> float:
     """The pause after so many stockouts in a row."""
     # The exponent is limited because a zone may have no machine for months.
@@ -149,6 +154,9 @@ def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: 
         return Reason("price-ceiling", f"costs more than {pool.price_ceiling_usd} USD an hour")
     if end := memory.stopped.get(pool.template_of(rung)):
         return Reason("pool-stopped", f"{end.machine} ended with {end.reason}: {end.detail}")
+    until, why = memory.refusals.get(pool.name, (now, ""))
+    if until > now:
+        return Reason("refused", why, until)
     until, refusal = memory.refusals.get(offer(pool.name, rung), (now, ""))
     if until > now:
         return Reason("refused", f"Google refuses the machine: {refusal}", until)
