@@ -23,14 +23,15 @@ KEY = "gpu-agent/key"
 SEALED = "gpu-agent-registration"
 """The metadata with the sealed registration."""
 _PUBLISH_SEC = 60.0
+# The manager unregisters a runner that is idle, a minute or two after its time. Only a manager that does not run leaves
+# that to the machine, which cannot ask GitHub whether a job has just come.
+_LATE_JOB_SEC = 300.0
 
 
 class Broker:
     """The runner manager, as one machine sees it. Follows dependencies.Registrar."""
 
-    # The manager unregisters a runner that is idle, a minute or two after its time. Only a manager that does not run
-    # leaves that to the machine, which cannot ask GitHub whether a job has just come.
-    late_job_sec = 300.0
+    late_job_sec = _LATE_JOB_SEC
 
     def __init__(self, host: Host, clock: Clock) -> None:
         self._host = host
