@@ -151,6 +151,7 @@ class World:
     requests: dict[str, str] = field(default_factory=dict)
     registered: dict[int, str] = field(default_factory=dict)
     """Names of the runners that the manager has registered, by their number at GitHub."""
+    registered_at: dict[int, float] = field(default_factory=dict)
     preempted: dict[str, float] = field(default_factory=dict)
     reruns: Counter[tuple[int, int]] = field(default_factory=Counter)
     statuses: dict[tuple[str, str], CommitStatus] = field(default_factory=dict)
@@ -355,6 +356,8 @@ class FakeGithub:
         runners += tuple(
             Runner(number, name, online=number in working, busy=world.busy(name))
             for number, name in world.registered.items()
+            # A list may lack a runner that has just been registered.
+            if world.now - world.registered_at[number] > 10 or lost() >= rate
         )
         found = {key: self._run(key) for key in runs if lost() >= rate}
         return GithubView(
@@ -385,7 +388,7 @@ class FakeGithub:
             del self.world.registered[number]
             self.faulty.before()
         made = NewRunner(self.world.number(), name, "secret")
-        self.world.registered[made.id] = name
+        self.world.registered[made.id], self.world.registered_at[made.id] = name, self.world.now
         self.faulty.after()
         return made
 

@@ -11,6 +11,8 @@ from ..model import Machine, Observation, Register, RemoveRunner, Runner
 _AGAIN_SEC = 30.0
 # Each takes three calls, one after the other. A pass is to end before what it has seen is old (loop.STALE_SEC).
 _MOST_A_PASS = 20
+# How long a runner that was registered may be in no list yet.
+_LISTED_WITHIN_SEC = 60.0
 # GitHub itself removes a runner that was never used after a day.
 _FORGET_SEC = 24 * 3600.0
 
@@ -45,7 +47,7 @@ def strays(seen: Observation, memory: Memory) -> Iterator[RemoveRunner]:
         if name in machines:
             continue
         runner: Runner | None = runners.get(name)
-        if runner is None or seen.now - known.asked > _FORGET_SEC:
+        if seen.now - known.asked > (_LISTED_WITHIN_SEC if runner is None else _FORGET_SEC):
             del memory.registrations[name]
-        elif not runner.busy and not runner.online:
+        elif runner is not None and not runner.busy and not runner.online:
             yield RemoveRunner(runner, None, "its machine is gone")
