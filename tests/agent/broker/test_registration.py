@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import threading
 import time
@@ -100,11 +101,12 @@ def test_only_a_registration_of_this_machine_and_key_is_taken(
     assert ended(google) == f"not-registered: what the metadata {SEALED} holds {problem}"
 
 
-OTHER = key_pair.make()
-
-
+@functools.cache
 def key_pair_of_another() -> bytes:
-    return OTHER.certificate
+    return _make().certificate
+
+
+_make = key_pair.make
 
 
 def test_guest_attributes_that_are_forbidden_end_the_machine_and_the_rehearsal(
