@@ -59,7 +59,7 @@ class PoolConfig(_Model):
     labels: list[str] = Field(min_length=1, max_length=100)
     """Labels of the runners, 1 to 100."""
     runner_group: str = "Default"
-    """The runner group that the machines register in."""
+    """The runner group that the runners join."""
     boot_sec: int = Field(default=1500, ge=60)
     """Seconds from the start of a machine to its registered runner, at least 60."""
     idle_sec: int = Field(default=600, ge=1)
