@@ -91,6 +91,8 @@ def test_the_machine_of_a_cancelled_job_goes_before_it_has_a_runner() -> None:
     assert second.actions == ()
     third = decided(booting, jobs=0, memory=second.memory, now=NOW + 30)
     assert third.actions == (Delete(booting, "no queued job needs it, and it has no runner yet"),)
+    # A job that comes now is not for this machine, although Google still lists it as running.
+    assert decided(booting, jobs=1, memory=third.memory, now=NOW + 31).covered != {job(1).key: "l4-a"}
 
 
 def test_a_machine_that_no_job_needs_gets_no_runner_unless_one_comes() -> None:
@@ -130,6 +132,16 @@ def test_of_two_machines_the_one_without_a_key_goes() -> None:
     assert later.actions == (Delete(ready("l4-b", key=""), "no queued job needs it, and it has no runner yet"),)
 
 
+def test_of_an_idle_runner_and_a_machine_without_one_the_machine_goes() -> None:
+    """The runner takes a job at once."""
+    idle, booting = ready("l4-a", sealed=True, key=""), ready("l4-b", key="")
+    runners = (Runner(7, "l4-a", online=True, busy=False),)
+    memory = decided(idle, booting, runners=runners).memory
+    assert decided(idle, booting, runners=runners, memory=memory, now=NOW + 30).actions == (
+        Delete(booting, "no queued job needs it, and it has no runner yet"),
+    )
+
+
 def test_a_runner_that_never_reached_its_machine_does_not_age() -> None:
     """It is offline until its registration arrives."""
     runners = (Runner(7, "l4-a", online=False, busy=False),)
@@ -160,6 +172,15 @@ def test_a_runner_whose_machine_is_gone_is_unregistered_and_then_forgotten() -> 
     soon = decided(jobs=0, memory=decision.memory, now=NOW + 60)
     assert "l4-a" in soon.memory.registrations
     assert decided(jobs=0, memory=soon.memory, now=NOW + 61).memory.registrations == {}
+
+
+def test_a_machine_that_is_missing_from_one_list_keeps_its_runner() -> None:
+    runner = Runner(7, "l4-a", online=False, busy=False)
+    known = {"l4-a": MachineMemory("l4", NOW - 100)}
+    memory = Memory(machines=known, registrations={"l4-a": Registration("42", NOW)})
+    first = decided(jobs=0, runners=(runner,), memory=memory)
+    assert first.actions == ()
+    assert decided(jobs=0, runners=(runner,), memory=first.memory).actions != ()
 
 
 @pytest.mark.parametrize("unknown", ["machines", "runners"])

@@ -24,11 +24,10 @@ def never_registered(machine: Machine, memory: Memory) -> bool:
 
 def due(free: Sequence[Machine], seen: Observation, memory: Memory) -> Iterator[Register]:
     """The runners to register now, each once: for machines that a job needs and that have published a key."""
-    busy = {runner.name for runner in seen.runners or () if runner.busy}
     begun = sum(known.asked == seen.now for known in memory.registrations.values())
     for machine in free:
         known = memory.registrations.get(machine.name)
-        ready = machine.unregistered and machine.status == "RUNNING" and machine.key and machine.name not in busy
+        ready = machine.unregistered and machine.status == "RUNNING" and machine.key
         wanted = memory.machines[machine.name].surplus_since is None
         asked_lately = known is not None and seen.now - known.asked < _AGAIN_SEC
         if ready and wanted and not asked_lately and begun < _MOST_A_PASS:
@@ -41,7 +40,8 @@ def strays(seen: Observation, memory: Memory) -> Iterator[RemoveRunner]:
     """Unregister runners whose machine is gone: nobody else would, as their machines cannot."""
     if seen.machines is None or seen.runners is None:
         return
-    machines = {machine.name for machine in seen.machines} | memory.pending.keys()
+    # One that is missing for the first time is still remembered: a list may lack a machine for once.
+    machines = {machine.name for machine in seen.machines} | memory.machines.keys()
     runners = {runner.name: runner for runner in seen.runners}
     for name, known in list(memory.registrations.items()):
         if name in machines:
