@@ -13,7 +13,7 @@ from gpu_manager.decision.names import request_id, slug
 from gpu_manager.model import End, InsertError, Machine, OperationState
 from gpu_manager.ports import Compute, InsertRefused, Refused, Unavailable
 
-from tests.manager.compute.conftest import JOB, NOW, POOL, Google, wanted
+from tests.manager.compute.conftest import JOB, NOW, POOL, RUNG, Google, wanted
 from tests.manager.compute.fake_compute import NAME, PROJECT, PROPERTIES, SPOT, TEMPLATE, ZONE
 
 RATE_LIMIT = ApiError("rateLimitExceeded", "Quota exceeded for guest attribute queries.", 429)
