@@ -101,6 +101,11 @@ def test_a_machine_that_no_job_needs_gets_no_runner_unless_one_comes() -> None:
     assert decided(ready(), jobs=1, memory=first.memory, now=NOW + 10).actions == (Register(ready()),)
 
 
+def test_a_registration_of_an_earlier_machine_of_the_name_does_not_count() -> None:
+    memory = Memory(registrations={"l4-a": Registration("41", NOW - 1)})
+    assert decided(ready(), memory=memory).actions == (Register(ready()),)
+
+
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_machine_that_may_have_a_runner_is_not_deleted_early(sealed: bool) -> None:
     """The manager was killed after it had asked, or GitHub's list does not have the runner yet."""

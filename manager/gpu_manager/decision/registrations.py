@@ -19,14 +19,14 @@ _FORGET_SEC = 24 * 3600.0
 
 def never_registered(machine: Machine, memory: Memory) -> bool:
     """Whether the machine can have no runner: the manager registers it, and has not begun to."""
-    return machine.unregistered and machine.name not in memory.registrations
+    return machine.unregistered and _begun(machine, memory) is None
 
 
 def due(free: Sequence[Machine], seen: Observation, memory: Memory) -> Iterator[Register]:
     """The runners to register now, each once: for machines that a job needs and that have published a key."""
     begun = sum(known.asked == seen.now for known in memory.registrations.values())
     for machine in free:
-        known = memory.registrations.get(machine.name)
+        known = _begun(machine, memory)
         ready = machine.unregistered and machine.status == "RUNNING" and machine.key
         wanted = memory.machines[machine.name].surplus_since is None
         asked_lately = known is not None and seen.now - known.asked < _AGAIN_SEC
@@ -34,6 +34,12 @@ def due(free: Sequence[Machine], seen: Observation, memory: Memory) -> Iterator[
             begun += 1
             memory.registrations[machine.name] = Registration(machine.id, seen.now)
             yield Register(machine)
+
+
+def _begun(machine: Machine, memory: Memory) -> Registration | None:
+    """The registration that was begun for this very machine, and for none that had its name before."""
+    known = memory.registrations.get(machine.name)
+    return known if known is not None and known.machine_id == machine.id else None
 
 
 def strays(seen: Observation, memory: Memory) -> Iterator[RemoveRunner]:
