@@ -70,6 +70,8 @@ def _args(built: Built) -> Any:
 def _pool(built: Built) -> dict[str, Any]:
     name, args = built.pool.name, _args(built)
     ceiling = {"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}
+    # To fetch the runner, and then, where the manager registers it, to wait for that.
+    ready_sec = args.runner.register_sec * (2 if args.github.registered_by == "manager" else 1)
     return {
         "name": name,
         "project": args.project,
@@ -77,7 +79,8 @@ def _pool(built: Built) -> dict[str, Any]:
         "max": args.max,
         "labels": args.runner_labels_of(name),
         "runnerGroup": args.github.runner_group,
-        "bootSec": args.smoke.deadline_sec + args.runner.register_sec,
+        "registeredBy": args.github.registered_by,
+        "bootSec": args.smoke.deadline_sec + ready_sec,
         "idleSec": args.runner.idle_sec,
         **ceiling,
         "rungs": [

@@ -1,4 +1,4 @@
-"""As which GitHub App the machines of a stack register their runners, and into which group."""
+"""Who registers the runners of a stack's machines at GitHub, and into which group."""
 
 from __future__ import annotations
 
@@ -15,22 +15,29 @@ if TYPE_CHECKING:
 
 
 def wiring(site: Site, github: Github | None) -> dict[str, Any]:
-    """What pools of machines are given, under the name of their field; nothing where the stack names no App for
-    runners, or no group: Default is open to all repositories unless somebody closed it, and leaving something out opens
-    nothing."""
+    """What pools of machines are given, under the name of their field.
+
+    Where the stack names an App for the runner manager, that registers the runners, and no machine reads a key. With
+    runnerApp alone the machines do it. Without an App or a group there is nothing: the group Default is open to all
+    repositories unless somebody closed it, and a missing entry must open nothing.
+    """
     owner = site.github
-    if owner is None or owner.runner_app is None or github is None or github.runner_group is None:
+    if owner is None or github is None or github.runner_group is None:
         return {}
-    group = github.runner_group.group_name or f"gpu-{pulumi.get_stack()}"
-    return {
-        "github": {
-            "owner": owner.owner,
-            "app_id": owner.runner_app.id,
-            "installation_id": int(owner.runner_app.installation_id),
-            "private_key": owner.runner_app.private_key,
-            "runner_group": group,
-        }
+    wired: dict[str, Any] = {
+        "owner": owner.owner,
+        "runner_group": github.runner_group.group_name or f"gpu-{pulumi.get_stack()}",
     }
+    if owner.manager_app is not None:
+        return {"github": wired}
+    if owner.runner_app is None:
+        return {}
+    app = {
+        "app_id": owner.runner_app.id,
+        "installation_id": int(owner.runner_app.installation_id),
+        "private_key": owner.runner_app.private_key,
+    }
+    return {"github": wired | app}
 
 
 def with_runner_group(pool: Pool, group: pulumi.Output[str] | None) -> Pool:

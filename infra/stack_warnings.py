@@ -53,7 +53,8 @@ def _given(settings: Settings) -> list[str]:
     """What there is of the three that make machines register runners, and start them."""
     owner, github = settings.site.github, settings.github
     there = {
-        RUNNER_APP: owner and owner.runner_app,
+        # The runner manager's App registers runners, too.
+        RUNNER_APP: owner and (owner.manager_app or owner.runner_app),
         GROUP: github and github.runner_group,
         MANAGER_APP: owner and owner.manager_app,
     }

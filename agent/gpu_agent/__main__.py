@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from . import agent, check, config
+from .broker.registration import Broker
 from .channel import Channel, Ending
 from .clock import Clock
 from .dependencies import Dependencies
@@ -106,6 +107,7 @@ def run() -> int:
         get_driver=driver.get_driver,
         check=check.check,
         github=Github,
+        broker=Broker,
         close=runner_setup.close,
         obtain=runner_setup.obtain,
         isolate=runner_setup.isolate,

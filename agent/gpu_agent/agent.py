@@ -10,9 +10,10 @@ from pathlib import Path
 
 from . import config as settings
 from . import notices
+from .broker.registration import SEALED
 from .channel import Channel, Ending
-from .config import Config, GithubConfig, RunnerConfig
-from .dependencies import Dependencies, Github, Registration, Running
+from .config import Config, RunnerConfig
+from .dependencies import Dependencies, Registrar, Registration, Running
 from .host import Notice
 from .machine import driver
 from .outcomes import AgentExit
@@ -33,7 +34,6 @@ _KEY_SEC = 60.0
 _REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
 _AFTER_SEC = 60.0
 _REMOVE_SEC = 5.0
-_LATE_JOB_SEC = 60.0
 # For an announcement to reach its guest attribute before the machine says its end.
 _NOTICE_SEC = 1.0
 
@@ -86,24 +86,27 @@ class Agent:
         if self._mark.exists():
             # Google starts a standard machine again after a fault, and whatever its job left would start with it.
             raise AgentExit("used", "a runner was started here before, on this disk")
+        if config.registered_by == "manager" and deps.host.attribute(SEALED):
+            # It was sealed to a key of an earlier boot, and no machine gets a second one.
+            raise AgentExit("used", "a runner was registered for this machine before")
         is_check = deps.host.attribute(ROLE) == "check"
         until = driver.deadline(config, deps.machine)
-        rehearses = is_check and config.github and config.runner
+        rehearses = is_check and config.runner
         reserved_sec = min(_REHEARSAL_SEC, config.check_sec // _REHEARSAL_SHARE) if rehearses else 0
         verdict = self._check(replace(config, check_sec=config.check_sec - reserved_sec))
         if verdict.verdict != "pass":
             channel.verdict(verdict)
             raise AgentExit(verdict.reason, verdict.summary)
-        if is_check and config.github and config.runner:
-            self._rehearse(config.github, config.runner, until)
+        if is_check and config.runner:
+            self._rehearse(config, config.runner, until)
         if is_check:
-            reason = "rehearsed" if config.github else "proven"
+            reason = "rehearsed" if config.runner else "proven"
             channel.verdict(verdict._replace(reason=reason))
             return Ending(reason, verdict.summary)
         channel.verdict(verdict)
-        if not config.github or not config.runner:
+        if not config.runner:
             return Ending("proven", verdict.summary, stays=True)
-        return self._serve(config.github, config.runner)
+        return self._serve(config, config.runner)
 
     def _check(self, config: Config) -> Verdict:
         deps, channel = self._dependencies, self._channel
@@ -120,18 +123,21 @@ class Agent:
         self._channel.step(step, max(deadline - now, 0))
         return deadline
 
-    def _github(self, config: GithubConfig, grant_sec: float, until: float = inf) -> Github:
+    def _registrar(self, config: Config, grant_sec: float, until: float = inf) -> Registrar:
+        deps = self._dependencies
+        if config.github is None:
+            return deps.broker(deps.host, deps.clock)
         deadline = self._begin("key", grant_sec + _KEY_SEC, until)
-        key = self._dependencies.host.secret(config.private_key, deadline, grant_sec)
-        return self._dependencies.github(config, key, self._dependencies.clock)
+        key = deps.host.secret(config.github.private_key, deadline, grant_sec)
+        return deps.github(config.github, key, deps.clock)
 
-    def _rehearse(self, config: GithubConfig, runner: RunnerConfig, until: float) -> None:
+    def _rehearse(self, config: Config, runner: RunnerConfig, until: float) -> None:
         """What every machine of the pool will do, in what its gate leaves of the time: a gate hears no late reason."""
         try:
-            github = self._github(config, _CHECK_GRANT_SEC, until)
+            registrar = self._registrar(config, _CHECK_GRANT_SEC, until)
             if self._dependencies.machine.takes_runners:
                 self._prepare(runner, until)
-            github.rehearse(self._begin("register", runner.register_sec, until))
+            registrar.rehearse(self._begin("register", runner.register_sec, until))
         except AgentExit as ended:
             late = until - self._dependencies.clock.now() < runner.register_sec
             if ended.end.stops_pool or ended.end.reason == "stopped" or not late:
@@ -149,27 +155,30 @@ class Agent:
         _require_healthy(deps.gpu_problem())
         return deadline
 
-    def _serve(self, config: GithubConfig, runner: RunnerConfig) -> Ending:
+    def _serve(self, config: Config, runner: RunnerConfig) -> Ending:
         deps, channel = self._dependencies, self._channel
         if not deps.machine.takes_runners:
             raise AgentExit("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
-        github = self._github(config, _GRANT_SEC)
+        registrar = self._registrar(config, _GRANT_SEC)
         # Everything that may fail comes before GitHub hears of a runner, which would wait there for nobody.
         deadline = self._prepare(runner)
+        if config.registered_by == "manager":
+            # It looks for new keys from time to time, and that is not part of fetching a runner.
+            deadline = deps.clock.now() + runner.register_sec
         channel.step("register", deadline - deps.clock.now())
-        registration = github.register(deps.host.name(), runner, deadline)
+        registration = registrar.register(deps.host.name(), runner, deadline)
         try:
             _remember(self._mark)
             running = deps.start(registration.jitconfig)
         except BaseException:
-            self._remove(github, registration)
+            self._remove(registrar, registration)
             raise
         self._running = running
         try:
-            self._wait_for_job(running, github, registration, runner.idle_sec)
+            self._wait_for_job(running, registrar, registration, runner.idle_sec)
             channel.job(running.job or {})
             # No key is to be in memory while somebody's job runs beside it.
-            github.forget()
+            registrar.forget()
             # How long a job may take, max_run_duration of the machine says.
             channel.step("job", None)
             # Which job it is, its hook says later than the runner that there is one.
@@ -178,7 +187,7 @@ class Agent:
             # Also where the agent itself failed: GitHub is to hear that the job is over, and that there is no runner.
             running.interrupt()
             if running.job is None:
-                self._remove(github, registration)
+                self._remove(registrar, registration)
                 raise
             channel.job(running.job)
             if not isinstance(error, AgentExit):
@@ -189,18 +198,19 @@ class Agent:
         _require_healthy(running.gpu_problem())
         return Ending(reason, detail)
 
-    def _wait_for_job(self, running: Running, github: Github, registration: Registration, idle_sec: int) -> None:
+    def _wait_for_job(self, running: Running, registrar: Registrar, registration: Registration, idle_sec: int) -> None:
         """Return when a job has come; AgentExit where none does, or the runner ends without one."""
-        self._channel.step("waiting", idle_sec + _LATE_JOB_SEC)
+        late_sec = registrar.late_job_sec
+        self._channel.step("waiting", idle_sec + late_sec)
         ended = running.wait(self._dependencies.clock.now() + idle_sec)
         # GitHub does not remove a runner that it has just given a job: asking it decides who was first.
-        if running.job is None and ended is None and not self._remove(github, registration):
-            ended = running.wait(self._dependencies.clock.now() + _LATE_JOB_SEC)
+        if running.job is None and ended is None and not self._remove(registrar, registration):
+            ended = running.wait(self._dependencies.clock.now() + late_sec)
         if running.job is None:
             raise AgentExit(*(ended or ("idle", f"no job came within {idle_sec} s")))
 
-    def _remove(self, github: Github, registration: Registration) -> bool:
-        if not github.remove(registration.runner_id, self._dependencies.clock.now() + _REMOVE_SEC):
+    def _remove(self, registrar: Registrar, registration: Registration) -> bool:
+        if not registrar.remove(registration.runner_id, self._dependencies.clock.now() + _REMOVE_SEC):
             return False
         # What waits stopped and is started again may take the job that did not come.
         self._mark.unlink(missing_ok=True)

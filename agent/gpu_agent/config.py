@@ -75,6 +75,8 @@ class Config:
     driver: DriverConfig = field(default_factory=DriverConfig)
     github: GithubConfig | None = None
     runner: RunnerConfig | None = None
+    registered_by: str = "machine"
+    """Who asks GitHub for the runner's registration: `machine`, as `github` says, or `manager`, the runner manager."""
 
 
 def parse(text: str | None) -> Config:
@@ -92,12 +94,23 @@ def parse(text: str | None) -> Config:
     if not problems and "--expect-gpus" not in made.check_args:
         # Without its expectations the check would pass on any GPU.
         problems.append("check_args: has no --expect-gpus")
-    if not problems and (made.github is None) != (made.runner is None):
-        problems.append("github and runner: one is there without the other")
+    if not problems:
+        problems += _registering(made)
     if problems:
         raise AgentExit("no-config", f"{KEY}: " + "; ".join(problems))
     parsed: Config = made
     return parsed
+
+
+def _registering(made: Config) -> list[str]:
+    """What is wrong with where the runner comes from."""
+    if made.registered_by not in ("machine", "manager"):
+        return [f"registered_by: expected machine or manager, got {made.registered_by!r}"]
+    if made.registered_by == "manager":
+        return [] if made.runner and not made.github else ["registered_by: manager goes with runner and without github"]
+    if (made.github is None) != (made.runner is None):
+        return ["github and runner: one is there without the other"]
+    return []
 
 
 def _made(kind: Any, value: Any, path: str, problems: list[str]) -> Any:

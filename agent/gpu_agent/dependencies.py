@@ -26,14 +26,17 @@ class Registration(Protocol):
         """What the runner starts with; a secret."""
 
 
-class Github(Protocol):
-    """GitHub, as one App."""
+class Registrar(Protocol):
+    """Who registers the runner: this machine as a GitHub App, or the runner manager."""
+
+    late_job_sec: float
+    """How much longer than its time an idle runner is waited for, where it cannot be taken away."""
 
     def rehearse(self, deadline: float) -> None:
-        """All that registering needs, and register nothing. AgentExit where GitHub would refuse."""
+        """All that registering needs, and register nothing. AgentExit where it would fail."""
 
     def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:
-        """A runner of this name for one job. AgentExit where GitHub refuses or does not answer."""
+        """A runner of this name for one job. AgentExit where that is refused or there is no answer."""
 
     def remove(self, runner_id: int, deadline: float) -> bool:
         """Take a runner away that got no job; raises only that the machine is to stop. True when it is gone."""
@@ -71,7 +74,8 @@ class Dependencies:
     machine: Machine
     get_driver: Callable[[Config, Machine, float, Callable[[bool], None]], None]
     check: Callable[[Config, str | None, Machine, float], Verdict]
-    github: Callable[[GithubConfig, bytes, Clock], Github]
+    github: Callable[[GithubConfig, bytes, Clock], Registrar]
+    broker: Callable[[Host, Clock], Registrar]
     close: Callable[[], None]
     """Shut everybody but root out of the machine's identity; before anything else."""
     obtain: Callable[[RunnerConfig, float], Path]

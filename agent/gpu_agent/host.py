@@ -33,8 +33,14 @@ class Host(Protocol):
     def attribute(self, key: str) -> str | None:
         """One value the machine was made with; None where there is none. AgentExit where nobody answers in time."""
 
-    def publish(self, key: str, value: str, within_sec: float = 15.0) -> None:
-        """Put a value where the machine's owner reads it without entering it. OSError where that fails for so long."""
+    def awaited_attribute(self, key: str, deadline: float) -> str | None:
+        """One value that the machine was not made with, as soon as there is one; None at the deadline."""
+
+    def publish(self, key: str, value: str, within_sec: float = 15.0, *, is_public_key: bool = False) -> None:
+        """Put a value where the machine's owner reads it without entering it. OSError where that fails for so long.
+
+        What looks like a secret is redacted, and a public key does.
+        """
 
     def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None:
         """One entry of the cloud's own log. It never raises: a log that is down ends no machine."""

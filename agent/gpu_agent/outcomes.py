@@ -31,6 +31,9 @@ _ENDS = (
     Outcome("refused", "GitHub refuses the App, its key or what it asks for", "mend the App or the pool's group", True),
     Outcome("rate-limited", "GitHub's limits did not let up in time", "start fewer machines at once"),
     Outcome("github-unreachable", "GitHub did not answer in time", "githubstatus.com, and the network's way out"),
+    Outcome(
+        "not-registered", "the runner manager registered no runner in time", "see whether the manager runs, and its log"
+    ),
     Outcome("no-tool", "the image lacks a program the agent needs", "an image that has what the detail names", True),
     Outcome("no-runner", "the runner could not be fetched or unpacked", "bake it into the image, or give a way out"),
     Outcome(

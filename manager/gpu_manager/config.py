@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -59,7 +59,7 @@ class PoolConfig(_Model):
     labels: list[str] = Field(min_length=1, max_length=100)
     """Labels of the runners, 1 to 100."""
     runner_group: str = "Default"
-    """The runner group that the machines register in."""
+    """The runner group that the runners join."""
     boot_sec: int = Field(default=1500, ge=60)
     """Seconds from the start of a machine to its registered runner, at least 60."""
     idle_sec: int = Field(default=600, ge=1)
@@ -72,6 +72,8 @@ class PoolConfig(_Model):
     """The most machines for one job, 1 to 100."""
     price_ceiling_usd: float | None = Field(default=None, gt=0)
     """The most that a machine may cost an hour."""
+    registered_by: Literal["machine", "manager"] = "machine"
+    """Who registers the runners: the machines, or the manager."""
 
     def plain(self) -> Pool:
         """The same as the loop takes it."""

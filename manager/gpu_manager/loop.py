@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from .decision import commit_statuses, jobs, reruns
+from . import registration
+from .decision import capacity, commit_statuses, jobs, reruns
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
 from .memory import Memory
@@ -19,6 +20,7 @@ from .model import (
     Observation,
     OperationState,
     Pool,
+    Register,
     RemoveRunner,
 )
 from .ports import Compute, Github, InsertRefused, Refused, Unavailable
@@ -47,7 +49,7 @@ class Event:
     """Something that the manager did or met, for its log."""
 
     kind: str
-    """insert, delete, remove-runner, rerun, commit-status, insert-failed, unavailable or refused."""
+    """insert, register, delete, remove-runner, rerun, commit-status, insert-failed, unavailable or refused."""
     subject: str
     """The machine, run, commit or source."""
     detail: str = ""
@@ -134,7 +136,7 @@ class Manager:
         view = self._github.observe(reruns.wanted(memory))
         events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
         # Runners are known by their machines from here on.
-        names = {machine.name for machine in machines or ()} | memory.machines.keys()
+        names = {machine.name for machine in machines or ()} | memory.machines.keys() | memory.registrations.keys()
         jobs, runners = view.jobs, view.runners
         return Observation(
             now=now,
@@ -166,6 +168,8 @@ class Manager:
                 return [Event("delete", machine.name, action.why)]
             if isinstance(action, RemoveRunner):
                 return self._remove(action, memory)
+            if isinstance(action, Register):
+                return self._register(action, memory)
             self._github.rerun(action.run, action.job_id)
             what = "all failed jobs" if action.job_id is None else f"job {action.job_id}"
             return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", what)]
@@ -200,11 +204,24 @@ class Manager:
             memory.pending[action.machine] = replace(pending, done_since=self._now())
         return Event("insert", action.machine, f"{action.rung.machine_type} {action.rung.market} in {action.rung.zone}")
 
+    def _register(self, action: Register, memory: Memory) -> list[Event]:
+        machine = action.machine
+        try:
+            runner = registration.register(machine, self._by_name[machine.pool], self._github, self._compute)
+        except registration.UnusableKey:
+            raise
+        except Refused as error:
+            capacity.not_registered(machine.pool, str(error), memory, self._now())
+            raise
+        return [Event("register", machine.name, f"runner {runner}")] if runner else []
+
     def _remove(self, action: RemoveRunner, memory: Memory) -> list[Event]:
         """The machine goes only once GitHub has let go of its runner, which it refuses for one that runs a job."""
-        name = action.machine.name
+        name = action.machine.name if action.machine else action.runner.name
         if not self._github.remove_runner(action.runner):
             return [Event("remove-runner", name, "it has just taken a job, and stays")]
+        if action.machine is None:
+            return [Event("remove-runner", name, action.why)]
         memory.machines[name].condemned = True
         self._compute.delete(action.machine.project, action.machine.zone, name)
         return [Event("remove-runner", name, action.why), Event("delete", name, action.why)]
@@ -217,6 +234,8 @@ def _kind(error: Exception) -> str:
 def _subject(action: Action) -> str:
     if isinstance(action, Insert):
         return action.machine
-    if isinstance(action, Delete | RemoveRunner):
+    if isinstance(action, RemoveRunner):
+        return action.machine.name if action.machine else action.runner.name
+    if isinstance(action, Delete | Register):
         return action.machine.name
     return f"{action.run.repository} run {action.run.run_id}"

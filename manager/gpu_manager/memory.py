@@ -66,6 +66,8 @@ class MachineMemory:
     """Since when GitHub lists its idle runner as offline."""
     surplus_since: float | None = None
     """Since when no queued job needs it."""
+    unregistered: bool = False
+    """Whether the manager registers its runner and has not sent it the registration."""
     condemned: bool = False
     """Whether it is to be deleted although it is on."""
     job: JobKey | None = None
@@ -132,6 +134,15 @@ class WrittenStatus:
 
 
 @dataclass
+class Registration:
+    """A runner that the manager has registered for a machine, or may have."""
+
+    machine_id: str
+    asked: float
+    """When GitHub was asked for it last."""
+
+
+@dataclass
 class Memory:
     """All of it. Keys that are texts are made by the functions of the modules that use them."""
 
@@ -159,6 +170,8 @@ class Memory:
     """By template."""
     statuses: dict[str, WrittenStatus] = field(default_factory=dict)
     """By repository and commit."""
+    registrations: dict[str, Registration] = field(default_factory=dict)
+    """By the machine's name; kept until machine and runner are gone."""
 
 
 _ADAPTER = TypeAdapter(Memory)

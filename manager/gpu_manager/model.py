@@ -61,6 +61,8 @@ class Pool:
     """The most machines that are started for one job."""
     price_ceiling_usd: float | None = None
     """Rungs that cost more an hour are skipped."""
+    registered_by: str = "machine"
+    """Who registers the runner of a machine: `machine` or `manager`."""
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -134,6 +136,16 @@ class Runner:
 
 
 @dataclass(frozen=True)
+class NewRunner:
+    """A runner that GitHub has just registered, for one job."""
+
+    id: int
+    name: str
+    jit_config: str = field(repr=False)
+    """What the runner starts with; a secret."""
+
+
+@dataclass(frozen=True)
 class End:
     """How a machine ended, in the agent's words (gpu_agent/outcomes.py)."""
 
@@ -162,6 +174,14 @@ class Machine:
     project: str = ""
     job: str = ""
     """The label gpu-ci-job: the key of the job it was started for, as `slot` made it."""
+    id: str = ""
+    """Google's number of it: a later machine of the same name has another one."""
+    registered_by: str = "machine"
+    """Who registers its runner, as its label says: `machine` or `manager`."""
+    key: str = ""
+    """The certificate that it published, base64; a runner that the manager registers is sealed to it."""
+    sealed: bool = False
+    """Whether its metadata has the registration of a runner."""
 
     @property
     def off(self) -> bool:
@@ -171,6 +191,11 @@ class Machine:
     def waits(self) -> bool:
         """Whether Google still looks for its capacity (discovery document compute v1, Instance.status PENDING)."""
         return self.status == "PENDING"
+
+    @property
+    def unregistered(self) -> bool:
+        """Whether the manager registers its runner and has not sent it the registration."""
+        return self.registered_by == "manager" and not self.sealed
 
 
 @dataclass(frozen=True)
@@ -241,7 +266,8 @@ class RemoveRunner:
     """Unregister an idle runner; its machine is deleted only where GitHub did so, as a busy one is refused."""
 
     runner: Runner
-    machine: Machine
+    machine: Machine | None
+    """None where it is gone already."""
     why: str
 
 
@@ -256,7 +282,14 @@ class Rerun:
     """One job, or all failed jobs of the run where it is None."""
 
 
-Action = Insert | Delete | RemoveRunner | Rerun
+@dataclass(frozen=True)
+class Register:
+    """Register a runner for a machine that has published its key, and send it there."""
+
+    machine: Machine
+
+
+Action = Insert | Delete | RemoveRunner | Rerun | Register
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .model import CommitStatus, Insert, InsertError, Job, Machine, OperationState, Pool, Run, RunKey, Runner
+from .model import CommitStatus, Insert, InsertError, Job, Machine, NewRunner, OperationState, Pool, Run, RunKey, Runner
 
 
 class Unavailable(Exception):  # noqa: N818 - a state of the other side
@@ -49,14 +49,28 @@ class Github(Protocol):
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         """Sweep the repositories: jobs, runners, and the state of these runs. Raises nothing."""
 
-    def remove_runner(self, runner: Runner) -> bool:
+    def remove_runner(self, runner: Runner | NewRunner) -> bool:
         """Unregister it: True where it is gone, False where it runs a job. Unavailable or Refused otherwise."""
+
+    def register(self, pool: Pool, name: str) -> NewRunner:
+        """Register a runner of this name for one job. One of that name that has no job is unregistered before.
+
+        Unavailable, also where the runner of that name has a job; or Refused.
+        """
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         """Run one job or, with None, all failed jobs of the run again. Unavailable or Refused."""
 
     def commit_status(self, status: CommitStatus) -> None:
         """Write a commit status. Unavailable or Refused."""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The metadata of a machine, for a change of it."""
+
+    fingerprint: str
+    items: Mapping[str, str] = field(repr=False)
 
 
 class Compute(Protocol):
@@ -76,6 +90,12 @@ class Compute(Protocol):
 
         Unavailable where the answer was lost: the same insert may be repeated. InsertRefused where Google says no.
         """
+
+    def metadata(self, machine: Machine) -> Metadata:
+        """Its metadata as it is now. Unavailable, also where another machine has the name now; or Refused."""
+
+    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+        """Add one value; False where the metadata has changed since it was seen. Unavailable or Refused."""
 
     def delete(self, project: str, zone: str, name: str) -> None:
         """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""

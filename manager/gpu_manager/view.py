@@ -18,7 +18,7 @@ NEXT_STEPS = {
     "over-quota": "ask Google for a higher quota (gpu-ci quota names it)",
     "price-ceiling": "raise the pool's price ceiling, or add a cheaper rung",
     "pool-stopped": "mend the cause, and bring the stack up; a new template starts the pool again",
-    "refused": "the message says what Google refuses; `gpu-ci verify google` looks for more",
+    "refused": "the message says what is refused; `gpu-ci verify google` looks for more",
     "github-limited": "wait; GitHub names the time",
     "approval-pending": "approve the deployment on the run's page",
     "never-picked-up": "cancel the run and start it anew; GitHub gives this job to no runner",

@@ -41,8 +41,9 @@ class Life:
     """Everything around the agent. What happens is in `did`, in order; `fail` names what goes wrong, and how."""
 
     state: Path
+    late_job_sec = 60.0
 
-    def __init__(self, *, role: str | None = None, registers: bool = True) -> None:
+    def __init__(self, *, role: str | None = None, registers: bool = True, by_manager: bool = False) -> None:
         self.did: list[str] = []
         self.fail: dict[str, AgentExit] = {}
         self.job: dict[str, str] | None = dict(JOB)
@@ -53,8 +54,14 @@ class Life:
         self.unfit_before = self.unfit_after = ""
         self.told: Callable[[Notice], None] | None = None
         self.clock = FakeClock()
-        own = {"github": GITHUB, "runner": RUNNER} if registers else {}
-        self.attributes = {"gpu-agent-config": json.dumps(config(**own)), "gpu-smoke-pyz": "zip", "gpu-ci-role": role}
+        own: dict[str, Any] = {"github": GITHUB, "runner": RUNNER} if registers else {}
+        if by_manager:
+            own = {"registered_by": "manager", "runner": RUNNER}
+        self.attributes: dict[str, str | None] = {
+            "gpu-agent-config": json.dumps(config(**own)),
+            "gpu-smoke-pyz": "zip",
+            "gpu-ci-role": role,
+        }
         self.cut = BlockedAddresses((), ())
 
     def does(self, what: str) -> None:
@@ -67,9 +74,12 @@ class Life:
         return "l4-x7k2-42"
 
     def attribute(self, key: str) -> str | None:
-        return self.attributes[key]
+        return self.attributes.get(key)
 
-    def publish(self, key: str, value: str, within_sec: float = 15) -> None: ...
+    def awaited_attribute(self, key: str, deadline: float) -> str | None:
+        raise AssertionError
+
+    def publish(self, key: str, value: str, within_sec: float = 15, *, is_public_key: bool = False) -> None: ...
 
     def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None: ...
 
@@ -128,6 +138,10 @@ class Life:
         assert key == b"key"
         return self
 
+    def broker(self, host: object, clock: object) -> Life:
+        self.late_job_sec = 300.0
+        return self
+
     def get_driver(self, config: Config, machine: Machine, deadline: float, restarting: object) -> None:
         self.does("driver")
 
@@ -150,8 +164,8 @@ class Life:
     def run(self, *, is_google: bool = True) -> Ending:
         machine = Machine(self.clock, self.did.append, Path("/none"), self.state, is_google)
         parts = Dependencies(
-            self, self.clock, machine, self.get_driver, self.check, self.github, self.close, self.obtain, self.isolate,
-            self.try_runner, self.look, self.start,
+            self, self.clock, machine, self.get_driver, self.check, self.github, self.broker, self.close, self.obtain,
+            self.isolate, self.try_runner, self.look, self.start,
         )  # fmt: skip
         self.agent = Agent(parts, Telling(self))  # type: ignore[arg-type]
         return self.agent.run()
@@ -506,3 +520,45 @@ def test_a_machine_that_never_came_to_a_runner_may_be_started_again() -> None:
     refused.fail["register l4-x7k2-42"] = AgentExit("github-unreachable", "no answer")
     assert refused.end()[0] == "github-unreachable"
     assert Life().end()[0] == "job-done"
+
+
+# Where the runner manager registers the runner.
+BROKERED = ["STEP register 300 s", "register l4-x7k2-42", "start blob", "STEP waiting 400 s", "wait"]
+
+
+def test_where_the_manager_registers_a_machine_reads_no_key() -> None:
+    life = Life(by_manager=True)
+    assert life.end() == ("job-done", "it ended with code 0")
+    assert life.did[: len(SERVING) + 1 + len(READY) + len(BROKERED)] == [*SERVING, "VERDICT pass", *READY, *BROKERED]
+    assert not any(line.startswith("secret") for line in life.did)
+
+
+def test_fetching_the_runner_takes_nothing_of_the_time_for_the_managers_answer() -> None:
+    life = Life(by_manager=True)
+    life.obtain = lambda runner, deadline: (life.clock.sleep(250), Path("/opt/runner"))[1]  # type: ignore[method-assign]
+    life.end()
+    assert "STEP register 300 s" in life.did
+
+
+def test_a_check_machine_shows_that_it_could_be_registered_and_reads_no_key() -> None:
+    life = Life(role="check", by_manager=True)
+    assert life.end() == ("rehearsed", "1 x NVIDIA L4 computes")
+    assert life.did == [*SERVED_BY_480, *READY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+
+
+def test_an_idle_machine_leaves_its_runner_to_the_manager_first_and_takes_no_second_one() -> None:
+    """It cannot ask GitHub whether a job has just come, so it waits longer than the manager does."""
+    life = Life(by_manager=True)
+    life.job, life.removed = None, False
+    assert life.end() == ("idle", "no job came within 100 s")
+    assert life.did[-5:] == ["wait", "remove 5", "wait", "interrupt", "remove 5"]
+    again = Life(by_manager=True)
+    assert again.end()[0] == "used"
+
+
+def test_a_machine_that_was_registered_before_takes_no_second_registration() -> None:
+    """A fault ended its first boot between the registration and the start of the runner."""
+    life = Life(by_manager=True)
+    life.attributes["gpu-agent-registration"] = "sealed to a key of the first boot"
+    assert life.end() == ("used", "a runner was registered for this machine before")
+    assert life.did == SERVING[:2]

@@ -2,9 +2,51 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from gpu_agent.config import parse
 from gpu_agent.outcomes import AgentExit
+
+from tests.agent.fakes.boot import config
+
+
+def registering(**given: object) -> str:
+    return json.dumps(config(**given))
+
+
+RUNNER = {"version": "2.336.0", "sha256": {"x64": "00"}}
+GITHUB = {
+    "owner": "example-org",
+    "app_id": "7",
+    "installation_id": 8,
+    "private_key": "projects/example-ci/secrets/github-app-key",
+    "labels": ["gpu"],
+}
+
+
+def test_a_machine_that_the_manager_registers_knows_no_app() -> None:
+    parsed = parse(registering(registered_by="manager", runner=RUNNER))
+    assert (parsed.registered_by, parsed.github) == ("manager", None)
+    assert parse(registering(github=GITHUB, runner=RUNNER)).registered_by == "machine"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"registered_by": "manager"}, "registered_by: manager goes with runner and without github"),
+        (
+            {"registered_by": "manager", "runner": RUNNER, "github": GITHUB},
+            "registered_by: manager goes with runner and without github",
+        ),
+        ({"registered_by": "both", "runner": RUNNER}, "registered_by: expected machine or manager, got 'both'"),
+        ({"runner": RUNNER}, "github and runner: one is there without the other"),
+    ],
+)
+def test_who_registers_is_said_whole(given: dict[str, object], problem: str) -> None:
+    with pytest.raises(AgentExit) as ended:
+        parse(registering(**given))
+    assert ended.value.detail == f"gpu-agent-config: {problem}"
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
@@ -117,6 +121,91 @@ def test_a_job_that_is_cancelled_ends_and_its_machine_goes(staging: SandboxRunne
     assert process.returncode == 1, "".join(lines)
     assert staging.json("job", "show", number, "--json")["conclusion"] == "cancelled"
     assert machines(staging) == []
+
+
+class Watch(threading.Thread):
+    """Looks at the processes of this computer and at the machines of the world while a job runs."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(daemon=True)
+        self.world, self.over = world, threading.Event()
+        self.arguments: set[bytes] = set()
+        self.configurations: set[str] = set()
+        """JIT configurations that runners were started with."""
+        self.machines: set[str] = set()
+        """Machines as the API has them, their metadata, guest attributes and serial ports among it."""
+
+    def run(self) -> None:
+        while not self.over.wait(0.05):
+            for process in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    self.arguments.add((process / "cmdline").read_bytes())
+                    for variable in (process / "environ").read_bytes().split(b"\0"):
+                        if variable.startswith(b"ACTIONS_RUNNER_INPUT_JITCONFIG="):
+                            self.configurations.add(variable.partition(b"=")[2].decode())
+            self.machines |= {json.dumps(record.outputs) for record in self.world.find(INSTANCE)}
+
+
+def forms(secret: str) -> set[bytes]:
+    """A secret as it is, and as base64 has it wherever it may begin."""
+    found = {secret.encode()}
+    for shift in range(3):
+        whole = base64.b64encode(b" " * shift + secret.encode())
+        found.add(whole[4 if shift else 0 : -4])
+    return found
+
+
+def test_no_secret_of_a_live_run_is_where_it_does_not_belong(staging: SandboxRunner) -> None:
+    """Both Apps' keys, and the configuration of the machine's runner."""
+    config = staging.json("stack", "output", "manager", "--json", "--stack", "staging")
+    site = yaml.safe_load((staging.project / "Pulumi.staging.yaml").read_text())["config"]["gpu-ci:site"]["github"]
+    assert str(site["managerApp"]["id"]) == str(config["github"]["appId"])
+    world = World(Workspace(staging.folder).world)
+    keys = [private_key(world, str(site[app]["id"])) for app in ("runnerApp", "managerApp")]
+    watch = Watch(world)
+    watch.start()
+    process = make_job(staging, "echo planted-$((40 + 7)); sleep 1")
+    output, _ = process.communicate(timeout=240)
+    watch.over.set()
+    watch.join()
+    assert process.returncode == 0, output
+    names = {json.loads(text)["name"] for text in watch.machines}
+    of_the_runner = set()
+    for blob in watch.configurations:
+        # Other tests may run on this computer at the same time, and start runners with configurations of their own.
+        with contextlib.suppress(ValueError, KeyError):
+            files = json.loads(base64.b64decode(blob))
+            settings = json.loads(base64.b64decode(files[".runner"]))
+            if settings["agentName"].rpartition("-")[0] in names:
+                of_the_runner |= forms(json.loads(base64.b64decode(files[".credentials"]))["token"]) | {blob.encode()}
+    assert of_the_runner
+    sealed = [
+        item["value"]
+        for text in watch.machines
+        for item in json.loads(text)["metadata"]["items"]
+        if item["key"] == "gpu-agent-registration"
+    ]
+    assert sealed, "the manager registered no runner"
+    # A line of a key's middle: the first ones are alike in all keys.
+    secrets = of_the_runner | {form for key in keys for form in forms(key.splitlines()[12])}
+    places = {
+        "the output": output.encode(),
+        "machines": "\n".join(watch.machines).encode(),
+        "sealed registrations": b"\n".join(base64.b64decode(each) for each in sealed),
+        "records of the world": json.dumps(staging.world()).encode(),
+    }
+    places |= {f"the arguments of {each[:200]!r}": each for each in watch.arguments}
+    # The world has the keys that it hands out by its Secret Manager, and `make job` gives the manager a file.
+    own = {"app-key.pem", *(file.name for file in staging.folder.glob("world*"))}
+    places |= {
+        str(file): file.read_bytes() for file in staging.folder.rglob("*") if file.is_file() and file.name not in own
+    }
+    assert any(name.endswith("state.sqlite") for name in places)
+    leaks = [name for name, content in places.items() if any(secret in content for secret in secrets)]
+    assert leaks == []
+    database = b"".join(file.read_bytes() for file in staging.folder.glob("world*") if file.is_file())
+    assert not any(secret in database for secret in of_the_runner)
+    world.close()
 
 
 @pytest.mark.timeout(900)

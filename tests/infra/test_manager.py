@@ -10,7 +10,7 @@ from gpu_manager.config import read
 from gpu_manager.model import Rung
 
 from tests.gpu_ci.support import TEMPLATE
-from tests.infra.stack import L4, SUBNETWORK, config, refused, site, told
+from tests.infra.stack import L4, SUBNETWORK, config, load, refused, site, told
 from tests.infra.test_github_apps import GROUP, RUNNERS
 from tests.infra.test_program import STACK, run
 
@@ -37,7 +37,9 @@ def test_the_output_is_a_configuration_that_the_manager_takes(tmp_path: Path) ->
         ("us-central1-b", "g2-standard-8", "spot", "nvidia-l4"),
     ]
     assert all(isinstance(rung, Rung) and (rung.usd_per_hour or 0) > 0 for rung in pool.rungs)
-    assert pool.boot_sec == 1200 + 300
+    assert pool.registered_by == "manager"
+    # The check, fetching the runner, and the wait for its registration.
+    assert pool.boot_sec == 1200 + 300 + 300
     assert pool.template
 
 
@@ -67,9 +69,9 @@ def test_the_managers_app_is_none_of_the_others() -> None:
     )
 
 
-def test_no_machine_may_read_the_managers_key() -> None:
+def test_no_machine_may_read_any_key_where_the_manager_registers() -> None:
     found = run(stack(managerApp=MANAGER))
-    assert [row.inputs["secretId"] for row in found.of(":SecretIamMember")] == [RUNNERS["privateKey"]]
+    assert found.of(":SecretIamMember") == []
 
 
 IMAGE = f"us-central1-docker.pkg.dev/example-ci/builds/runner-manager@sha256:{'ab' * 32}"
@@ -101,9 +103,11 @@ def test_a_manager_without_what_it_needs_is_refused() -> None:
     alone = config({"l4": L4}) | ON_GOOGLE_CLOUD
     assert [problem.path for problem in refused(alone).problems] == [
         "gpu-ci:site.github.managerApp",
-        "gpu-ci:site.github.runnerApp",
         "gpu-ci:github.runnerGroup",
     ]
+    # The manager registers the runners of machines: an App for these is not needed.
+    owner = {"owner": "acme", "managerApp": MANAGER}
+    assert load(config({"l4": L4}, **site(github=owner)) | {"gpu-ci:github": GROUP} | ON_GOOGLE_CLOUD).pools
     wrong = {"gpu-ci:manager": {"image": "docker.io/acme/manager:1", "region": "us-central1-a"}}
     assert [(problem.path, bool(problem.hint)) for problem in refused(stack(managerApp=MANAGER) | wrong).problems] == [
         ("gpu-ci:manager.image", True),

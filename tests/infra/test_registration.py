@@ -48,6 +48,32 @@ def test_a_pool_is_told_the_app_its_key_by_name_and_the_group_of_the_stack() -> 
     assert found.one(":SecretIamMember").inputs["secretId"] == KEY
 
 
+MANAGED = {
+    "owner": "acme",
+    "plan": "team",
+    "managerApp": {"id": 37, "installationId": 38, "privateKey": "projects/example-ci/secrets/manager-key"},
+}
+
+
+@pytest.mark.parametrize("owner", [MANAGED, {**OWNER, **MANAGED}], ids=["manager", "both"])
+def test_where_a_manager_registers_a_machine_knows_no_app_and_may_read_no_key(owner: dict[str, Any]) -> None:
+    found = run(stack(owner=owner))
+    told = agent(found)
+    assert told["registered_by"] == "manager"
+    assert "github" not in told
+    assert told["runner"]["register_sec"] == 300
+    assert "secrets/" not in json.dumps(told)
+    assert found.of(":SecretIamMember") == []
+    assert found.outputs[STACK]["pools"]["l4"]["registersRunners"] is True
+    [pool] = found.outputs[STACK]["manager"]["pools"]
+    assert (pool["registeredBy"], pool["runnerGroup"]) == ("manager", "gpu-stack")
+
+
+def test_where_a_manager_registers_rootful_docker_gives_no_key_away() -> None:
+    day = date(2026, 11, 1)
+    assert stack_warnings.warnings(load(stack(owner=MANAGED, runner={"docker": "rootful"})), day) == []
+
+
 @pytest.mark.parametrize(("github", "registers"), [(GROUP, True), ({}, False)])
 def test_the_outputs_say_whether_a_pool_registers_runners(github: dict[str, Any], registers: bool) -> None:
     assert run(stack(github)).outputs[STACK]["pools"]["l4"]["registersRunners"] is registers

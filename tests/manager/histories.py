@@ -5,12 +5,15 @@ Everything happens in virtual time. The world checks the rules itself, at the in
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import random
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from cryptography.hazmat.primitives.serialization import pkcs7
 from gpu_manager.decision.names import slug
 from gpu_manager.loop import Manager, Pass
 from gpu_manager.memory import Memory, from_json, to_json
@@ -22,6 +25,7 @@ from gpu_manager.model import (
     Job,
     JobKey,
     Machine,
+    NewRunner,
     OperationState,
     Pool,
     Run,
@@ -29,10 +33,15 @@ from gpu_manager.model import (
     RunKey,
     Runner,
 )
-from gpu_manager.ports import GithubView, InsertRefused, Unavailable
+from gpu_manager.ports import GithubView, InsertRefused, Metadata, Unavailable
+from gpu_manager.registration import METADATA_KEY
+
+from tests.manager.machine_key import CERTIFICATE, PRIVATE, PUBLISHED
 
 REPOSITORY = "example-org/kernels"
 BOOT_SEC, IDLE_SEC = 300, 120
+# How long a machine waits for its registration, and how much longer than IDLE_SEC for the manager to take it away.
+REGISTER_SEC, LATE_SEC = 120, 300
 PASS_SEC = 10.0
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
 
@@ -45,20 +54,33 @@ class BrokenRuleError(AssertionError):
     """A rule of the manager was broken."""
 
 
-def pool(name: str, most: int, *labels: str, market: str = "spot") -> Pool:
+def pool(name: str, most: int, *labels: str, market: str = "spot", registered_by: str = "manager") -> Pool:
     """A pool of one machine type in three zones; where it is `spot`, with rungs in another region and of standard."""
     markets = ("spot", "standard") if market == "spot" else (market,)
     near = [Rung(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES]
     far = Rung("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, f"templates/{name}-east")
     rungs = tuple([*near[: len(ZONES)], far, *near[len(ZONES) :]] if market == "spot" else near)
     return Pool(
-        name, "example", f"templates/{name}", rungs, most, frozenset(labels), boot_sec=BOOT_SEC, idle_sec=IDLE_SEC
+        name,
+        "example",
+        f"templates/{name}",
+        rungs,
+        most,
+        frozenset(labels),
+        boot_sec=BOOT_SEC,
+        idle_sec=IDLE_SEC,
+        registered_by=registered_by,
     )
 
 
 def runner_of(machine: str) -> str:
     """The name under which the agent of a machine registers its runner: with the instance's id."""
-    return f"{machine}-{int(hashlib.sha256(machine.encode()).hexdigest(), 16) % 10**19}" if machine else ""
+    return f"{machine}-{id_of(machine)}" if machine else ""
+
+
+def id_of(machine: str) -> str:
+    """Google's number of a machine."""
+    return str(int(hashlib.sha256(machine.encode()).hexdigest(), 16) % 10**19)
 
 
 def commit_of(job: JobKey) -> str:
@@ -105,6 +127,12 @@ class Vm:
     in_vain: bool = False
     hung: bool = False
     """It stops to work once its runner is registered: GitHub lists the runner as offline."""
+    published_at: float | None = None
+    """When it published its key; where the manager registers its runner."""
+    sent: int = 0
+    """The runner whose registration is in its metadata."""
+    arrives_at: float = 0.0
+    """When the metadata is changed, and when the runner has started from it."""
 
 
 @dataclass
@@ -121,6 +149,9 @@ class World:
     vms: dict[tuple[str, str], Vm] = field(default_factory=dict)
     operations: dict[str, tuple[float, InsertError | None, str]] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)
+    registered: dict[int, str] = field(default_factory=dict)
+    """Names of the runners that the manager has registered, by their number at GitHub."""
+    registered_at: dict[int, float] = field(default_factory=dict)
     preempted: dict[str, float] = field(default_factory=dict)
     reruns: Counter[tuple[int, int]] = field(default_factory=Counter)
     statuses: dict[tuple[str, str], CommitStatus] = field(default_factory=dict)
@@ -163,6 +194,7 @@ class World:
                 vm.job.fails_at = self.now + 600
             else:
                 vm.job.status, vm.job.conclusion = "completed", self.chance.choice(("failure", "cancelled"))
+                self.registered.pop(vm.runner_id, None)
         del self.vms[(vm.machine.zone, vm.machine.name)]
 
     def advance(self, seconds: float) -> None:
@@ -175,6 +207,8 @@ class World:
             for job in list(self.jobs.values()):
                 if job.fails_at is not None and self.now >= job.fails_at and job.status == "in_progress":
                     job.status, job.conclusion = "completed", "failure"
+                    gone = runner_of(job.runner)
+                    self.registered = {number: name for number, name in self.registered.items() if name != gone}
                 if job.cancel_at is not None and self.now >= job.cancel_at:
                     job.cancel_at = None
                     self.cancel(job)
@@ -199,22 +233,49 @@ class World:
             if vm.off_at is not None and self.now >= vm.off_at:
                 self._set(vm, "TERMINATED", End("job-done"))
             elif vm.off_at is None and not vm.runner_id and self.now >= vm.runs_at + vm.boots_in:
-                vm.runner_id, vm.idle_since = self.number(), self.now
+                self._ready(vm)
             elif vm.hung and vm.runner_id:
-                if self.now - vm.runs_at - vm.boots_in > 120 + 400:
+                if self.now - vm.runs_at - vm.boots_in > 120 + 400 + REGISTER_SEC:
                     raise BrokenRuleError(f"{machine.name}: hangs, and it is still there")
             elif vm.job and self.now >= vm.job.created and vm.job.status == "in_progress":
                 vm.job.duration -= 1
                 if vm.job.duration <= 0:
                     vm.job.status, vm.job.conclusion = "completed", "success"
                     self._job_over(vm)
-            elif vm.runner_id and vm.idle_since is not None and self.now - vm.idle_since > IDLE_SEC:
+            elif vm.runner_id and vm.idle_since is not None and self.now - vm.idle_since > self._idle_sec(vm):
+                # A runner that the manager has registered stays at GitHub.
                 vm.runner_id = 0
                 vm.off_at = self.now + 5
         elif vm.silent and self.now - vm.created > BOOT_SEC + 60 + 180:
             raise BrokenRuleError(f"{machine.name}: no runner for {self.now - vm.created:.0f} s, and it is still there")
 
+    def _idle_sec(self, vm: Vm) -> int:
+        return IDLE_SEC + (LATE_SEC if vm.machine.registered_by == "manager" else 0)
+
+    def _ready(self, vm: Vm) -> None:
+        """The machine has checked its GPU: it registers its runner, or waits for the manager."""
+        if vm.machine.registered_by != "manager":
+            vm.runner_id, vm.idle_since = self.number(), self.now
+        elif vm.published_at is None:
+            vm.published_at = self.now
+            vm.machine = replace(vm.machine, key=PUBLISHED)
+        elif vm.sent and self.now >= vm.arrives_at:
+            vm.machine = replace(vm.machine, sealed=True)
+            if self.now < vm.arrives_at + vm.boots_in / 10:
+                return
+            if vm.sent in self.registered:
+                vm.runner_id, vm.idle_since = vm.sent, self.now
+            else:
+                self._set(vm, "TERMINATED", End("runner-failed"))
+        elif not vm.sent and self.now - vm.published_at > REGISTER_SEC:
+            self._set(vm, "TERMINATED", End("not-registered"))
+
+    def busy(self, runner: str) -> bool:
+        """Whether GitHub has given a job to the runner of this name."""
+        return any(job.status == "in_progress" and runner_of(job.runner) == runner for job in self.jobs.values())
+
     def _job_over(self, vm: Vm) -> None:
+        self.registered.pop(vm.runner_id, None)
         vm.job, vm.runner_id, vm.idle_since = None, 0, None
         vm.off_at = self.now + self.chance.choice((3, 10, 40))
 
@@ -289,7 +350,14 @@ class FakeGithub:
         runners = tuple(
             Runner(vm.runner_id, runner_of(vm.machine.name), online=not vm.hung, busy=vm.job is not None)
             for vm in world.vms.values()
-            if vm.runner_id
+            if vm.runner_id and vm.runner_id not in world.registered
+        )
+        working = {vm.runner_id for vm in world.vms.values() if not vm.hung}
+        runners += tuple(
+            Runner(number, name, online=number in working, busy=world.busy(name))
+            for number, name in world.registered.items()
+            # A list may lack a runner that has just been registered.
+            if world.now - world.registered_at[number] > 10 or lost() >= rate
         )
         found = {key: self._run(key) for key in runs if lost() >= rate}
         return GithubView(
@@ -309,8 +377,27 @@ class FakeGithub:
         conclusion = ("cancelled" if cancelled else "failure" if bad else "success") if done else ""
         return Run(key, attempt, "completed" if done else "in_progress", conclusion, self.world.now, bad)
 
-    def remove_runner(self, runner: Runner) -> bool:
+    def register(self, pool: Pool, name: str) -> NewRunner:
+        """As the adapter does it: a name that is taken is freed first, unless its runner has a job."""
         self.faulty.before()
+        for number, known in list(self.world.registered.items()):
+            if known != name:
+                continue
+            if self.world.busy(name):
+                raise Unavailable("it has a job")
+            del self.world.registered[number]
+            self.faulty.before()
+        made = NewRunner(self.world.number(), name, "secret")
+        self.world.registered[made.id], self.world.registered_at[made.id] = name, self.world.now
+        self.faulty.after()
+        return made
+
+    def remove_runner(self, runner: Runner | NewRunner) -> bool:
+        self.faulty.before()
+        if runner.id in self.world.registered:
+            if self.world.busy(self.world.registered[runner.id]):
+                return False
+            del self.world.registered[runner.id]
         for vm in self.world.vms.values():
             if vm.runner_id == runner.id:
                 if vm.job is not None:
@@ -390,6 +477,8 @@ class FakeCompute:
                 rung.machine_type,
                 pool.template_of(rung),
                 job=slug(insert.job.key),
+                id=id_of(insert.machine),
+                registered_by=pool.registered_by,
             )
             silent = world.faults and world.chance.random() < 0.05
             boots_in = world.chance.choice((20, 60, 150))
@@ -413,6 +502,30 @@ class FakeCompute:
         if chance.random() < 0.5:
             error = InsertError("no-capacity", "none within the wait") if vm.in_vain else None
             self.world.operations[operation] = (vm.waits_until, error, vm.machine.name)
+
+    def metadata(self, machine: Machine) -> Metadata:
+        self.faulty.before()
+        vm = self.world.vms.get((machine.zone, machine.name))
+        if vm is None:
+            raise Unavailable("it is gone")
+        return Metadata("sealed" if vm.machine.sealed else "new", {METADATA_KEY: ""} if vm.machine.sealed else {})
+
+    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+        """It is accepted at once, and changes the metadata a little later."""
+        self.faulty.before()
+        vm = self.world.vms.get((machine.zone, machine.name))
+        if vm is None:
+            raise Unavailable("it is gone")
+        if vm.machine.sealed and seen.fingerprint != "sealed":
+            return False
+        if vm.machine.sealed:
+            raise BrokenRuleError(f"{machine.name}: a second registration")
+        opened = json.loads(pkcs7.pkcs7_decrypt_der(base64.b64decode(value), CERTIFICATE, PRIVATE, []))
+        assert key == METADATA_KEY
+        assert opened["machine"] == runner_of(machine.name)
+        vm.sent, vm.arrives_at = opened["runnerId"], self.world.now + self.world.chance.choice((0, 2, 8))
+        self.faulty.after()
+        return True
 
     def delete(self, project: str, zone: str, name: str) -> None:
         self.faulty.before()

@@ -14,7 +14,7 @@ from tests.manager.histories import BOOT_SEC, IDLE_SEC, PASS_SEC, History, World
 POOLS = [
     pool("h100", 2, "self-hosted", "gpu", "h100", market="flex-start"),
     pool("l4", 3, "self-hosted", "gpu", "l4"),
-    pool("t4", 1, "self-hosted", "gpu", "t4", market="standard"),
+    pool("t4", 1, "self-hosted", "gpu", "t4", market="standard", registered_by="machine"),
 ]
 SETTLED_PASSES = round((4 * (BOOT_SEC + IDLE_SEC) + 3600) / PASS_SEC)
 
@@ -70,5 +70,6 @@ def ends_well(made: History) -> None:
     assert world.vms == {}
     waiting = {commit_of(job.key) for job in world.jobs.values() if job.status == "queued"}
     assert {sha for (_, sha), status in world.statuses.items() if status.state != "success"} == waiting
+    assert world.registered == {}, "runners without a machine"
     assert max(world.reruns.values(), default=0) <= 1
     assert {attempt for _, attempt in world.reruns} <= {1}

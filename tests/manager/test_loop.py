@@ -7,8 +7,18 @@ from dataclasses import dataclass, field
 
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineMemory, Memory
-from gpu_manager.model import CommitStatus, Insert, InsertError, Machine, OperationState, Pool, RunKey, Runner
-from gpu_manager.ports import GithubView, Unavailable
+from gpu_manager.model import (
+    CommitStatus,
+    Insert,
+    InsertError,
+    Machine,
+    NewRunner,
+    OperationState,
+    Pool,
+    RunKey,
+    Runner,
+)
+from gpu_manager.ports import GithubView, Metadata, Unavailable
 
 from tests.manager.test_decide import NOW, POOL, job, machine
 
@@ -51,7 +61,16 @@ class Scripted:
         self.meanwhile(self)
         return self.view
 
-    def remove_runner(self, runner: Runner) -> bool:
+    def register(self, pool: Pool, name: str) -> NewRunner:
+        raise AssertionError
+
+    def metadata(self, machine: Machine) -> Metadata:
+        raise AssertionError
+
+    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+        raise AssertionError
+
+    def remove_runner(self, runner: Runner | NewRunner) -> bool:
         return self.removable
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:

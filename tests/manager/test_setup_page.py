@@ -42,9 +42,9 @@ def test_the_unit_runs_a_command_that_exists_with_the_key_as_a_credential() -> N
     assert f"${{CREDENTIALS_DIRECTORY}}/{name}" in words
 
 
-def test_the_stack_file_has_an_app_for_each_duty() -> None:
+def test_the_stack_file_names_the_managers_app_and_none_for_machines() -> None:
     github = yaml.safe_load(block("config:"))["config"]["gpu-ci:site"]["github"]
-    assert github["runnerApp"]["id"] != github["managerApp"]["id"]
+    assert set(github) == {"owner", "managerApp"}
 
 
 @pytest.mark.parametrize("page", ["a-job-waits.md", "runner-manager.md"])

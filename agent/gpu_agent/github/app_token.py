@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
 
+from .. import openssl
 from ..outcomes import AgentExit
 
 # docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App": issued 60 seconds in the past, against clocks
@@ -14,12 +13,8 @@ from ..outcomes import AgentExit
 ISSUED_BEFORE_SEC = 60
 EXPIRES_AFTER_SEC = 300
 
-# An RSA key of 8192 bits has some 6,500 characters as PEM. A pipe holds 65,536 bytes (pipe(7)), so that all of the key
-# lies in it before anybody reads.
-_KEY_LIMIT_BYTES = 16_384
 # Of RSA with 2048 bits, which is what GitHub makes. Signatures of other kinds of key are shorter.
 _SIGNATURE_BYTES = 256
-_OPENSSL_SEC = 30
 
 
 def app_jwt(app_id: str, key: bytes, now: float) -> str:
@@ -42,37 +37,15 @@ def _encoded(content: bytes) -> str:
 
 
 def _signature(content: bytes, key: bytes) -> bytes:
-    """RSASSA-PKCS1-v1_5 over SHA-256 by openssl, which gets the key through a pipe it inherits.
-
-    Not by a file, which a disk would remember, and not by an argument, which every user of the machine may read.
-    """
+    """RSASSA-PKCS1-v1_5 over SHA-256."""
     no_key = AgentExit(
         "refused", "the secret holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
     )
-    if not 0 < len(key) <= _KEY_LIMIT_BYTES:
+    if not 0 < len(key) <= openssl.KEY_LIMIT_BYTES:
         raise no_key
-    reader, writer = os.pipe()
-    try:
-        with os.fdopen(writer, "wb") as pipe:
-            pipe.write(key)
-        # An empty passphrase, because openssl would ask a person for one. What it says is dropped: nobody can be sure
-        # that it never quotes the key.
-        done = subprocess.run(
-            ["openssl", "dgst", "-sha256", "-sign", f"/dev/fd/{reader}", "-passin", "pass:"],
-            input=content,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[reader],
-            env={"PATH": os.environ.get("PATH", os.defpath)},
-            timeout=_OPENSSL_SEC,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise AgentExit("no-tool", "openssl is not on PATH; it signs for the GitHub App") from None
-    except subprocess.TimeoutExpired:
-        raise AgentExit("timed-out", f"openssl did not sign within {_OPENSSL_SEC} s") from None
-    finally:
-        os.close(reader)
-    if done.returncode or len(done.stdout) < _SIGNATURE_BYTES:
+    # An empty passphrase, because openssl would ask a person for one.
+    arguments = ["dgst", "-sha256", "-sign", openssl.KEY, "-passin", "pass:"]
+    signature = openssl.run(arguments, content, key, "signs for the GitHub App")
+    if len(signature) < _SIGNATURE_BYTES:
         raise no_key
-    return done.stdout
+    return signature

@@ -30,6 +30,8 @@ _GROUPS_PER_PAGE = 100
 _DEFAULT_GROUP = 1
 # A token is not known everywhere at GitHub at once: octokit/auth-app.js@010203fa:src/hook.ts asks again for 5 seconds.
 _FRESH_SEC = 5
+# GitHub refuses to remove a runner that it has just given a job, whose first sign comes a little later.
+_LATE_JOB_SEC = 60.0
 _SHOWN = 20
 
 _HINTS = {
@@ -64,6 +66,8 @@ class Github:
 
     It keeps the App's key and no token: every operation asks for one of its own, which lives an hour.
     """
+
+    late_job_sec = _LATE_JOB_SEC
 
     def __init__(self, config: GithubConfig, key: bytes, clock: Clock, ask: Callable[..., Answer] = ask) -> None:
         if not 1 <= len(config.labels) <= 100:

@@ -62,9 +62,17 @@ class GoogleHost:
         """The instance's metadata by this key."""
         return self._metadata.read(f"instance/attributes/{key}")
 
-    def publish(self, key: str, value: str, within_sec: float = 15.0) -> None:
+    def awaited_attribute(self, key: str, deadline: float) -> str | None:
+        """The instance's metadata by this key, once somebody has set it."""
+        while (left := deadline - self._clock.now()) > 0:
+            value, _ = self._change(f"instance/attributes/{key}", "0", min(left, _NOTICE_SEC))
+            if value:
+                return value
+        return None
+
+    def publish(self, key: str, value: str, within_sec: float = 15.0, *, is_public_key: bool = False) -> None:
         """As a guest attribute; the key is namespace/key."""
-        self._metadata.publish(key, value, within_sec)
+        self._metadata.publish(key, value, within_sec, is_public_key=is_public_key)
 
     def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None:
         """One entry of the log gpu-agent, at this machine."""
@@ -134,12 +142,7 @@ class GoogleHost:
         until = self._clock.now() + timeout_sec
         while True:
             asked = self._clock.now()
-            wait_sec = int(min(max(until - asked, 0), _NOTICE_SEC))
-            # A header is bytes (http.client reads it as Latin-1), and this one goes back as part of a URL.
-            etag = quote(self._etag, safe="", encoding="latin-1", errors="replace")
-            waiting = f"?wait_for_change=true&last_etag={etag}&timeout_sec={wait_sec}" if wait_sec else ""
-            # The server holds its answer back for wait_sec; a few more are for the way.
-            preempted, etag = self._metadata.glance(f"instance/preempted{waiting}", wait_sec + 5)
+            preempted, etag = self._held_back("instance/preempted", self._etag, min(max(until - asked, 0), _NOTICE_SEC))
             self._etag = etag or "0"
             if preempted == "TRUE":
                 return Notice("preempted", "Google takes the machine away (instance/preempted is TRUE)")
@@ -150,6 +153,27 @@ class GoogleHost:
                 return None
             # A server that is down, or does not hold its answer back, is asked once a second.
             self._clock.sleep(min(asked + 1, until) - self._clock.now())
+
+    def _change(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
+        """A value that is not there yet: a server that does not hold its answer back is asked once a second."""
+        asked = self._clock.now()
+        value, etag = self._held_back(path, known, within_sec)
+        if not value:
+            self._clock.sleep(min(asked + 1, asked + within_sec) - self._clock.now())
+        return value, etag
+
+    def _held_back(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
+        """A value and its ETag, once it is another one than that of `known`, or after that time.
+
+        The documentation does not say what becomes of a request for a value that is missing: it may be answered at
+        once.
+        """
+        wait_sec = int(within_sec)
+        # A header is bytes (http.client reads it as Latin-1), and this one goes back as part of a URL.
+        etag = quote(known, safe="", encoding="latin-1", errors="replace")
+        waiting = f"?wait_for_change=true&last_etag={etag}&timeout_sec={wait_sec}" if wait_sec else ""
+        # The server holds its answer back for wait_sec; a few more are for the way.
+        return self._metadata.glance(f"{path}{waiting}", wait_sec + 5)
 
     def power_off(self) -> None:
         """As an administrator would, and where that fails once more. OSError where the machine still stays on."""

@@ -64,10 +64,10 @@ class Metadata:
             return False
         return answer.status == 200 and answer.headers.get("metadata-flavor") == _FLAVOR["Metadata-Flavor"]
 
-    def publish(self, key: str, value: str, within_sec: float) -> None:
+    def publish(self, key: str, value: str, within_sec: float, *, is_public_key: bool = False) -> None:
         """Write the guest attribute namespace/key, and again where Google drops it. OSError where all that fails."""
         until = self._clock.now() + within_sec
-        body = redact(value).encode()
+        body = (value if is_public_key else redact(value)).encode()
 
         def attempt() -> None:
             answer = self._query("PUT", key, until, body)

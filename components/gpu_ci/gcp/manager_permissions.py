@@ -17,6 +17,9 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
         "compute.subnetworks.use",
     ),
     "compute.instances.delete": ("compute.instances.delete",),
+    # cloud.google.com/compute/docs/metadata/setting-custom-metadata, "Required permissions": also the use of the
+    # machine's service account, which has a grant of its own.
+    "compute.instances.setMetadata": ("compute.instances.setMetadata",),
     "compute.instances.get": ("compute.instances.get",),
     "compute.instances.aggregatedList": ("compute.instances.list",),
     "compute.instances.getGuestAttributes": ("compute.instances.getGuestAttributes",),

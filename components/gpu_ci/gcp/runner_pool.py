@@ -50,7 +50,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     )
     github: RunnerGithub | None = Field(
         default=None,
-        description="where on GitHub the machines register runners, and as which App; by default they register none",
+        description="where on GitHub the machines' runners are registered, and by whom; by default there are none",
     )
     secrets: Annotated[list[SecretName], whole_value(rules.each_once)] = Field(
         default=[],
@@ -153,10 +153,11 @@ class RunnerPoolArgs(GpuMachineArgs):
 class RunnerPool(Component):
     """GPU runners on Compute Engine, started on demand, each of which has proven its GPU before it takes a job.
 
-    Creates: a service account that may write logs and read the secrets that are named and the App's key, a regional
-    instance template, a check of that very template on one machine (the gate), and a regional managed instance group
-    that takes the template once the check has passed. With `github` the check also shows that GitHub would take a
-    runner, and each machine then registers one, for one job, and ends.
+    Creates: a service account that may write logs and read the secrets that are named, a regional instance template, a
+    check of that very template on one machine (the gate), and a regional managed instance group that takes the template
+    once the check has passed. With `github` the check also shows that the machine can run a runner. Each machine then
+    gets one, for one job, and ends. With an App in `github` the machines register their runners, and the account may
+    read the App's key. Without one the runner manager registers them, and no machine can read a key.
     With `ladder`: a template and a check of its own for each other machine and region.
     Costs: nothing while no machine runs; each new template costs one machine for the minutes of its check.
     Does not: start machines. The runner manager does, from the same template; the group is made at size 0.
@@ -164,7 +165,7 @@ class RunnerPool(Component):
     Machines bought as flex-start are not got by a new size of the group: the manager asks for each one.
     Replaces on change of: the template, and with it the gate, for everything a machine boots with (machineType,
     guestAccelerator, market, reservation, driver, image, torch, disks, nicType, maxRunDurationSec, smoke.deadlineSec,
-    runner, runnerLabels and github where runners register, network, labels); the group for zones.
+    runner, runnerLabels and github where machines register runners, network, labels); the group for zones.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerPool"
@@ -208,7 +209,8 @@ class RunnerPool(Component):
         for secret in args.secrets:
             self._may_read(f"{name}-{naming.fit(secret, 60)}-reader", secret, account)
         # The check machine writes its end to the log and reads the key, so the check waits for both grants.
-        key = [self._may_read(f"{name}-app-key-reader", args.github.private_key, account)] if args.github else []
+        app_key = args.github.private_key if args.github else None
+        key = [self._may_read(f"{name}-app-key-reader", app_key, account)] if app_key else []
         grants = [log_writer, *key]
         gate = self._checked_template(name, name, args, args.zones, account, grants)
         self.rung_templates: list[tuple[RunnerPoolArgs, pulumi.Output[str] | None]] = [(args, None)]

@@ -63,13 +63,16 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
     """What pools register their runners with, where it is missing; of keys that were not read, nothing is known.
 
     Runners on clusters always register. Machines do where the stack file has a group; without an App for runners, one
-    with app alone would register as the App that administers the organization.
+    with app alone would register as the App that administers the organization. A runner manager registers for them.
     """
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
-    app, runner_app = (owner.get(key) if isinstance(owner, Mapping) else None for key in ("app", "runnerApp"))
+    app, runner_app, manager_app = (
+        owner.get(key) if isinstance(owner, Mapping) else None for key in ("app", "runnerApp", "managerApp")
+    )
     on_clusters = [spec.name for spec in choices if "app" in spec.component.ARGS.WIRING]
-    machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING] if app and group else []
+    by_themselves = app and group and not manager_app
+    machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING and by_themselves]
     shape = "{id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-runner-app-key}"
     needed = {
         f"{SITE}.github.owner": (owner, on_clusters, "the organization, such as acme", "such as owner: acme"),
@@ -111,10 +114,9 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
     needed = {
         f"{SITE}.github.managerApp": (
             given.get("managerApp"),
-            "the GitHub App of the runner manager, another one than runnerApp",
+            "the GitHub App of the runner manager, which registers the runners of machines, too",
             f"such as managerApp: {app}",
         ),
-        f"{SITE}.github.runnerApp": (given.get("runnerApp"), _RUNNER_APP, "docs/github.md, Apps and their permissions"),
         f"{GITHUB}.runnerGroup": (
             group,
             "the group runners join, and the repositories that may use it",
@@ -132,7 +134,7 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
 def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
     """What does not go with registering runners: a system without them, and secrets that no job can read."""
     owner = site.get("github") if isinstance(site, Mapping) else None
-    app = owner.get("runnerApp") if isinstance(owner, Mapping) else None
+    app = (owner.get("managerApp") or owner.get("runnerApp")) if isinstance(owner, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     if not app or not group:
         return []

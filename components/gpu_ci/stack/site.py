@@ -98,14 +98,15 @@ class GithubOwner(Args):
         examples=[
             {"id": 234567, "installationId": 23456789, "privateKey": "projects/acme-ci/secrets/github-runner-app-key"}
         ],
-        description="the GitHub App that machines register their runners as, with the permission Self-hosted runners: "
-        "read and write, and no other; machines can read its key, so it is another App than app",
+        description="the GitHub App for the runners of clusters and, without managerApp, of machines, with the "
+        "permission Self-hosted runners: read and write, and no other; clusters and machines can read its key, so it "
+        "is another App than app",
     )
     manager_app: Annotated[GithubApp | None, Redacted()] = Field(
         default=None,
         description="the GitHub App of the runner manager, with Self-hosted runners: read and write and Actions: read "
-        "and write; no machine can read its key, so it is another App than runnerApp. Without it the stack has no "
-        "output `manager`",
+        "and write. The manager registers the runners of machines, and no machine can read a key. It is another App "
+        "than runnerApp. Without it the stack has no output `manager`, and machines register as runnerApp",
     )
 
     commit_statuses: StrictBool = Field(

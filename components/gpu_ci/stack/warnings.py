@@ -24,7 +24,7 @@ _REST_OF_UP_SEC = 1200
 RUNNER_APP, GROUP = "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"
 """What a stack file has to give, both of them, for machines to register runners."""
 MANAGER_APP = "gpu-ci:site.github.managerApp"
-"""What it has to give besides for the runner manager to start these machines."""
+"""What it has to give besides for the runner manager to start these machines, and to register their runners."""
 
 
 def stack_warnings(
@@ -93,7 +93,8 @@ def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:
         f"{args.github.private_key}, with which it is the App in every repository the App is installed in; hint: "
         "docker: rootless, or trust every workflow that the runner group lets in"
         for name, args in pools
-        if getattr(args, "github", None) is not None and getattr(args.runner, "docker", "") == "rootful"
+        if getattr(getattr(args, "github", None), "private_key", None)
+        and getattr(args.runner, "docker", "") == "rootful"
     ]
 
 

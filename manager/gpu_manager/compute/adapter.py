@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from http.client import HTTPException
@@ -14,16 +14,18 @@ from gpu_ci.gcp.resource_names import region_and_name_of_template
 from gpu_ci.naming import fit
 
 from ..model import End, Insert, InsertError, Machine, OperationState, Pool
-from ..ports import InsertRefused, Refused, Unavailable
+from ..ports import InsertRefused, Metadata, Refused, Unavailable
+from ..registration import METADATA_KEY
 from . import machine_end
-from .machine_body import JOB, MANAGER, POOL, TEMPLATE, Body, labels, machine_body, market
+from .machine_body import JOB, MANAGER, POOL, REGISTERED_BY, TEMPLATE, Body, labels, machine_body, market
+from .machine_keys import MachineKeys
 
 # The next pass asks again anyway. One repetition gets over a connection that was closed meanwhile.
 _RETRIES = 1
 # The lease of a manager relies on it (stores/bucket.py, CALL_SEC).
 _TIMEOUT_SEC = 20.0
-# Without the metadata, which holds the agent of each machine.
-_FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels")
+# Of the metadata the keys alone: the values hold the agent of each machine.
+_FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels", "metadata/items/key")
 _PREEMPTED = 'operationType="compute.instances.preempted"'
 _PREEMPTED_WITHIN_SEC = 3600.0
 # A proxy may answer 200 with a page of its own, or break off an answer.
@@ -44,6 +46,7 @@ class Api(Protocol):
     def instance(self, project: str, zone: str, name: str) -> Body: ...
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[Body]: ...
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str: ...
+    def set_metadata(self, project: str, zone: str, name: str, fingerprint: str, items: Mapping[str, str]) -> str: ...
     def close(self) -> None: ...
 
 
@@ -67,6 +70,7 @@ class ComputeAdapter:
         self._templates: dict[str, Body] = {}
         self._ends: dict[str, End | None] = {}
         self._unread_since: dict[str, float] = {}
+        self._keys = MachineKeys(monotonic)
 
     def close(self) -> None:
         """Close the connection."""
@@ -91,7 +95,8 @@ class ComputeAdapter:
         }
         with _asking("the machines"):
             self._forget({str(row["id"]) for _, row in rows})
-            return tuple(self._machine(project, row, templates) for project, row in rows)
+            listed = tuple(self._machine(project, row, templates) for project, row in rows)
+            return self._keys.with_keys(listed, self._google().guest_attribute)
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         """How far an insert has come. Unavailable; one that Google has forgotten is done without an error."""
@@ -134,6 +139,35 @@ class ComputeAdapter:
             if _may_pass(error) and not (error.no_capacity or error.over_quota):
                 raise Unavailable(f"insert of {insert.machine} in {zone}: {error}") from None
             raise InsertRefused(_insert_error(error)) from None
+
+    def metadata(self, machine: Machine) -> Metadata:
+        """Its metadata as it is now. Unavailable, also where another machine has the name now; or Refused."""
+        what = f"the metadata of {machine.name} in {machine.zone}"
+        try:
+            with _usable(what):
+                row = self._google().instance(machine.project, machine.zone, machine.name)
+                if not self._ours(row) or str(row["id"]) != machine.id:
+                    raise Unavailable(f"{what}: another machine has this name now")
+                found = row["metadata"]
+                items = {str(each["key"]): str(each.get("value", "")) for each in found.get("items", [])}
+                return Metadata(str(found["fingerprint"]), items)
+        except ApiError as error:
+            raise _of_machine(what, error) from None
+
+    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+        """Add one value; False where the metadata has changed since it was seen. Unavailable or Refused.
+
+        Google replaces all of the metadata at once, and only where its fingerprint is still that one.
+        """
+        items = {**seen.items, key: value}
+        try:
+            with _usable(f"the metadata of {machine.name}"):
+                self._google().set_metadata(machine.project, machine.zone, machine.name, seen.fingerprint, items)
+        except ApiError as error:
+            if error.status == 412:
+                return False
+            raise _of_machine(f"the metadata of {machine.name} in {machine.zone}", error) from None
+        return True
 
     def delete(self, project: str, zone: str, name: str) -> None:
         """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""
@@ -189,6 +223,9 @@ class ComputeAdapter:
             template=templates.get((project, own.get(TEMPLATE, "")), ""),
             end=end,
             job=own.get(JOB, ""),
+            id=str(row["id"]),
+            registered_by=own.get(REGISTERED_BY, "machine"),
+            sealed=any(each["key"] == METADATA_KEY for each in row.get("metadata", {}).get("items", [])),
         )
 
     def _end(self, project: str, zone: str, row: Body) -> tuple[bool, End | None]:
@@ -232,6 +269,11 @@ def _asking(what: str) -> Iterator[None]:
 
 def _failure(what: str, error: ApiError) -> Unavailable | Refused:
     return (Unavailable if _may_pass(error) else Refused)(f"{what}: {error}")
+
+
+def _of_machine(what: str, error: ApiError) -> Unavailable | Refused:
+    """A machine that is gone, or goes, says nothing of the next one."""
+    return Unavailable(f"{what}: the machine is gone") if error.missing else _failure(what, error)
 
 
 def _may_pass(error: ApiError) -> bool:

@@ -15,6 +15,8 @@ Body = dict[str, Any]
 
 POOL, MANAGER, JOB, TEMPLATE = "gpu-ci-pool", "gpu-ci-manager", "gpu-ci-job", "gpu-ci-template"
 """Labels by which the manager knows its machines."""
+REGISTERED_BY = "gpu-ci-registered-by"
+"""Label of machines whose runner the manager registers. Those of an earlier template register their own."""
 REPOSITORY, WORKFLOW = "gpu-ci-repository", "gpu-ci-workflow"
 """Labels for the cost report alone."""
 _LABEL_CHARACTERS = 63
@@ -63,6 +65,7 @@ def labels(pool: Pool, insert: Insert, manager: str) -> dict[str, str]:
         MANAGER: manager,
         JOB: slug(job.key),
         TEMPLATE: region_and_name_of_template(pool.template_of(insert.rung))[1],
+        **({REGISTERED_BY: pool.registered_by} if pool.registered_by == "manager" else {}),
         REPOSITORY: fit(job.key.repository, _LABEL_CHARACTERS),
         **workflow,
     }

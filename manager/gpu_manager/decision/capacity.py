@@ -100,6 +100,11 @@ def failed(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float
         memory.refusals[offer(pool, rung)] = (now + _REFUSED_PAUSE_SEC, error.message)
 
 
+def not_registered(pool: str, why: str, memory: Memory, now: float) -> None:
+    """Start nothing for a pool for a while: the next machine would wait for its runner in vain, too."""
+    memory.refusals[pool] = (now + _REFUSED_PAUSE_SEC, f"no runner could be registered: {why}")
+
+
 def _pause_sec(stockouts: int) -> float:
     """The pause after so many stockouts in a row."""
     # The exponent is limited because a zone may have no machine for months.
@@ -148,6 +153,8 @@ def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: 
         return Reason("price-ceiling", f"costs more than {pool.price_ceiling_usd} USD an hour")
     if end := memory.stopped.get(pool.template_of(rung)):
         return Reason("pool-stopped", f"{end.machine} ended with {end.reason}: {end.detail}")
+    if refused := memory.refusals.get(pool.name):
+        return Reason("refused", refused[1], refused[0])
     if refused := memory.refusals.get(offer(pool.name, rung)):
         return Reason("refused", f"Google refuses the machine: {refused[1]}", refused[0])
     for key in (_quota_key(rung, ""), _ALL_REGIONS):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Observation, Pool, Reason
-from . import capacity, jobs, machines, reruns
+from . import capacity, jobs, machines, registrations, reruns
 from .names import slug
 
 # How long a machine whose insert has ended well may be in no list yet.
@@ -45,6 +45,7 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
     reruns.notice(by_name, seen, memory)
     actions: list[Action] = [*machines.ends(seen), *machines.lost_runners(by_name, seen, memory)]
     actions += machines.hung(by_name, seen, memory)
+    actions += registrations.strays(seen, memory)
     actions += reruns.due(seen, memory)
     machines.forget_gone(by_name, seen, memory)
     if seen.machines is None or seen.jobs is None or seen.runners is None:
@@ -63,13 +64,25 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
     used = Counter(pool_of[name] for name in found.covered.values())
     runners = {runner.name: runner for runner in seen.runners}
     for pool in pools:
-        # What no queued job needs, those that waited as surplus longest first.
-        idle = [(machine, runners[machine.name]) for machine in free[pool.name] if machine.name in runners]
-        idle.sort(key=lambda each: memory.machines[each[0].name].surplus_since or seen.now + 1)
+        # What no queued job needs: first what has no runner, and of these what has no key yet; then what waited as
+        # surplus longest.
+        idle = [
+            (machine, runners.get(machine.name))
+            for machine in free[pool.name]
+            if machine.name in runners or (not machine.waits and registrations.never_registered(machine, memory))
+        ]
+        idle.sort(
+            key=lambda each: (
+                each[1] is not None,
+                bool(each[0].key),
+                memory.machines[each[0].name].surplus_since or seen.now + 1,
+            )
+        )
         spare = max(len(free[pool.name]) - used[pool.name], 0)
         without_capacity = [machine for machine in free[pool.name] if machine.waits]
         actions += machines.unneeded(without_capacity, spare, memory)
         actions += machines.surplus(idle, max(spare - len(without_capacity), 0), memory, seen.now)
+        actions += registrations.due(free[pool.name], seen, memory)
     return Decision(tuple(actions), memory, found.covered, {**reasons, **found.reasons})
 
 

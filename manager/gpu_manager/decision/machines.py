@@ -28,6 +28,7 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
     now, listed = seen.now, {machine.name: machine for machine in seen.machines or ()}
     for machine in listed.values():
         known = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
+        known.unregistered = machine.unregistered
         known.place = spot_place(region_of(machine.zone), machine.machine_type)
         if pool := pools.get(machine.pool):
             known.runner_group, known.boot_sec, known.idle_sec = pool.runner_group, pool.boot_sec, pool.idle_sec
@@ -93,13 +94,15 @@ def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -
     """
     if seen.runners is None or seen.jobs is None:
         return
-    registered = {runner.name for runner in seen.runners}
+    runners = {runner.name: runner for runner in seen.runners}
     working = {job.runner_name for job in seen.jobs if job.status == "in_progress"}
     for machine in seen.machines or ():
         known = memory.machines[machine.name]
-        if machine.off or machine.waits or machine.status in _LEAVING or machine.name in registered | working:
+        if machine.off or machine.waits or machine.status in _LEAVING or machine.name in working:
             continue
-        if not _is_observed(known, pools):
+        # The runner of a machine that never got its registration is at GitHub alone.
+        runner = runners.get(machine.name)
+        if (runner is not None and not machine.unregistered) or not _is_observed(known, pools):
             continue
         if known.missing_since is not None:
             late = seen.now - known.missing_since > GONE_RUNNER_SEC
@@ -109,7 +112,9 @@ def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -
             since = known.first_seen if known.running_since is None else known.running_since
             late = not known.registered and seen.now - since > known.boot_sec + LATE_SEC
             why = f"no runner within {known.boot_sec + LATE_SEC:.0f} s"
-        if late:
+        if late and runner is not None:
+            yield RemoveRunner(runner, machine, why)
+        elif late:
             known.condemned = True
             yield Delete(machine, why)
 
@@ -134,8 +139,11 @@ def hung(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterat
             yield RemoveRunner(runner, machine, why)
 
 
-def surplus(idle: Sequence[tuple[Machine, Runner]], spare: int, memory: Memory, now: float) -> Iterator[Action]:
-    """Unregister runners that no queued job needs, `spare` of the idle ones, once that has been so for a while."""
+def surplus(idle: Sequence[tuple[Machine, Runner | None]], spare: int, memory: Memory, now: float) -> Iterator[Action]:
+    """Let go of machines that no queued job needs, `spare` of the idle ones, once that has been so for a while.
+
+    A machine that has no runner, and gets one from the manager alone, can have no job.
+    """
     for position, (machine, runner) in enumerate(idle):
         known = memory.machines[machine.name]
         if position >= spare:
@@ -143,8 +151,13 @@ def surplus(idle: Sequence[tuple[Machine, Runner]], spare: int, memory: Memory, 
             continue
         if known.surplus_since is None:
             known.surplus_since = now
-        if now - known.surplus_since >= SURPLUS_SEC:
+        if now - known.surplus_since < SURPLUS_SEC:
+            continue
+        if runner is not None:
             yield RemoveRunner(runner, machine, "no queued job needs it")
+        else:
+            known.condemned = True
+            yield Delete(machine, "no queued job needs it, and it has no runner yet")
 
 
 def free(machines: Iterable[Machine], seen: Observation, memory: Memory) -> list[Machine]:
@@ -207,6 +220,8 @@ def _follow_jobs(jobs: Sequence[Job], memory: Memory) -> None:
 def _follow_runners(runners: Sequence[Runner], memory: Memory, now: float) -> None:
     by_name = {runner.name: runner for runner in runners}
     for name, known in memory.machines.items():
+        if known.unregistered:
+            continue
         if runner := by_name.get(name):
             known.registered, known.missing_since = True, None
             known.idle_since = None if runner.busy else known.idle_since or now

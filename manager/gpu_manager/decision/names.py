@@ -6,7 +6,7 @@ import hashlib
 import uuid
 from collections.abc import Collection
 
-from ..model import JobKey, Rung
+from ..model import JobKey, Machine, Rung
 
 # Any constant does; requests of one machine in one zone are to have one id.
 _NAMESPACE = uuid.UUID("5d1f6f3e-9c1b-4b52-8e9a-6f1f6e7c8a10")
@@ -21,6 +21,11 @@ def machine_name(pool: str, job: JobKey, insert: int) -> str:
     """The name of the machine that this insert for this job makes. A pool's name has at most 40 characters."""
     digest = hashlib.sha256("\0".join((*map(str, job), str(insert))).encode()).hexdigest()[:8]
     return f"{pool}-{digest}"
+
+
+def runner_name(machine: Machine) -> str:
+    """The name of the machine's runner, as its agent would choose it. GitHub takes 64 characters."""
+    return f"{machine.name}-{machine.id}"[:64]
 
 
 def machine_of(runner: str, machines: Collection[str]) -> str:

@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import httpx2
 
-from ..model import CommitStatus, Run, RunKey, Runner
+from ..model import CommitStatus, NewRunner, Pool, Run, RunKey, Runner
 from ..ports import GithubView, Refused, Unavailable
+from . import payloads
 from .app_token import App
 from .rate_limits import Requests
 from .rest_client import Clocks, RestClient, refusal
@@ -19,6 +20,9 @@ _PERMISSIONS = {"actions": "write", "organization_self_hosted_runners": "write"}
 # The most that GitHub shows of a status (docs.github.com, "REST API endpoints for commit statuses", example of 422).
 _DESCRIPTION_CHARACTERS = 140
 _STATUS_CONTEXT = "gpu-ci"
+
+# The folder that the agent gives the runner for its jobs (gpu_agent/config.py).
+_WORK_FOLDER = "_work"
 
 _T = TypeVar("_T")
 
@@ -101,7 +105,7 @@ class GithubAdapter:
         """Make the token for commit statuses. Refused where the App lacks the permission; or Unavailable."""
         self._status_client.authenticate()
 
-    def remove_runner(self, runner: Runner) -> bool:
+    def remove_runner(self, runner: Runner | NewRunner) -> bool:
         """Unregister it: True where it is gone, False where it runs a job. Unavailable or Refused otherwise."""
         path = f"{self._runners}/{runner.id}"
         answer = self._client.send("DELETE", path)
@@ -110,6 +114,33 @@ class GithubAdapter:
         if answer.status == 422:  # "is still running a job"
             return False
         raise refusal("DELETE", path, answer)
+
+    def register(self, pool: Pool, name: str) -> NewRunner:
+        """Register a runner of this name for one job. One of that name that has no job is unregistered before.
+
+        Unavailable, also where the runner of that name has a job; or Refused.
+        """
+        path = f"{self._runners}/generate-jitconfig"
+        body = {
+            "name": name,
+            "runner_group_id": self._sweep.group_id(pool.runner_group),
+            "labels": sorted(pool.labels),
+            "work_folder": _WORK_FOLDER,
+        }
+        answer = self._client.send("POST", path, body)
+        if answer.status == 409:
+            # Of a request whose answer was lost, or of a manager that was killed: nobody has its configuration.
+            self._remove_unused(name)
+            answer = self._client.send("POST", path, body)
+        if answer.status != 201:
+            raise refusal("POST", path, answer)
+        return payloads.read("a runner's registration", lambda: payloads.new_runner(answer.value))
+
+    def _remove_unused(self, name: str) -> None:
+        for each in self._client.elements(self._runners, "runners", name=name):
+            found = payloads.read("runners", lambda each=each: payloads.runner(each))  # type: ignore[misc]
+            if found.name.lower() == name.lower() and not self.remove_runner(found):
+                raise Unavailable(f"the runner {name} has a job")
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         """Run one job or, with None, all failed jobs of the run again. Unavailable or Refused."""

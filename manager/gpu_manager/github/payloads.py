@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from ..model import Job, JobKey, Run, RunKey, Runner
+from ..model import Job, JobKey, NewRunner, Run, RunKey, Runner
 from ..ports import Unavailable
 from ..text import printable
 
@@ -44,6 +44,13 @@ def job(found: Payload, repository: str, groups: frozenset[str] | None) -> Job:
 
 def runner(found: Payload) -> Runner:
     return Runner(int(found["id"]), str(found["name"]), found["status"] == "online", bool(found["busy"]))
+
+
+def new_runner(found: Payload) -> NewRunner:
+    config = found["encoded_jit_config"]
+    if not isinstance(config, str) or not config:
+        raise TypeError("encoded_jit_config")
+    return NewRunner(int(found["runner"]["id"]), str(found["runner"]["name"]), config)
 
 
 def run(found: Payload, key: RunKey, jobs: list[Payload]) -> Run:

@@ -94,6 +94,11 @@ class Sweep:
         jobs = self._jobs_of(key) if found.get("status") == "completed" else []
         return payloads.read(f"run {key.run_id} of {key.repository}", lambda: payloads.run(found, key, jobs))
 
+    def group_id(self, name: str) -> int:
+        """The number of a runner group. Unavailable or Refused."""
+        found = next(group for group in self._groups() if group["name"] == name)
+        return payloads.read(f"the runner group {name}", lambda: int(found["id"]))
+
     @property
     def _org(self) -> str:
         return f"/orgs/{quote(self.organization, safe='')}/actions"

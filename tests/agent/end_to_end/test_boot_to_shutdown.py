@@ -34,6 +34,20 @@ def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_its
     assert found["allowed"] == [["blob", "environ"], ["credential", "file"]]
 
 
+def test_a_machine_that_the_manager_registers_takes_one_job_and_reads_no_key(live: Live) -> None:
+    found = live(Plan(by_manager=True))
+    assert (found["reason"], found["end"]["step"]) == ("job-done", "after-job"), found["serial"]
+    assert (found["verdict"]["verdict"], found["registered"]) == ("pass", 1)
+    assert steps(found["serial"]) == ["config", "driver", "check", "runner", "register", "waiting", "job", "after-job"]
+    assert found["allowed"] == [["blob", "environ"], ["credential", "file"]]
+
+
+def test_a_machine_whose_manager_does_not_answer_starts_no_runner_and_switches_itself_off(live: Live) -> None:
+    found = live(Plan(by_manager=True, manager_runs=False, register_sec=5))
+    assert (found["reason"], found["end"]["stops_pool"], found["registered"]) == ("not-registered", False, 0)
+    assert found["detail"] == "the runner manager sent no registration within 5 s"
+
+
 def test_a_machine_without_a_job_leaves_no_runner_at_github(live: Live) -> None:
     found = live(Plan(does=WAITS, idle_sec=1))
     assert (found["reason"], found["runners"]) == ("idle", 0), found["serial"]

@@ -50,6 +50,30 @@ def test_without_an_app_its_machines_read_nothing_and_are_told_of_no_runner() ->
     assert "github" not in json.loads(found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
 
 
+BY_MANAGER = {"owner": "acme", "runnerGroup": "gpu"}
+
+
+def test_where_the_manager_registers_its_machines_are_told_of_a_runner_and_of_no_app() -> None:
+    found = pool(github=BY_MANAGER)
+    assert found.of(":SecretIamMember") == []
+    told = json.loads(found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
+    assert (told["registered_by"], "github" in told, told["runner"]["docker"]) == ("manager", False, "none")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"appId": "17"}, "has appId without installationId, privateKey"),
+        ({"appId": "17", "privateKey": KEY}, "has appId, privateKey without installationId"),
+        ({"repository": "kernels"}, "has repository without appId, installationId, privateKey"),
+    ],
+)
+def test_an_app_is_given_whole_or_not_at_all(given: dict[str, str], text: str) -> None:
+    """Half an App would leave the machines to a manager that nobody runs."""
+    hint = "without an App the runner manager registers the runners, and those of an organization alone"
+    assert problems(github={**BY_MANAGER, **given}) == [("github", text, hint)]
+
+
 def test_its_machines_are_told_the_labels_jobs_ask_for() -> None:
     def labels(**choices: Any) -> list[str]:
         text = pool(github=GITHUB, **choices).one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"]

@@ -149,6 +149,7 @@ def test_the_roles_have_the_permissions_of_the_calls_that_the_manager_makes(monk
         "instance": lambda: google.instance("p", "z", "n"),
         "instances_of_all_zones": lambda: google.instances_of_all_zones("p", "e", ["id"]),
         "guest_attribute": lambda: google.guest_attribute("p", "z", "n", "a/b"),
+        "set_metadata": lambda: google.set_metadata("p", "z", "n", "f", {"k": "v"}),
     }
     assert set(calls) == {name for name in vars(Api) if not name.startswith("_")} - {"close"}
     for call in calls.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -68,6 +68,9 @@ class FakeCompute:
     machines: dict[tuple[str, str], Body] = field(default_factory=dict)
     """By zone and name."""
     attributes: dict[str, str] = field(default_factory=dict)
+    """gpu-agent/end of machines by name."""
+    keys: dict[str, str] = field(default_factory=dict)
+    """gpu-agent/key of machines by name."""
     ended: dict[str, tuple[bool, ApiError | None]] = field(default_factory=dict)
     """Operations, by name."""
     preemptions: list[Body] = field(default_factory=list)
@@ -153,11 +156,32 @@ class FakeCompute:
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[Body]:
         self._called("list", project, expression)
         # More than was asked for, should a filter ever let something through.
-        return [{key: row[key] for key in fields if key in row} for row in self.machines.values()]
+        return [
+            {key: row[key] for key in fields if key in row} | self._metadata_keys(row, fields)
+            for row in self.machines.values()
+        ]
+
+    @staticmethod
+    def _metadata_keys(row: Body, fields: Sequence[str]) -> Body:
+        """Of the metadata what `metadata/items/key` selects."""
+        if "metadata/items/key" not in fields or "metadata" not in row:
+            return {}
+        return {"metadata": {"items": [{"key": each["key"]} for each in row["metadata"].get("items", [])]}}
+
+    def set_metadata(self, project: str, zone: str, name: str, fingerprint: str, items: Mapping[str, str]) -> str:
+        self._called("set metadata", project, zone, name, fingerprint)
+        metadata = self.machines[zone, name]["metadata"]
+        if metadata["fingerprint"] != fingerprint:
+            text = "Supplied fingerprint does not match current metadata fingerprint."
+            raise ApiError("conditionNotMet", text, 412)
+        rows = [{"key": key, "value": value} for key, value in items.items()]
+        assert unknown_fields({"items": rows}, {"$ref": "Metadata"}) == []
+        self.machines[zone, name]["metadata"] = {"fingerprint": f"{fingerprint}+", "items": rows}
+        return "operation-metadata"
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         self._called("guest attribute", project, zone, name, key)
-        return self.attributes.get(name, "")
+        return self.keys.get(name, "") if key == "gpu-agent/key" else self.attributes.get(name, "")
 
     def close(self) -> None:
         self._called("close")

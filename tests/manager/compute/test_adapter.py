@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http.client import IncompleteRead
 from typing import Any
 
@@ -10,45 +10,17 @@ import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
 from gpu_manager.compute.adapter import ComputeAdapter
 from gpu_manager.decision.names import request_id, slug
-from gpu_manager.model import End, Insert, InsertError, Job, JobKey, Machine, OperationState, Pool, Rung
+from gpu_manager.model import End, InsertError, Machine, OperationState
 from gpu_manager.ports import Compute, InsertRefused, Refused, Unavailable
 
-from tests.manager.compute.fake_compute import NAME, PROJECT, PROPERTIES, SPOT, TEMPLATE, ZONE, FakeCompute
+from tests.manager.compute.conftest import JOB, NOW, POOL, RUNG, Google, wanted
+from tests.manager.compute.fake_compute import NAME, PROJECT, PROPERTIES, SPOT, TEMPLATE, ZONE
 
-RUNG = Rung(ZONE, "g2-standard-8", "spot", "nvidia-l4")
-POOL = Pool("l4", PROJECT, TEMPLATE, (RUNG, replace(RUNG, zone="us-central1-b")), 4, frozenset({"gpu"}))
-JOB = Job(JobKey("Example-Org/kernels.cu", 5, 55, 1), frozenset({"gpu"}), "queued", 0, workflow="CI (GPU)")
-NOW = 1_795_600_000.0
 RATE_LIMIT = ApiError("rateLimitExceeded", "Quota exceeded for guest attribute queries.", 429)
 STOCKOUT = ApiError("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "none left", 503, ("us-central1-b",))
 QUOTA = ApiError(
     "QUOTA_EXCEEDED", "Quota exceeded.", 403, quota=QuotaInfo("PREEMPTIBLE-NVIDIA-L4-GPUS-per-project-region")
 )
-
-
-def wanted(name: str = "l4-0a1b2c3d", **rung: Any) -> Insert:
-    chosen = replace(RUNG, **rung)
-    return Insert("l4", name, chosen, JOB, request_id(name, chosen.zone))
-
-
-@dataclass
-class Google:
-    api: FakeCompute
-    manager: ComputeAdapter
-    now: list[float]
-
-    def made(self, **rung: Any) -> dict[str, Any]:
-        """The body of an insert on this rung."""
-        insert = wanted(**rung)
-        self.manager.insert(POOL, insert)
-        body: dict[str, Any] = self.api.machines[insert.rung.zone, insert.machine]["body"]
-        return body
-
-
-@pytest.fixture
-def google() -> Google:
-    api, now = FakeCompute(), [0.0]
-    return Google(api, ComputeAdapter("staging", api, unix=lambda: NOW, monotonic=lambda: now[0]), now)
 
 
 def test_a_machine_is_the_template_with_a_name_and_labels_of_its_job(google: Google) -> None:
@@ -256,8 +228,19 @@ def test_only_machines_of_this_manager_are_listed(google: Google) -> None:
             TEMPLATE,
             project=POOL.project,
             job="0a1b2c3d4e5f",
+            id="1000000000000000000",
         ),
-        Machine("old-00000001", "old", "us-east1-c", "RUNNING", "standard", "g2-standard-8", "", project=POOL.project),
+        Machine(
+            "old-00000001",
+            "old",
+            "us-east1-c",
+            "RUNNING",
+            "standard",
+            "g2-standard-8",
+            "",
+            project=POOL.project,
+            id="1000000000000000001",
+        ),
     )
     assert google.api.asked == [("list", PROJECT, "labels.gpu-ci-manager=staging")]
 

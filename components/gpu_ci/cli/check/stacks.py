@@ -59,7 +59,9 @@ def warnings(file: StackFile) -> list[str]:
     described = file.value(CLUSTERS)
     clusters = described if isinstance(described, Mapping) else {}
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
-    given = [key for key in (RUNNER_APP, GROUP, MANAGER_APP) if _at(file, key) is not None]
+    # The runner manager's App registers runners, too.
+    either = {RUNNER_APP: (RUNNER_APP, MANAGER_APP), GROUP: (GROUP,), MANAGER_APP: (MANAGER_APP,)}
+    given = [key for key, keys in either.items() if any(_at(file, each) is not None for each in keys)]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *ended,

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -207,6 +207,14 @@ class GoogleCompute:
         call = self._instances.getSerialPortOutput(project=project, zone=zone, instance=name, port=1, start=str(start))
         answer = self._run(call, _NO_RETRIES)
         return str(answer.get("contents", "")), int(answer.get("next", 0))
+
+    def set_metadata(self, project: str, zone: str, name: str, fingerprint: str, items: Mapping[str, str]) -> str:
+        """Ask for other metadata in place of all that has this fingerprint; the name of the operation."""
+        body = {"fingerprint": fingerprint, "items": [{"key": key, "value": value} for key, value in items.items()]}
+        call = self._instances.setMetadata(
+            project=project, zone=zone, instance=name, body=body, requestId=str(uuid.uuid4())
+        )
+        return str(self._run(call)["name"])
 
     def instance(self, project: str, zone: str, name: str) -> dict[str, Any]:
         """A machine; ApiError with `missing` when there is none."""

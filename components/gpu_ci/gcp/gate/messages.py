@@ -22,6 +22,8 @@ NEXT_STEPS = {
     "pulumi up --refresh",
     "rate-limited": "wait until GitHub's limit lets up",
     "github-unreachable": "see githubstatus.com, and whether the network has a way out",
+    "not-registered": "allow guest attributes in the project (organization policy compute.disableGuestAttributesAccess)"
+    ": machines publish a key there",
     "no-tool": "take an image that has the program it names",
     "no-runner": "see whether the network has a way out, or bake the runner into the image",
     "wrong-checksum": "set runner.sha256 to what the release notes of the runner say",

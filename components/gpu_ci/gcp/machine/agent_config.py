@@ -57,8 +57,17 @@ def _driver(driver: Driver) -> dict[str, str]:
 
 
 def _registering(registration: Registration) -> dict[str, Any]:
-    """As whom a machine registers a runner, and which."""
+    """Which runner a machine starts, and how that is registered: by the manager, or by the machine as an App."""
     github, runner, labels = registration
+    settings = {
+        "version": runner.version,
+        "sha256": runner.archives,
+        "docker": runner.docker,
+        "idle_sec": runner.idle_sec,
+        "register_sec": runner.register_sec,
+    }
+    if github.registered_by == "manager":
+        return {"registered_by": "manager", "runner": settings}
     return {
         "github": {
             "owner": github.owner,
@@ -70,11 +79,5 @@ def _registering(registration: Registration) -> dict[str, Any]:
             **({"repository": github.repository} if github.repository else {}),
             **({"api_url": github.api_url} if github.api_url else {}),
         },
-        "runner": {
-            "version": runner.version,
-            "sha256": runner.archives,
-            "docker": runner.docker,
-            "idle_sec": runner.idle_sec,
-            "register_sec": runner.register_sec,
-        },
+        "runner": settings,
     }

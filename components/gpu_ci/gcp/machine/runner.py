@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from gpu_catalog import staleness
-from pydantic import Field, StringConstraints, ValidationInfo, field_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic.alias_generators import to_camel
 
 from ... import versions
 from ...args import Args, Integer, PlainInput
@@ -56,7 +57,7 @@ class RunnerSettings(Args):
     docker: Literal["none", "rootless", "rootful"] = Field(
         default="none",
         description="what Docker a job has: none, rootless (a daemon of the runner's user), or rootful (a job is root "
-        "on its machine, and can read the App's private key)",
+        "on its machine, and can read the App's private key where machines register their runners)",
     )
     idle_sec: Integer = Field(
         default=600, ge=60, le=86400, description="seconds a machine waits for its job before it ends, 60 to 86400"
@@ -126,30 +127,60 @@ class RunnerSettings(Args):
 
 
 class RunnerGithub(Args):
-    """Where on GitHub machines register their runners, and as which App. The key is named, and never given."""
+    """Where on GitHub the runners of machines are registered, and by whom. A key is named, and never given.
+
+    With an App the machines register their runners themselves, and can read its key. Without one the runner manager
+    does it, and no machine can read any key.
+    """
 
     owner: PlainInput[Annotated[str, Field(min_length=1, max_length=39)]] = Field(
         description="the organization, or the owner of the repository, such as acme"
     )
-    app_id: PlainInput[Annotated[str, Field(pattern=r"^[A-Za-z0-9.]{1,40}$")]] = Field(
-        description="the id of the GitHub App, or its client id"
+    app_id: PlainInput[Annotated[str, Field(pattern=r"^[A-Za-z0-9.]{1,40}$")]] | None = Field(
+        default=None,
+        description="the id of the GitHub App that machines register as, or its client id; by default the runner "
+        "manager registers the runners",
     )
-    installation_id: PlainInput[Annotated[Integer, Field(ge=1)]] = Field(
-        description="the number of its installation there"
+    installation_id: PlainInput[Annotated[Integer, Field(ge=1)]] | None = Field(
+        default=None, description="the number of that App's installation there"
     )
-    private_key: SecretName = Field(
-        description="the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>; the "
-        "pool's machines are allowed to read it"
+    private_key: SecretName | None = Field(
+        default=None,
+        description="the secret of Secret Manager that App's private key lies in, as "
+        "projects/<project>/secrets/<name>; the pool's machines are allowed to read it",
     )
     runner_group: PlainInput[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
         default="Default", description="the name of the group the runners join"
     )
     repository: PlainInput[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
-        default=None, description="the one repository the runners are of; by default they are the organization's"
+        default=None,
+        description="the one repository the runners are of, where machines register them; by default they are the "
+        "organization's",
     )
     api_url: PlainInput[Annotated[str, Field(pattern=r"^https://[^/\s?#]+(/[^\s?#]*[^\s?#/])?$")]] | None = Field(
         default=None, description="GitHub's API, where it is another one, such as https://github.example/api/v3"
     )
+
+    @model_validator(mode="after")
+    def _whole_app(self) -> Self:
+        given = {name: getattr(self, name) for name in _APP}
+        wanted = [name for name in (*_APP, "repository") if getattr(self, name) is not None]
+        missing = [to_camel(name) for name, value in given.items() if value is None]
+        if missing and wanted:
+            raise invalid(
+                f"has {', '.join(to_camel(name) for name in wanted)} without {', '.join(missing)}",
+                expected="appId, installationId and privateKey, or none of them",
+                safe_hint="without an App the runner manager registers the runners, and those of an organization alone",
+            )
+        return self
+
+    @property
+    def registered_by(self) -> Literal["machine", "manager"]:
+        """Who asks GitHub for the runners."""
+        return "manager" if self.private_key is None else "machine"
+
+
+_APP = ("app_id", "installation_id", "private_key")
 
 
 class Registration(NamedTuple):

@@ -131,7 +131,8 @@ class Machine:
     def _read(self, path: str, query: dict[str, list[str]]) -> Answer:
         """Answer at once, or with wait_for_change=true once the value is another one than that of `last_etag`.
 
-        Documentation "Wait for metadata updates": without timeout_sec the server waits without an end.
+        Documentation "Wait for metadata updates": without timeout_sec the server waits without an end. It does not say
+        what a request for a value that is missing gets; here that is answered at once, which is the less helpful way.
         """
         waits = query.get("wait_for_change", ["false"])[-1].lower() == "true"
         limit = query.get("timeout_sec", [""])[-1]
@@ -141,7 +142,7 @@ class Machine:
             answer = read(self.tree(), path, query)
             etag = hashlib.sha256(answer.body.encode()).hexdigest()[:16]
             known = known or etag
-            if not waits or etag != known or time.monotonic() >= until:
+            if not waits or answer.status == 404 or etag != known or time.monotonic() >= until:
                 return replace(answer, headers={**answer.headers, "ETag": etag})
             if self.off.wait(LOOK_SEC):
                 return text(503, "Service Unavailable", "text/html")

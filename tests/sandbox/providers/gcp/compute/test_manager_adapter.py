@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from gpu_manager.compute.adapter import ComputeAdapter
 from gpu_manager.decision.names import request_id, slug
 from gpu_manager.model import End, Insert, Job, JobKey, Machine, Pool, Rung
 from gpu_manager.ports import InsertRefused, Refused, Unavailable
+from gpu_manager.registration import METADATA_KEY
 from pulumi_sandbox.providers.machines.metadata import TOKEN
 from pulumi_sandbox.world.faults import Fault
 
@@ -30,6 +32,19 @@ root=http://$GCE_METADATA_HOST/computeMetadata/v1/instance/guest-attributes
 curl -sf -X PUT -H 'Metadata-Flavor: Google' --data '{"reason":"job-done","detail":"","stops_pool":false}' \
   $root/gpu-agent/end
 shutdown -h now
+"""
+PUBLISHES = """
+ask() { curl -sf -H 'Metadata-Flavor: Google' "$@"; }
+here=http://$GCE_METADATA_HOST/computeMetadata/v1/instance
+machine=$(ask $here/name)-$(ask $here/id)
+printf -v body '{"machine": "%s", "certificate": "a-public-key"}' "$machine"
+ask -X PUT --data "$body" $here/guest-attributes/gpu-agent/key
+echo published
+until value=$(ask "$here/attributes/gpu-agent-registration?wait_for_change=true&last_etag=0&timeout_sec=5"); do
+  sleep 0.2
+done
+echo "got $value"
+while true; do sleep 0.1; done
 """
 WAITS = "echo ready; while true; do sleep 0.1; done"
 JOB = Job(JobKey("acme/kernels", 5, 55, 1), frozenset({"gpu"}), "queued", 0, workflow="CI")
@@ -80,13 +95,29 @@ def test_a_machine_is_made_ends_is_read_and_is_deleted(
     found = only(manager.machines([pool]))
     assert found == Machine(
         "l4-0a1b2c3d", "l4", ZONE, found.status, "spot", "g2-standard-8", pool.template, End("job-done"),
-        project=PROJECT, job=slug(JOB.key),
+        project=PROJECT, job=slug(JOB.key), id=found.id,
     )  # fmt: skip
     assert api.instance("l4-0a1b2c3d")["labels"]["team"] == "ml"
     assert api.instance("l4-0a1b2c3d")["metadata"]["items"][0]["key"] in ("startup-script", "enable-guest-attributes")
     manager.delete(pool.project, ZONE, "l4-0a1b2c3d")
     manager.delete(pool.project, ZONE, "l4-0a1b2c3d")
     assert manager.machines([pool]) == ()
+
+
+def test_a_registration_comes_to_the_machine_that_published_a_key(api: Api, manager: ComputeAdapter) -> None:
+    pool = replace(pool_of(api, PUBLISHES), registered_by="manager")
+    manager.insert(pool, insert_of(pool))
+    # A key is read every 15 seconds; a new adapter reads it at once.
+    api.until(lambda: "published" in api.serial("l4-0a1b2c3d"), "a machine with a key")
+    fresh = ComputeAdapter("staging")
+    machine = only(fresh.machines([pool]))
+    fresh.close()
+    assert (machine.unregistered, machine.key) == (True, "a-public-key")
+    seen = manager.metadata(machine)
+    assert manager.set_metadata(machine, seen, METADATA_KEY, "sealed")
+    assert manager.set_metadata(machine, seen, METADATA_KEY, "another") is False
+    assert only(manager.machines([pool])).sealed
+    api.until(lambda: "got sealed" in api.serial("l4-0a1b2c3d"), "the value in the machine")
 
 
 def test_a_stockout_names_the_zones_that_have_machines(

@@ -158,5 +158,7 @@ def test_a_reader_who_waits_for_a_change_gets_the_next_value_and_its_etag() -> N
     threading.Timer(0.1, lambda: tree["instance"].update(preempted="TRUE")).start()
     later = machine.answer("GET", "/instance/preempted", {**waits, "timeout_sec": ["30"]}, "")
     assert (later.body, later.headers["ETag"] != first.headers["ETag"]) == ("TRUE", True)
+    missing = {"wait_for_change": ["true"], "last_etag": ["0"], "timeout_sec": ["30"]}
+    assert machine.answer("GET", "/instance/attributes/gpu-agent-registration", missing, "").status == 404
     machine.off.set()
     assert machine.answer("GET", "/instance/preempted", {"wait_for_change": ["true"]}, "").status == 503

@@ -1,0 +1,1 @@
+"""The registration of the runner by the runner manager, sealed to a key of this machine."""

@@ -1,0 +1,59 @@
+"""Which machines get a runner now, where the manager registers them, and which runners are left without a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..memory import Memory, Registration
+from ..model import Machine, Observation, Register, RemoveRunner, Runner
+
+# A request of a manager that was killed may still be carried out: it is waited for before the next one.
+_AGAIN_SEC = 30.0
+# Each takes three calls, one after the other. A pass is to end before what it has seen is old (loop.STALE_SEC).
+_MOST_A_PASS = 20
+# How long a runner that was registered may be in no list yet.
+_LISTED_WITHIN_SEC = 60.0
+# GitHub itself removes a runner that was never used after a day.
+_FORGET_SEC = 24 * 3600.0
+
+
+def never_registered(machine: Machine, memory: Memory) -> bool:
+    """Whether the machine can have no runner: the manager registers it, and has not begun to."""
+    return machine.unregistered and _begun(machine, memory) is None
+
+
+def due(free: Sequence[Machine], seen: Observation, memory: Memory) -> Iterator[Register]:
+    """The runners to register now, each once: for machines that a job needs and that have published a key."""
+    begun = sum(known.asked == seen.now for known in memory.registrations.values())
+    for machine in free:
+        known = _begun(machine, memory)
+        ready = machine.unregistered and machine.status == "RUNNING" and machine.key
+        wanted = memory.machines[machine.name].surplus_since is None
+        asked_lately = known is not None and seen.now - known.asked < _AGAIN_SEC
+        if ready and wanted and not asked_lately and begun < _MOST_A_PASS:
+            begun += 1
+            memory.registrations[machine.name] = Registration(machine.id, seen.now)
+            yield Register(machine)
+
+
+def _begun(machine: Machine, memory: Memory) -> Registration | None:
+    """The registration that was begun for this very machine, and for none that had its name before."""
+    known = memory.registrations.get(machine.name)
+    return known if known is not None and known.machine_id == machine.id else None
+
+
+def strays(seen: Observation, memory: Memory) -> Iterator[RemoveRunner]:
+    """Unregister runners whose machine is gone: nobody else would, as their machines cannot."""
+    if seen.machines is None or seen.runners is None:
+        return
+    # One that is missing for the first time is still remembered: a list may lack a machine for once.
+    machines = {machine.name for machine in seen.machines} | memory.machines.keys()
+    runners = {runner.name: runner for runner in seen.runners}
+    for name, known in list(memory.registrations.items()):
+        if name in machines:
+            continue
+        runner: Runner | None = runners.get(name)
+        if seen.now - known.asked > (_LISTED_WITHIN_SEC if runner is None else _FORGET_SEC):
+            del memory.registrations[name]
+        elif runner is not None and not runner.busy and not runner.online:
+            yield RemoveRunner(runner, None, "its machine is gone")

@@ -1,0 +1,88 @@
+"""The registration of a machine's runner: made at GitHub, sealed to the machine's key, written into its metadata.
+
+The machine's side is gpu_agent/broker/registration.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from .decision.names import runner_name
+from .model import Machine, NewRunner, Pool
+from .ports import Compute, Github, Refused, Unavailable
+
+METADATA_KEY = "gpu-agent-registration"
+GUEST_ATTRIBUTE = "gpu-agent/key"
+# A certificate of 2,048 bits has some 800 bytes.
+_CERTIFICATE_CHARACTERS = 4_096
+_LEAST_KEY_BITS, _MOST_KEY_BITS = 2048, 4096
+
+
+class UnusableKey(Refused):
+    """What a machine has published is no key to seal anything to."""
+
+
+def key_of(text: str, name: str, machine_id: str) -> str:
+    """The certificate in a machine's guest attribute; empty where there is none, or that of another machine."""
+    try:
+        value = json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(value, dict) or value.get("machine") != f"{name}-{machine_id}":
+        return ""
+    certificate = value.get("certificate")
+    usable = isinstance(certificate, str) and len(certificate) <= _CERTIFICATE_CHARACTERS
+    return str(certificate) if usable else ""
+
+
+def register(machine: Machine, pool: Pool, github: Github, compute: Compute) -> str:
+    """Register a runner for the machine and send it there; its name, or nothing where the machine has one by now.
+
+    Unavailable or Refused. A runner that certainly did not reach its machine is unregistered again.
+    """
+    certificate = _certificate(machine)
+    seen = compute.metadata(machine)
+    if METADATA_KEY in seen.items:
+        # An earlier request has come through after all. No machine gets a second runner.
+        return ""
+    runner = github.register(pool, runner_name(machine))
+    try:
+        sent = compute.set_metadata(machine, seen, METADATA_KEY, _sealed(runner, machine, certificate))
+    except Refused:
+        github.remove_runner(runner)
+        raise
+    if not sent:
+        github.remove_runner(runner)
+        raise Unavailable(f"the metadata of {machine.name} was changed by another request meanwhile")
+    return runner.name
+
+
+def _certificate(machine: Machine) -> Any:
+    """Of a public key that can be sealed to. It is not verified: it only carries the key."""
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+    problem = f"the key that {machine.name} has published is no certificate of an RSA key of 2,048 to 4,096 bits"
+    try:
+        certificate = x509.load_der_x509_certificate(base64.b64decode(machine.key, validate=True))
+        key = certificate.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise UnusableKey(problem) from None
+    if not isinstance(key, RSAPublicKey) or not _LEAST_KEY_BITS <= key.key_size <= _MOST_KEY_BITS:
+        raise UnusableKey(problem)
+    return certificate
+
+
+def _sealed(runner: NewRunner, machine: Machine, certificate: Any) -> str:
+    """The registration as CMS EnvelopedData (RFC 5652), which the machine opens with openssl; base64."""
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.hazmat.primitives.serialization.pkcs7 import PKCS7EnvelopeBuilder, PKCS7Options
+
+    message = {"machine": f"{machine.name}-{machine.id}", "runnerId": runner.id, "jitConfig": runner.jit_config}
+    envelope = PKCS7EnvelopeBuilder().set_data(json.dumps(message).encode()).add_recipient(certificate)
+    sealed = envelope.set_content_encryption_algorithm(AES256).encrypt(Encoding.DER, [PKCS7Options.Binary])
+    return base64.b64encode(sealed).decode()

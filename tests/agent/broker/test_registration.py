@@ -1,0 +1,140 @@
+"""A machine that the manager registers: its key goes out, its registration comes in, and nothing else is taken."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from gpu_agent.broker import key_pair
+from gpu_agent.broker.key_pair import KeyPair
+from gpu_agent.broker.registration import Broker
+from gpu_agent.config import RunnerConfig
+from gpu_agent.github.registration import Registration
+from gpu_agent.google.compute_engine import GoogleHost
+from gpu_agent.outcomes import AgentExit
+
+from tests.agent.broker.test_key_pair import sealed
+from tests.agent.fakes.google import FakeGoogle, Fault
+from tests.agent.google.test_compute_engine import Ticking
+
+NAME = "l4-x7k2-42"
+RUNNER = RunnerConfig(version="2.336.0", sha256={})
+MESSAGE = {"machine": NAME, "runnerId": 5, "jitConfig": "eyJwbGFudGVkIjoxfQ=="}
+SEALED = "gpu-agent-registration"
+FOREIGN, NONE = "is not sealed to this machine's key", "is no registration of this machine"
+
+
+@pytest.fixture
+def pair(monkeypatch: pytest.MonkeyPatch) -> KeyPair:
+    """Every key that the machine makes is this one."""
+    made = key_pair.make()
+    monkeypatch.setattr(key_pair, "make", lambda: made)
+    return made
+
+
+def register(google: FakeGoogle, within_sec: float = 300.0) -> Registration:
+    clock = Ticking()
+    return Broker(GoogleHost(clock, google.environ), clock).register(NAME, RUNNER, clock.now() + within_sec)
+
+
+def ended(google: FakeGoogle) -> str:
+    with pytest.raises(AgentExit) as raised:
+        register(google)
+    return str(raised.value)
+
+
+def answered(message: Any, certificate: bytes) -> str:
+    return base64.b64encode(sealed(json.dumps(message).encode(), certificate)).decode()
+
+
+def test_the_machine_publishes_its_key_and_opens_what_comes(google: FakeGoogle) -> None:
+    """A real key, sealed to as the manager does, while the machine waits."""
+
+    def manager() -> None:
+        while not google.published:
+            time.sleep(0.01)
+        value = google.last("gpu-agent/key")
+        assert value["machine"] == NAME
+        google.attributes[SEALED] = answered(MESSAGE, base64.b64decode(value["certificate"]))
+
+    thread = threading.Thread(target=manager)
+    thread.start()
+    registration = register(google)
+    thread.join()
+    assert (registration.runner_id, registration.jitconfig) == (5, "eyJwbGFudGVkIjoxfQ==")
+    assert google.written() == ["gpu-agent/key"]
+    assert MESSAGE["jitConfig"] not in repr(registration)
+
+
+def test_a_manager_that_does_not_answer_ends_the_machine(google: FakeGoogle, pair: KeyPair) -> None:
+    assert ended(google) == "not-registered: the runner manager sent no registration within 300 s"
+
+
+def test_a_server_that_answers_at_once_is_asked_once_a_second(google: FakeGoogle, pair: KeyPair) -> None:
+    """It does not hold back its answer to a request for metadata that is missing."""
+    ended(google)
+    asked = [line for line in google.asked if SEALED in line]
+    assert 25 <= len(asked) <= 301
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (lambda pair: "no base64!", FOREIGN),
+        (lambda pair: answered(MESSAGE, key_pair_of_another()), FOREIGN),
+        (lambda pair: answered("text", pair.certificate), FOREIGN),
+        (lambda pair: answered({**MESSAGE, "machine": "l4-x7k2-43"}, pair.certificate), NONE),
+        (lambda pair: answered({**MESSAGE, "jitConfig": ""}, pair.certificate), NONE),
+        (lambda pair: answered({**MESSAGE, "runnerId": "5"}, pair.certificate), NONE),
+    ],
+)  # fmt: skip
+def test_only_a_registration_of_this_machine_and_key_is_taken(
+    google: FakeGoogle, pair: KeyPair, value: Callable[[KeyPair], str], problem: str
+) -> None:
+    google.attributes[SEALED] = value(pair)
+    assert ended(google) == f"not-registered: what the metadata {SEALED} holds {problem}"
+
+
+@functools.cache
+def key_pair_of_another() -> bytes:
+    return _make().certificate
+
+
+_make = key_pair.make
+
+
+def test_guest_attributes_that_are_forbidden_end_the_machine_and_the_rehearsal(
+    google: FakeGoogle, pair: KeyPair
+) -> None:
+    google.faults.append(Fault("guest-attributes", times=99, status=403))
+    assert ended(google) == "not-registered: the machine's key could not be published: the metadata server answered 403"
+    clock = Ticking()
+    with pytest.raises(AgentExit) as raised:
+        Broker(GoogleHost(clock, google.environ), clock).rehearse(clock.now() + 60)
+    assert raised.value.end.reason == "not-registered"
+
+
+def test_a_rehearsal_publishes_a_key_and_waits_for_nothing(google: FakeGoogle) -> None:
+    clock = Ticking()
+    Broker(GoogleHost(clock, google.environ), clock).rehearse(clock.now() + 60)
+    assert google.written() == ["gpu-agent/key"]
+    assert not any(SEALED in line for line in google.asked)
+
+
+def test_a_rehearsal_fails_where_openssl_opens_nothing(google: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeyPair, "open", lambda self, sealed: b"")
+    clock = Ticking()
+    with pytest.raises(AgentExit) as raised:
+        Broker(GoogleHost(clock, google.environ), clock).rehearse(clock.now() + 60)
+    assert raised.value.end.reason == "no-tool"
+
+
+def test_the_machine_never_takes_its_runner_away_itself(google: FakeGoogle) -> None:
+    clock = Ticking()
+    assert Broker(GoogleHost(clock, google.environ), clock).remove(5, clock.now() + 5) is False

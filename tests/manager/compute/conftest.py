@@ -1,0 +1,43 @@
+"""The adapter over a fake of Compute Engine, and what it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from gpu_manager.compute.adapter import ComputeAdapter
+from gpu_manager.decision.names import request_id
+from gpu_manager.model import Insert, Job, JobKey, Pool, Rung
+
+from tests.manager.compute.fake_compute import PROJECT, TEMPLATE, ZONE, FakeCompute
+
+RUNG = Rung(ZONE, "g2-standard-8", "spot", "nvidia-l4")
+POOL = Pool("l4", PROJECT, TEMPLATE, (RUNG, replace(RUNG, zone="us-central1-b")), 4, frozenset({"gpu"}))
+JOB = Job(JobKey("Example-Org/kernels.cu", 5, 55, 1), frozenset({"gpu"}), "queued", 0, workflow="CI (GPU)")
+NOW = 1_795_600_000.0
+
+
+def wanted(name: str = "l4-0a1b2c3d", **rung: Any) -> Insert:
+    chosen = replace(RUNG, **rung)
+    return Insert("l4", name, chosen, JOB, request_id(name, chosen.zone))
+
+
+@dataclass
+class Google:
+    api: FakeCompute
+    manager: ComputeAdapter
+    now: list[float]
+
+    def made(self, **rung: Any) -> dict[str, Any]:
+        """The body of an insert on this rung."""
+        insert = wanted(**rung)
+        self.manager.insert(POOL, insert)
+        body: dict[str, Any] = self.api.machines[insert.rung.zone, insert.machine]["body"]
+        return body
+
+
+@pytest.fixture
+def google() -> Google:
+    api, now = FakeCompute(), [0.0]
+    return Google(api, ComputeAdapter("staging", api, unix=lambda: NOW, monotonic=lambda: now[0]), now)

@@ -1,0 +1,193 @@
+"""Keys of machines, and metadata that is changed: what is asked of Google, how often, and what becomes of errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_manager.model import Machine
+from gpu_manager.ports import Refused, Unavailable
+
+from tests.manager.compute.conftest import POOL, Google, wanted
+from tests.manager.compute.fake_compute import NAME, PROJECT, ZONE
+from tests.manager.machine_key import PUBLISHED
+
+LABELS = {
+    "gpu-ci-manager": "staging",
+    "gpu-ci-pool": "l4",
+    "gpu-ci-job": "0a1b2c3d4e5f",
+    "gpu-ci-template": NAME,
+    "gpu-ci-registered-by": "manager",
+}
+ASKED = ("guest attribute", PROJECT, ZONE, "l4-a", "gpu-agent/key")
+
+
+def waiting(google: Google, name: str = "l4-a", status: str = "RUNNING", **others: Any) -> dict[str, Any]:
+    metadata = {"fingerprint": "f1", "items": [{"key": "startup-script", "value": "#!/bin/bash"}]}
+    return google.api.add(name, status, labels=LABELS, **{"metadata": metadata, **others})
+
+
+def publish(google: Google, name: str = "l4-a", **changes: Any) -> None:
+    row = google.api.machines[ZONE, name]
+    value = {"machine": f"{name}-{row['id']}", "certificate": PUBLISHED, **changes}
+    google.api.keys[name] = json.dumps(value)
+
+
+def only(google: Google) -> Machine:
+    [machine] = google.manager.machines([POOL])
+    return machine
+
+
+def key_reads(google: Google) -> int:
+    return sum(each[0] == "guest attribute" for each in google.api.asked)
+
+
+def test_a_machine_that_waits_for_its_runner_is_listed_with_its_key(google: Google) -> None:
+    waiting(google)
+    assert (only(google).registered_by, only(google).unregistered, only(google).key) == ("manager", True, "")
+    publish(google)
+    google.now[0] += 15
+    assert only(google).key == PUBLISHED
+
+
+def test_a_machine_made_for_the_manager_to_register_says_so_in_a_label(google: Google) -> None:
+    google.manager.insert(replace(POOL, registered_by="manager"), wanted())
+    assert google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"]["gpu-ci-registered-by"] == "manager"
+
+
+def test_a_key_is_read_four_times_a_minute_at_most(google: Google) -> None:
+    """The agent needs six of the ten queries that Google allows in a minute."""
+    waiting(google)
+    for _ in range(60):
+        google.manager.machines([POOL])
+        google.now[0] += 1
+    assert key_reads(google) == 4
+
+
+def test_of_many_machines_twenty_keys_are_read_in_a_pass_and_each_has_its_turn(google: Google) -> None:
+    names = [f"l4-{number:02}" for number in range(45)]
+    for name in names:
+        waiting(google, name)
+    counts = []
+    for _ in range(3):
+        before = key_reads(google)
+        google.manager.machines([POOL])
+        counts.append(key_reads(google) - before)
+        google.now[0] += 1
+    assert counts == [20, 20, 5]
+    assert {each[3] for each in google.api.asked if each[0] == "guest attribute"} == set(names)
+
+
+@pytest.mark.parametrize("status", ["STAGING", "STOPPING"])
+def test_no_key_is_read_of_a_machine_that_does_not_run(google: Google, status: str) -> None:
+    waiting(google, status=status)
+    only(google)
+    assert key_reads(google) == 0
+
+
+def test_no_key_is_read_of_a_machine_that_has_its_registration_or_makes_its_own(google: Google) -> None:
+    items = [{"key": "gpu-agent-registration", "value": "sealed"}]
+    waiting(google, metadata={"fingerprint": "f1", "items": items})
+    google.api.add("l4-b")
+    first, second = google.manager.machines([POOL])
+    assert (first.sealed, first.unregistered) == (True, False)
+    assert (second.registered_by, second.unregistered) == ("machine", False)
+    assert key_reads(google) == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"machine": "l4-a-1"}, {"certificate": 5}, {"certificate": "A" * 4097}, {"certificate": None}],
+)
+def test_a_key_of_another_machine_or_none_is_no_key(google: Google, changes: dict[str, Any]) -> None:
+    waiting(google)
+    publish(google, **changes)
+    assert only(google).key == ""
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, '"text"'])
+def test_what_no_agent_writes_is_no_key(google: Google, text: str) -> None:
+    waiting(google)
+    google.api.keys["l4-a"] = text
+    assert only(google).key == ""
+
+
+def test_a_machine_that_boots_again_has_its_new_key(google: Google) -> None:
+    """The first boot's key is lost with it; nothing was sealed to it yet."""
+    waiting(google)
+    publish(google, certificate="first")
+    assert only(google).key == "first"
+    publish(google, certificate="second")
+    assert only(google).key == "first"
+    google.now[0] += 15
+    assert only(google).key == "second"
+
+
+def test_a_key_that_cannot_be_read_keeps_no_machine_from_the_list(google: Google) -> None:
+    waiting(google)
+    publish(google)
+    google.api.errors["guest attribute"] = ApiError("rateLimitExceeded", "Quota exceeded", 429)
+    assert only(google).key == ""
+    google.now[0] += 15
+    assert only(google).key == PUBLISHED
+
+
+def test_the_registration_is_added_to_all_other_metadata(google: Google) -> None:
+    """Google replaces metadata whole."""
+    row = waiting(google)
+    machine = only(google)
+    seen = google.manager.metadata(machine)
+    assert dict(seen.items) == {"startup-script": "#!/bin/bash"}
+    assert google.manager.set_metadata(machine, seen, "gpu-agent-registration", "sealed")
+    assert row["metadata"]["items"] == [
+        {"key": "startup-script", "value": "#!/bin/bash"},
+        {"key": "gpu-agent-registration", "value": "sealed"},
+    ]
+    assert only(google).sealed
+
+
+def test_metadata_that_has_changed_meanwhile_is_left_as_it_is(google: Google) -> None:
+    row = waiting(google)
+    machine = only(google)
+    seen = google.manager.metadata(machine)
+    row["metadata"] = {"fingerprint": "f2", "items": []}
+    assert google.manager.set_metadata(machine, seen, "gpu-agent-registration", "sealed") is False
+    assert row["metadata"]["items"] == []
+
+
+def test_another_machine_of_the_same_name_gets_nothing(google: Google) -> None:
+    waiting(google)
+    machine = only(google)
+    waiting(google, id="2000000000000000000")
+    with pytest.raises(Unavailable, match="another machine has this name now"):
+        google.manager.metadata(machine)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "expected"),
+    [
+        ("instance", ApiError("notFound", "gone", 404), Unavailable),
+        ("instance", ApiError("backendError", "down", 503), Unavailable),
+        ("instance", ApiError("forbidden", "Required permission", 403), Refused),
+        ("set metadata", ApiError("notFound", "gone", 404), Unavailable),
+        ("set metadata", ApiError("resourceNotReady", "The resource is not ready", 400), Unavailable),
+        ("set metadata", ApiError("forbidden", "Required permission", 403), Refused),
+    ],
+)
+def test_a_machine_that_is_gone_says_nothing_of_the_next_one(
+    google: Google, call: str, error: ApiError, expected: type[Exception]
+) -> None:
+    waiting(google)
+    machine = only(google)
+    seen = google.manager.metadata(machine)
+    google.api.errors[call] = error
+    asks: dict[str, Callable[[], object]] = {
+        "instance": lambda: google.manager.metadata(machine),
+        "set metadata": lambda: google.manager.set_metadata(machine, seen, "gpu-agent-registration", "sealed"),
+    }
+    with pytest.raises(expected):
+        asks[call]()
