@@ -124,6 +124,8 @@ class WrittenStatus:
 class Memory:
     """All of it. Keys that are texts are made by the functions of the modules that use them."""
 
+    begun: bool = False
+    """Whether the machines that started before this memory began were all in a list since."""
     pending: dict[str, Pending] = field(default_factory=dict)
     """By the machine's name."""
     cooldowns: dict[str, Cooldown] = field(default_factory=dict)

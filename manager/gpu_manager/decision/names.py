@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Collection
 
@@ -21,6 +22,12 @@ def machine_name(pool: str, job: JobKey, insert: int) -> str:
     """The name of the machine that this insert for this job makes. A pool's name has at most 40 characters."""
     digest = hashlib.sha256("\0".join((*map(str, job), str(insert))).encode()).hexdigest()[:8]
     return f"{pool}-{digest}"
+
+
+def pool_of(machine: str) -> str:
+    """The pool of a machine with such a name; empty for another name."""
+    found = re.fullmatch(r"(.+)-[0-9a-f]{8}", machine)
+    return found[1] if found else ""
 
 
 def machine_of(runner: str, machines: Collection[str]) -> str:

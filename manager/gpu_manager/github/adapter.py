@@ -84,11 +84,12 @@ class GithubAdapter:
             if (state := _or_problem(lambda key=key: self._sweep.run(key), problems)) is not None:  # type: ignore[misc]
                 states[key] = state
         return GithubView(
-            unix=self._client.unix(),
+            unix=self._client.github_unix(),
             jobs=jobs,
             runners=runners,
             runs=states,
             limited_sec=self._client.limits.wait_sec(),
+            requests_left=self._client.limits.requests_left,
             problems=tuple(dict.fromkeys(problems)),
         )
 

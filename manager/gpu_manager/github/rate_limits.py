@@ -37,6 +37,8 @@ class RateLimits:
         self._lock = threading.Lock()
         self._until: float | None = None
         self._share_left = 1.0
+        self.requests_left: int | None = None
+        """Of the hour's budget, by the newest answer that says so."""
         self._asked = self._not_modified = self._asked_before = 0
 
     @property
@@ -93,7 +95,7 @@ class RateLimits:
             self._asked += 1
             self._not_modified += status == 304
             if remaining is not None and limit:
-                self._share_left = remaining / limit
+                self._share_left, self.requests_left = remaining / limit, int(remaining)
             if limited:
                 pause_sec = _SECONDARY_SEC
                 if retry_after is not None:

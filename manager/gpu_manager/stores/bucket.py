@@ -15,6 +15,7 @@ from contextlib import suppress
 from threading import Event, Lock, Thread
 from typing import Any
 
+from ..clock import uptime
 from ..memory import Memory, from_json, to_json
 from ..ports import Refused, Unavailable
 from . import InUse
@@ -29,11 +30,6 @@ CALL_SEC = 45.0
 POLL_SEC = 5.0
 # cloud.google.com/storage/quotas, "Maximum rate of writes to the same object name": one a second.
 _WRITE_SEC = 1.0
-
-
-def uptime() -> float:
-    """Seconds by a clock that also runs while a computer sleeps, as a lease does."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class BucketStore:
