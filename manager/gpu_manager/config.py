@@ -70,6 +70,8 @@ class PoolConfig(_Model):
     """The most machines for one job, 1 to 100."""
     price_ceiling_usd: float | None = Field(default=None, gt=0)
     """The most that a machine may cost an hour."""
+    wait_objective_sec: int | None = Field(default=None, ge=1)
+    """Seconds that a job may wait for its runner before an alert counts it, at least 1."""
 
     def plain(self) -> Pool:
         """The same as the loop takes it."""

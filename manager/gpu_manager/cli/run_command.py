@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
-import sys
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from gpu_ci.cli.output import InputError
 
-from ..job_states import JobState, job_states
-from ..loop import Event, Manager, Pass
-from ..model import JobKey
+from ..loop import Manager, Pass
+from ..metrics.log_lines import LogLines
+from ..metrics.measure import Meter
 from ..pauses import Pauses
 from ..ports import Refused, Unavailable
 from ..stores import InUse
 from ..view import view
 from . import options
+from .log import Log
 from .webhook_option import listening
+
+if TYPE_CHECKING:
+    from ..metrics.prometheus import Prometheus
 
 _STORE_PAUSE_SEC = 30.0
 # A limit of GitHub's may last an hour. Google's preemptions are asked for meanwhile, as it lists each for an hour.
@@ -47,7 +46,9 @@ _LONGEST_PAUSE_SEC = 60.0
               help="Take GitHub's webhook at HOST:PORT/webhook; an event only starts the next pass early.")  # fmt: skip
 @click.option("--webhook-secret", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
               envvar="GPU_CI_MANAGER_WEBHOOK_SECRET_FILE", help="The webhook's secret.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line, with the measurements.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535),
+              help="Serve the measurements to Prometheus on this port of 127.0.0.1; 0 takes a free one.")  # fmt: skip
 def command(
     config_file: str,
     state: str | None,
@@ -59,6 +60,7 @@ def command(
     webhook: str | None,
     webhook_secret: Path | None,
     as_json: bool,
+    metrics_port: int | None,
 ) -> None:
     """Look for queued jobs, start a machine for each, and delete it when it has ended; until Ctrl-C.
 
@@ -85,7 +87,10 @@ def command(
     except Refused as error:
         raise InputError(str(error), hint="GitHub makes a key on the App's settings page, under Private keys") from None
     pools = [pool.plain() for pool in config.pools]
-    log = Log(as_json)
+    log = Log(as_json, manager=config.name)
+    meter = Meter(pools)
+    lines = LogLines(meter)
+    prometheus = None if metrics_port is None else _prometheus(meter, metrics_port, log)
     pauses = Pauses()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: pauses.stop())
@@ -127,6 +132,11 @@ def command(
                 pauses.stopped.wait(interval_sec or _STORE_PAUSE_SEC)
                 continue
             log.report(done)
+            samples = meter.take(done)
+            if prometheus:
+                prometheus.take(done, samples)
+            for event, subject, fields in lines.of(done, samples) if as_json else ():
+                log.line(event, subject, "", **fields)
             if once or (until_idle and is_idle(done)):
                 break
             active = pauses.hinted or not is_idle(done)
@@ -143,6 +153,20 @@ def command(
     log.line("stop", config.name, "machines that run go on, and the next manager finds them")
 
 
+def _prometheus(meter: Meter, port: int, log: Log) -> Prometheus:
+    """Serve the metrics. InputError where the port is taken."""
+    from ..metrics.prometheus import Prometheus
+
+    made = Prometheus(meter)
+    try:
+        served = made.serve(port)
+    except OSError as error:
+        raise InputError("--metrics-port: cannot be served", got=f"{port}: {error.strerror}",
+                         hint="another port, or 0 for a free one") from None  # fmt: skip
+    log.line("metrics", f"http://127.0.0.1:{served}/metrics", "")
+    return made
+
+
 def is_idle(done: Pass) -> bool:
     """Whether all is known, no job waits and no machine is left."""
     seen, memory = done.seen, done.decision.memory
@@ -155,57 +179,3 @@ def pause_sec(done: Pass, interval_sec: float) -> float:
     """Until the next pass. A limit of GitHub's is waited for, with a pass each minute that asks Google alone."""
     until = done.seen.github_limited_until
     return interval_sec if until is None else max(interval_sec, min(until - done.seen.now, _LONGEST_PAUSE_SEC))
-
-
-class Log:
-    """Standard output: each event once, and each change of a job's state."""
-
-    def __init__(self, as_json: bool, write: Callable[[str], Any] = sys.stdout.write) -> None:
-        self._as_json = as_json
-        self._write = write
-        self._jobs: dict[JobKey, tuple[str, str]] = {}
-        self._last: set[Event] = set()
-        self._waiting = ""
-
-    def waiting(self, text: str) -> None:
-        """Why the manager does not begin; each reason once."""
-        if text != self._waiting:
-            self._waiting = text
-            self.line("wait", "the lease", text)
-
-    def report(self, done: Pass) -> None:
-        """What is new since the last pass."""
-        for event in done.events:
-            # What fails in each pass is written once.
-            if event not in self._last or event.kind in ("insert", "delete", "rerun"):
-                self.line(event.kind, event.subject, event.detail)
-        self._last = set(done.events)
-        if done.seen.jobs is None:
-            return
-        states: dict[JobKey, tuple[str, str]] = {}
-        for state in job_states(done):
-            job = state.job
-            states[job.key] = _event_of(state)
-            if self._jobs.get(job.key) != states[job.key]:
-                kind, detail = states[job.key]
-                self.line(kind, f"{job.key.repository}#{job.key.job_id} {job.name}".strip(), detail)
-        for key in self._jobs.keys() - states.keys():
-            self.line("job-ended", f"{key.repository}#{key.job_id}", "no longer queued or running")
-        self._jobs = states
-
-    def line(self, kind: str, subject: str, detail: str) -> None:
-        """One line of the log."""
-        now = datetime.now(UTC)
-        if self._as_json:
-            row = {"time": now.isoformat(timespec="milliseconds"), "event": kind, "subject": subject, "detail": detail}
-            self._write(json.dumps(row) + "\n")
-        else:
-            self._write(f"{time.strftime('%H:%M:%S')} {kind:14} {subject}{': ' if detail else ''}{detail}\n")
-        sys.stdout.flush()
-
-
-def _event_of(state: JobState) -> tuple[str, str]:
-    """Kind and detail of the log line on a job."""
-    if state.reason:
-        return "job-waits", f"{state.reason.code}: {state.reason.detail}"
-    return ("job-runs", f"on {state.machine}") if state.runs else ("job-covered", f"machine {state.machine}")
