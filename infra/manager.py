@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from gpu_ci.stack.costs import of_pools
@@ -11,6 +11,9 @@ from gpu_ci.stack.site import GithubOwner
 
 from infra.pools import Built
 from infra.settings import Settings
+
+if TYPE_CHECKING:
+    from gpu_ci.gcp.runner_manager import ManagerChoices
 
 _KIND = "gce-runners"
 
@@ -39,9 +42,12 @@ def build(settings: Settings, built: Sequence[Built], configuration: dict[str, A
     return manager.state()
 
 
-def facts(built: Sequence[Built], owner: GithubOwner | None) -> dict[str, Any] | None:
+def facts(
+    built: Sequence[Built], owner: GithubOwner | None, choices: ManagerChoices | None = None
+) -> dict[str, Any] | None:
     """The configuration; None where the stack names no App for the manager, or has no pool whose machines register."""
-    pools = [_pool(each) for each in built if _registers(each)]
+    objective = {"waitObjectiveSec": choices.alerts.wait_objective_sec} if choices and choices.alerts else {}
+    pools = [_pool(each) | objective for each in built if _registers(each)]
     if owner is None or owner.manager_app is None or not pools:
         return None
     app = owner.manager_app
