@@ -51,8 +51,10 @@ def facts(
     if owner is None or owner.manager_app is None or not pools:
         return None
     app = owner.manager_app
+    several = {"instances": choices.instances} if choices and choices.instances > 1 else {}
     return {
         "name": pulumi.get_stack(),
+        **several,
         "github": {
             "owner": owner.owner,
             "appId": app.id,

@@ -108,6 +108,8 @@ class Config(_Model):
     """The organization, and the App that the manager acts as."""
     pools: list[PoolConfig] = Field(min_length=1)
     """The pools on Compute Engine."""
+    instances: int = Field(default=1, ge=1, le=20)
+    """How many managers share the pools, where their state is in Cloud Storage, 1 to 20."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Config:

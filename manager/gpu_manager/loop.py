@@ -85,12 +85,17 @@ class Manager:
         store: Store,
         now: Callable[[], float] = uptime,
         *,
+        own: Sequence[str] | None = None,
         writes_statuses: bool = False,
     ) -> None:
-        """`now` measures durations alone. What time it is, GitHub says."""
+        """`now` measures durations alone. What time it is, GitHub says. `own` are the pools of this share, or all."""
         self._writes_statuses = writes_statuses
         self._pools = list(pools)
-        self._by_name = {pool.name: pool for pool in pools}
+        self._own = [pool for pool in pools if own is None or pool.name in own]
+        self._by_name = {pool.name: pool for pool in self._own}
+        # Machines of pools that were removed belong to the share of the first pool.
+        others = {pool.name for pool in pools} - self._by_name.keys()
+        self._not_ours = others if self._pools[0] in self._own else None
         self._github = github
         self._compute = compute
         self._store = store
@@ -107,7 +112,7 @@ class Manager:
             events.append(Event("unavailable", "GitHub", "has not answered since the start; nothing is decided"))
             return Pass(Observation(time.time(), time.time(), None, None, None), Decision((), memory, {}, {}), events)
         self._notice(seen, memory, events)
-        decision = decide(self._pools, seen, memory)
+        decision = decide(self._pools, seen, memory, self._by_name)
         listed = seen.machines is not None and not any(each.name in self._unlisted for each in seen.machines)
         decision.memory.begun = memory.begun or listed
         statuses = commit_statuses.due(seen, decision.reasons, decision.memory) if self._writes_statuses else []
@@ -161,9 +166,9 @@ class Manager:
                 state = self._ask(events, lambda: self._compute.operation(pool, zone, operation))  # noqa: B023
                 if state is not None:
                     operations[name] = state
-        preempted = self._ask(events, lambda: self._compute.preempted(self._pools))
+        preempted = self._ask(events, lambda: self._compute.preempted(self._own))
         # Before the machines: an insert that ends in between is in one of the lists.
-        starting = () if memory.begun else self._ask(events, lambda: self._compute.starting(self._pools))
+        starting = () if memory.begun else self._ask(events, lambda: self._compute.starting(self._own))
         machines = self._ask(events, lambda: self._compute.machines(self._pools))
         machines = self._with_starting(machines, starting)
         # A sweep may take minutes. A deadline that was over before it began was over for each of its answers.
@@ -190,12 +195,16 @@ class Manager:
             github_limited_until=None if view.limited_sec is None else view.unix + view.limited_sec,
         )
 
+    def _owns(self, pool: str) -> bool:
+        return pool in self._by_name if self._not_ours is None else pool not in self._not_ours
+
     def _with_starting(
         self, listed: tuple[Machine, ...] | None, starting: tuple[Machine, ...] | None
     ) -> tuple[Machine, ...] | None:
         """What a manager without memory has to count as well: machines whose insert is on its way."""
         if listed is None or starting is None:
             return None
+        listed = tuple(machine for machine in listed if self._owns(machine.pool))
         names = {machine.name for machine in listed}
         unlisted = tuple(machine for machine in starting if machine.name not in names)
         self._unlisted = {machine.name for machine in unlisted}

@@ -119,3 +119,12 @@ def test_the_objective_of_the_alerts_is_that_of_every_pool() -> None:
     assert len(found.of(":AlertPolicy")) == 2
     [pool] = run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD).outputs[STACK]["manager"]["pools"]
     assert "waitObjectiveSec" not in pool
+
+
+def test_the_configuration_names_the_number_of_instances(tmp_path: Path) -> None:
+    two = stack(managerApp=MANAGER)
+    two["gpu-ci:pools"]["t4"] = {**two["gpu-ci:pools"]["l4"]}
+    wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "instances": 2}}
+    found = run(two | wanted).outputs[STACK]["manager"]
+    (tmp_path / "manager.json").write_text(json.dumps(found))
+    assert read(tmp_path / "manager.json").instances == 2

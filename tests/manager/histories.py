@@ -448,6 +448,8 @@ class History:
         compute = FakeCompute(self.world, self.faulty, self.stockouts)
         if self.world.faults and self.world.chance.random() < 0.2:
             self.store.content, self.world.forgotten = b"", self.world.now
+            # What it wrote on commits is forgotten too, and stays there.
+            self.world.statuses.clear()
         ahead_sec = self.world.chance.choice((0.0, 3600.0, -3600.0))
         self.manager = Manager(
             self.world.pools, github, compute, self.store, lambda: self.world.now + ahead_sec, writes_statuses=True

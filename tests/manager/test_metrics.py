@@ -111,14 +111,16 @@ def test_the_log_has_the_state_of_each_pool_once_a_minute_and_says_which_passes_
         "machines": dict.fromkeys(("booting", "idle", "busy", "stopping", "off"), 0),
     }  # fmt: skip
     assert written(whole) == [
-        ("pass", {"whole": True, "sinceWholeSec": 0.0, "githubRequestsLeft": 4321}),
+        ("pass", {"share": 1, "whole": True, "sinceWholeSec": 0.0, "githubRequestsLeft": 4321}),
         ("pool", state),
     ]
     clock[0] = 59
     assert written(whole) == []
     clock[0] = 130
     # An unknown queue is no empty one: it has no line.
-    assert written(seen(jobs=None)) == [("pass", {"whole": False, "sinceWholeSec": 71.0, "githubRequestsLeft": 4321})]
+    assert written(seen(jobs=None)) == [
+        ("pass", {"share": 1, "whole": False, "sinceWholeSec": 71.0, "githubRequestsLeft": 4321})
+    ]
 
 
 def test_a_pass_whose_memory_was_not_kept_is_not_whole() -> None:
@@ -149,7 +151,7 @@ def test_a_line_has_the_fields_that_cloud_logging_knows() -> None:
 
 def test_prometheus_reads_the_same_numbers_on_this_computer_alone() -> None:
     loop = Loop()
-    prometheus = Prometheus(loop.meter)
+    prometheus = Prometheus()
     port = prometheus.serve(0)
     for observation, events in (
         (seen(jobs=(job(1, age=90),), machines=(machine("l4-a"),), github_requests_left=4321), ()),
@@ -159,7 +161,7 @@ def test_prometheus_reads_the_same_numbers_on_this_computer_alone() -> None:
         ),
     ):
         done, samples = loop.pass_(observation, *events)
-        prometheus.take(done, samples)
+        prometheus.take(0, loop.meter, done, samples)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         text = answer.read().decode()
     found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
@@ -174,3 +176,6 @@ def test_prometheus_reads_the_same_numbers_on_this_computer_alone() -> None:
         "gpu_ci_github_requests_left": "4321.0",
     }  # fmt: skip
     assert float(found["gpu_ci_since_whole_pass_seconds"]) < 60
+    prometheus.forget(0, ["l4"])
+    assert prometheus.registry.get_sample_value("gpu_ci_jobs_queued", {"pool": "l4"}) is None
+    assert prometheus.registry.get_sample_value("gpu_ci_reruns_total") == 1.0

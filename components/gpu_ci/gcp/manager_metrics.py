@@ -60,7 +60,7 @@ class LogMetric:
     """Fields that become labels."""
 
 
-PASSES = LogMetric("whole-passes", "Minutes with a whole pass.", "pass", "jsonPayload.whole=true")
+PASSES = LogMetric("whole-passes", "Minutes with a whole pass.", "pass", "jsonPayload.whole=true", labels=("share",))
 LATE = LogMetric(
     "jobs-late", "Minutes with jobs over their objective.", "pool", "jsonPayload.jobsOverObjective>0", labels=("pool",)
 )
@@ -98,15 +98,20 @@ class ManagerMetrics:
         """One resource each. They read lines that are written after they were made."""
         return [self._metric(each) for each in chosen]
 
-    def alerts(self, alerts: ManagerAlerts, after: Sequence[pulumi.Resource]) -> None:
+    def alerts(self, alerts: ManagerAlerts, instances: int, after: Sequence[pulumi.Resource]) -> None:
         """A policy for a stalled manager, and one for late jobs."""
+        passes = self._series(PASSES)
+        # A query over nothing has no result. One over fewer shares than there are would not show which is missing.
+        stalled = f"absent_over_time({passes}[{_WINDOW_SEC}s])"
+        if instances > 1:
+            stalled += f" or count(count by (share) (increase({passes}[{_WINDOW_SEC}s]) > 0)) < {instances}"
         self._policy(
             "stalled",
             f"GPU runner manager {self.name} is stalled",
-            f"The manager has finished no whole pass for {alerts.stalled_sec} s. Queued jobs get no machines, and "
-            "machines whose job has ended are not deleted. Read the manager's log for the events unavailable and "
-            "refused, and see `gpu-ci manager status`.",
-            f"absent_over_time({self._series(PASSES)}[{_WINDOW_SEC}s])",
+            f"A manager, or a share of it, has finished no whole pass for {alerts.stalled_sec} s. Queued jobs get no "
+            "machines, and machines whose job has ended are not deleted. Read the manager's log for the events "
+            "unavailable and refused, and see `gpu-ci manager status`.",
+            stalled,
             alerts.stalled_sec - _WINDOW_SEC,
             alerts,
             after,

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from .. import naming
-from ..args import Args, Input, PlainInput, StrictBool
+from ..args import Args, Input, Integer, PlainInput, StrictBool
 from ..component import Component
 from ..errors import invalid
 from ..labels import Labels, merge
@@ -44,6 +44,12 @@ class ManagerChoices(Args):
     )
     region: Annotated[str, Field(pattern=REGION), AfterValidator(network_region)] = Field(
         description="the region the manager runs in and its state is kept in, such as us-central1"
+    )
+    instances: Integer = Field(
+        default=1,
+        ge=1,
+        le=20,
+        description="how many managers run; each has a share of the pools, and another number moves pools between them",
     )
     alerts: ManagerAlerts | None = Field(
         default=None,
@@ -84,17 +90,29 @@ class RunnerManagerArgs(ManagerChoices):
         min_length=1, description="for each pool, the service account of its machines, which the manager may use"
     )
 
+    @field_validator("machine_accounts")
+    @classmethod
+    def _pools(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if info.data.get("instances", 1) > len(value):
+            hint = "each instance has a share of the pools, and a share has a pool at least"
+            raise invalid(
+                f"has {len(value)} pools for {info.data['instances']} instances",
+                expected="no more instances",
+                hint=hint,
+            )
+        return value
+
 
 class RunnerManager(Component):
     """One process on Cloud Run that starts a machine for each queued job and deletes it when the job has ended.
 
-    Creates: a worker pool of one instance, which has no address; a service account; a custom role with the permissions
-    of the calls that the manager makes, in the project of the machines; the right to start machines with each pool's
-    service account, and with no other; the right to read the App's key, and no other secret; a bucket for its state,
-    with a custom role for that bucket alone; and the configuration as an object in that bucket. With `alerts`: two
-    alert policies, and the two log-based metrics they read. With `metrics`: the other log-based metrics.
-    Costs: the worker pool's CPU and memory for every second, whether jobs wait or not; writes of one object. Alert
-    policies cost by condition, and log-based metrics by the volume of their points.
+    Creates: a worker pool of `instances` processes, which has no address; a service account; a custom role with the
+    permissions of the calls that the manager makes, in the project of the machines; the right to start machines with
+    each pool's service account, and with no other; the right to read the App's key, and no other secret; a bucket for
+    its state, with a custom role for that bucket alone; and the configuration as an object in that bucket. With
+    `alerts`: two alert policies, and the two log-based metrics they read. With `metrics`: the other log-based metrics.
+    Costs: for each instance CPU and memory for every second, whether jobs wait or not, and the writes of one object.
+    Alert policies cost by condition, and log-based metrics by the volume of their points.
     Does not: put the App's key into state, environment or arguments. It is a file that Cloud Run mounts.
     Does not reach your network: it needs GitHub's and Google's APIs alone.
     Replaces on change of: everything for region, with the state. A new image or configuration is a new revision, whose
@@ -227,7 +245,7 @@ class RunnerManager(Component):
             # Google's examples name the stage, and Google answers with the one that the resource has by then.
             launch_stage="BETA",
             deletion_protection=False,
-            scaling={"manual_instance_count": 1},
+            scaling={"manual_instance_count": args.instances},
             template={
                 "service_account": self._account.email,
                 # The manager reads its configuration when it starts, so that another one has to be another revision.
@@ -259,7 +277,7 @@ class RunnerManager(Component):
         labels = merge(args.labels, {"gpu-ci-pool": self._name})
         made = ManagerMetrics(self._name, args.project, args.region, self._pool_name(), labels, self.child)
         if args.alerts:
-            made.alerts(args.alerts, made.metrics((PASSES, LATE)))
+            made.alerts(args.alerts, args.instances, made.metrics((PASSES, LATE)))
         if args.metrics:
             made.metrics(MEASURED)
 

@@ -31,8 +31,9 @@ class Log:
         self._as_json = as_json
         self._manager = manager
         self._write = write
-        self._jobs: dict[JobKey, tuple[str, str]] = {}
-        self._last: set[Event] = set()
+        self._jobs: dict[int, dict[JobKey, tuple[str, str]]] = {}
+        """What was last reported of each job, by share."""
+        self._last: dict[int, set[Event]] = {}
         self._waiting = ""
 
     def waiting(self, text: str) -> None:
@@ -41,26 +42,27 @@ class Log:
             self._waiting = text
             self.line("wait", "the lease", text)
 
-    def report(self, done: Pass) -> None:
-        """What is new since the last pass."""
+    def report(self, done: Pass, share: int = 0) -> None:
+        """What is new since the last pass of this share."""
+        jobs, last = self._jobs.get(share, {}), self._last.get(share, set())
         for event in done.events:
             # What fails in each pass is written once.
-            if event not in self._last or event.kind in ("insert", "delete", "rerun"):
+            if event not in last or event.kind in ("insert", "delete", "rerun"):
                 own = {"pool": event.pool, "code": event.code}
                 self.line(event.kind, event.subject, event.detail, **{key: text for key, text in own.items() if text})
-        self._last = set(done.events)
+        self._last[share] = set(done.events)
         if done.seen.jobs is None:
             return
         states: dict[JobKey, tuple[str, str]] = {}
         for state in job_states(done):
             job = state.job
             states[job.key] = _event_of(state)
-            if self._jobs.get(job.key) != states[job.key]:
+            if jobs.get(job.key) != states[job.key]:
                 kind, detail = states[job.key]
                 self.line(kind, f"{job.key.repository}#{job.key.job_id} {job.name}".strip(), detail)
-        for key in self._jobs.keys() - states.keys():
+        for key in jobs.keys() - states.keys():
             self.line("job-ended", f"{key.repository}#{key.job_id}", "no longer queued or running")
-        self._jobs = states
+        self._jobs[share] = states
 
     def line(self, kind: str, subject: str, detail: str, **fields: Any) -> None:
         """One line of the log. `fields` are in its JSON form alone.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import signal
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,23 +13,21 @@ from typing import TYPE_CHECKING
 import click
 from gpu_ci.cli.output import InputError
 
-from ..loop import Manager, Pass
-from ..metrics.log_lines import LogLines
-from ..metrics.measure import Meter
 from ..pauses import Pauses
 from ..ports import Refused, Unavailable
 from ..stores import InUse
-from ..view import view
 from . import options
 from .log import Log
 from .webhook_option import listening
 
 if TYPE_CHECKING:
     from ..metrics.prometheus import Prometheus
+    from ..stores.shares import Share
+    from .share_loop import ShareLoop
 
 _STORE_PAUSE_SEC = 30.0
-# A limit of GitHub's may last an hour. Google's preemptions are asked for meanwhile, as it lists each for an hour.
-_LONGEST_PAUSE_SEC = 60.0
+# How often a manager looks for shares that nobody has, and for managers that have none.
+_LOOK_SEC = 10.0
 
 
 @click.command("run")
@@ -74,9 +74,8 @@ def command(
       gpu-ci manager run --app-key manager-app.pem
       gpu-ci manager run --app-key manager-app.pem --once
     """
-    from ..compute.adapter import ComputeAdapter
-    from ..github.adapter import GithubAdapter
     from ..github.app_token import App
+    from .share_loop import ShareLoop
 
     # Google's library warns in each call that its transport takes no time-out; the client's own is set elsewhere.
     logging.getLogger("google_auth_httplib2").setLevel(logging.ERROR)
@@ -86,78 +85,96 @@ def command(
         app.signed({})
     except Refused as error:
         raise InputError(str(error), hint="GitHub makes a key on the App's settings page, under Private keys") from None
-    pools = [pool.plain() for pool in config.pools]
     log = Log(as_json, manager=config.name)
-    meter = Meter(pools)
-    lines = LogLines(meter)
-    prometheus = None if metrics_port is None else _prometheus(meter, metrics_port, log)
+    prometheus = None if metrics_port is None else _prometheus(metrics_port, log)
     pauses = Pauses()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: pauses.stop())
-    receiver = listening(webhook, webhook_secret, frozenset().union(*(pool.labels for pool in pools)), pauses.hint)
+    labels = frozenset(label.lower() for pool in config.pools for label in pool.labels)
+    receiver = listening(webhook, webhook_secret, labels, pauses.hint)
+    shares = options.shares_of(state, config)
+    held: dict[int, ShareLoop] = {}
+
+    def add(share: Share) -> None:
+        try:
+            loop = ShareLoop(
+                share,
+                config,
+                app,
+                github_url or config.github.api_url,
+                log,
+                prometheus=prometheus,
+                measured=as_json,
+            )
+        except Refused as error:
+            share.store.close()
+            raise InputError(str(error), hint="--github-url, or github.apiUrl of the configuration") from None
+        held[share.index] = loop
+        names = ", ".join(pool.name for pool in loop.own)
+        log.line("start", config.name, f"{len(loop.own)} pools of {config.github.owner}: {names}")
+
     try:
-        store = options.store_of(state, config.name)
-        if not store.hold(pauses.stopped, log.waiting):
+        first = shares.hold(pauses.stopped, log.waiting)
+        if first is None:
             return
     except InUse as error:
         raise InputError(str(error), hint="stop that one, or give this one another --config and --state") from None
     except (Refused, Unavailable) as error:
         raise InputError(str(error), hint="--state names another place") from None
-    try:
-        github = GithubAdapter(
-            github_url or config.github.api_url,
-            app,
-            config.github.owner,
-            {pool.runner_group for pool in pools},
-            config.github.repositories or (),
-        )
-    except Refused as error:
-        store.close()
-        raise InputError(str(error), hint="--github-url, or github.apiUrl of the configuration") from None
-    compute = ComputeAdapter(config.name)
-    manager = Manager(pools, github, compute, store, writes_statuses=config.github.commit_statuses)
+    add(first)
+    looked = time.monotonic()
     opened = ExitStack()
-    log.line("start", config.name, f"{len(pools)} pools of {config.github.owner}: {', '.join(p.name for p in pools)}")
     try:
         opened.enter_context(receiver)
         while not pauses.stopped.is_set():
-            try:
-                done = manager.step()
-                store.publish(view(pools, done))
-            except Unavailable as error:
-                # Without its memory the manager does nothing. A disk may have space again later.
-                log.line("unavailable", "state file", str(error).replace("\n ", ";"))
-                if once:
-                    raise InputError(str(error)) from None
-                pauses.stopped.wait(interval_sec or _STORE_PAUSE_SEC)
-                continue
-            log.report(done)
-            samples = meter.take(done)
-            if prometheus:
-                prometheus.take(done, samples)
-            for event, subject, fields in lines.of(done, samples) if as_json else ():
-                log.line(event, subject, "", **fields)
-            if once or (until_idle and is_idle(done)):
+            for loop in [each for each in held.values() if each.due <= time.monotonic()]:
+                try:
+                    loop.step(interval_sec, pauses.hinted)
+                except Unavailable as error:
+                    # Without its memory the manager does nothing. A disk may have space again later.
+                    log.line("unavailable", "state file", str(error).replace("\n ", ";"))
+                    if once:
+                        raise InputError(str(error)) from None
+                    loop.fail(interval_sec or _STORE_PAUSE_SEC)
+            if once or (until_idle and all(loop.idle for loop in held.values())):
                 break
-            active = pauses.hinted or not is_idle(done)
-            pause = pause_sec(done, interval_sec or github.interval_sec(active))
-            limited = done.seen.github_limited_until is not None
-            pauses.wait(pause, pause if limited else github.hinted_interval_sec())
+            if time.monotonic() - looked > _LOOK_SEC:
+                looked = time.monotonic()
+                balance(shares, held, add, log)
+            pause_sec = min(each.due for each in held.values()) - time.monotonic()
+            shortest_sec = min(each.hinted_sec for each in held.values())
+            if pauses.wait(max(min(pause_sec, _LOOK_SEC), 0.0), shortest_sec):
+                for loop in held.values():
+                    loop.hint()
     except InUse as error:
         log.line("lease-lost", config.name, str(error))
         raise SystemExit(1) from None
     finally:
         opened.close()
-        github.close()
-        store.close()
+        for loop in held.values():
+            loop.close()
     log.line("stop", config.name, "machines that run go on, and the next manager finds them")
 
 
-def _prometheus(meter: Meter, port: int, log: Log) -> Prometheus:
+def balance(shares: options.ShareSource, held: dict[int, ShareLoop], add: Callable[[Share], None], log: Log) -> None:
+    """Take a share that nobody has, or give one of several to a manager that has none."""
+    try:
+        if len(held) > 1 and shares.another_waits():
+            given = held.pop(max(held))
+            log.line("share-given", ", ".join(pool.name for pool in given.own), "another manager waits for one")
+            given.close()
+        elif share := shares.spare(held):
+            share.store.keep()
+            add(share)
+    except (Unavailable, Refused) as error:
+        log.line("unavailable", "the shares", str(error))
+
+
+def _prometheus(port: int, log: Log) -> Prometheus:
     """Serve the metrics. InputError where the port is taken."""
     from ..metrics.prometheus import Prometheus
 
-    made = Prometheus(meter)
+    made = Prometheus()
     try:
         served = made.serve(port)
     except OSError as error:
@@ -165,17 +182,3 @@ def _prometheus(meter: Meter, port: int, log: Log) -> Prometheus:
                          hint="another port, or 0 for a free one") from None  # fmt: skip
     log.line("metrics", f"http://127.0.0.1:{served}/metrics", "")
     return made
-
-
-def is_idle(done: Pass) -> bool:
-    """Whether all is known, no job waits and no machine is left."""
-    seen, memory = done.seen, done.decision.memory
-    whole = seen.jobs is not None and seen.machines is not None and seen.runners is not None
-    waiting = done.decision.covered or done.decision.reasons
-    return whole and not (waiting or seen.machines or memory.pending or memory.lost)
-
-
-def pause_sec(done: Pass, interval_sec: float) -> float:
-    """Until the next pass. A limit of GitHub's is waited for, with a pass each minute that asks Google alone."""
-    until = done.seen.github_limited_until
-    return interval_sec if until is None else max(interval_sec, min(until - done.seen.now, _LONGEST_PAUSE_SEC))

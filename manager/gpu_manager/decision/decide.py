@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ..memory import Memory
@@ -26,13 +26,18 @@ class Decision(NamedTuple):
     """Waiting jobs that have none, and why."""
 
 
-def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Decision:
+def decide(
+    pools: Sequence[Pool], seen: Observation, remembered: Memory, own: Collection[str] | None = None
+) -> Decision:
     """Pure: the same arguments give the same decision, and `remembered` is left as it is.
 
+    `own` are the names of the pools of this manager's share; None for all of them. A job is served by the share of the
+    first pool that may serve it, so that no two managers start machines for one job.
     No machine is started while jobs, runners or machines are unknown, and none is deleted that may have a job.
     """
     memory = copy.deepcopy(remembered)
-    by_name = {pool.name: pool for pool in pools}
+    ours = [pool for pool in pools if own is None or pool.name in own]
+    by_name = {pool.name: pool for pool in ours}
     capacity.forget_old(memory, seen.now)
     jobs.forget_old(memory, seen.now)
     reruns.forget_old(memory, seen.now)
@@ -53,10 +58,10 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
     reasons = dict(others.reasons)
     listed = jobs.pools_of(seen.machines)
     runners = {runner.name: runner for runner in seen.runners}
-    for pool in pools:
-        ours = listed.get(pool.name, [])
-        free = machines.free(pool, ours, seen, memory)
-        found = jobs.cover(pool, waiting[pool.name], ours, free, seen.now, memory)
+    for pool in ours:
+        there = listed.get(pool.name, [])
+        free = machines.free(pool, there, seen, memory)
+        found = jobs.cover(pool, waiting[pool.name], there, free, seen.now, memory)
         actions += found.inserts
         covered |= found.covered
         reasons |= found.reasons

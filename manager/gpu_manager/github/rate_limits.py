@@ -30,9 +30,13 @@ class Requests(NamedTuple):
 
 
 class RateLimits:
-    """What GitHub's answers said of its limits. Threads share it."""
+    """What GitHub's answers said of its limits. Threads share it.
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    `instances` managers ask as the same installation, so that each has that part of its requests.
+    """
+
+    def __init__(self, monotonic: Callable[[], float], instances: int = 1) -> None:
+        self._per_minute = _REQUESTS_PER_MINUTE / instances
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._until: float | None = None
@@ -78,7 +82,7 @@ class RateLimits:
     @property
     def _least_sec(self) -> float:
         """What the last sweep's requests need at the rate that is allowed a minute."""
-        return (self._asked - self._asked_before) * 60 / _REQUESTS_PER_MINUTE
+        return (self._asked - self._asked_before) * 60 / self._per_minute
 
     def take_in(self, status: int, headers: Mapping[str, str], message: str, github_unix: float) -> bool:
         """Count an answer and remember its limits. True where the answer is a limit.

@@ -74,9 +74,10 @@ class RestClient:
         permissions: dict[str, str],
         clocks: Clocks | None = None,
         transport: httpx2.BaseTransport | None = None,
+        instances: int = 1,
     ) -> None:
         self._clocks = clocks or Clocks()
-        self.limits = RateLimits(self._clocks.monotonic)
+        self.limits = RateLimits(self._clocks.monotonic, instances)
         self._http = httpx2.Client(
             base_url=_checked(url),
             headers={

@@ -24,8 +24,9 @@ class Line(NamedTuple):
 class LogLines:
     """The lines of one manager, pass by pass: each sample, and once a minute the state of every pool."""
 
-    def __init__(self, meter: Meter, now: Callable[[], float] = uptime) -> None:
+    def __init__(self, meter: Meter, now: Callable[[], float] = uptime, share: int = 1) -> None:
         self._meter = meter
+        self._share = share
         self._now = now
         self._begun = now()
         self._whole_at: float | None = None
@@ -49,7 +50,9 @@ class LogLines:
         since = self._begun if self._whole_at is None else self._whole_at
         left = self._meter.github_requests_left
         budget = {} if left is None else {"githubRequestsLeft": left}
-        yield Line("pass", "", {"whole": done.whole, "sinceWholeSec": round(now - since, 1), **budget})
+        yield Line(
+            "pass", "", {"share": self._share, "whole": done.whole, "sinceWholeSec": round(now - since, 1), **budget}
+        )
         for state in self._meter.states if done.whole else ():
             yield Line(
                 "pool",

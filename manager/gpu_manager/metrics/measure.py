@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -53,6 +53,9 @@ class Meter:
     """Measures one manager, pass by pass."""
 
     pools: Sequence[Pool]
+    """All of the stack."""
+    own: Collection[str] | None = None
+    """Those of this manager's share; None for all."""
     states: list[PoolState] = field(default_factory=list)
     """Of the last pass that knew jobs, machines and runners."""
     github_requests_left: int | None = None
@@ -115,6 +118,7 @@ class Meter:
                 working,
             )
             for pool in self.pools
+            if self.own is None or pool.name in self.own
         ]
 
 

@@ -16,10 +16,11 @@ _SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
 class Prometheus:
     """The metrics of one manager. Their names and labels are described in docs/runner-manager.md."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._meter = meter
-        self._whole_at = uptime()
+        self._begun = uptime()
+        self._whole_at: dict[int, float] = {}
+        """By share."""
 
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(f"gpu_ci_{name}", about, labels, registry=self.registry)
@@ -37,7 +38,7 @@ class Prometheus:
         self._cost = gauge("usd_per_hour", "Catalog price of the machines that are on.", "pool")
         self._left = gauge("github_requests_left", "Requests left of GitHub's limit of this hour.")
         self._since = gauge("since_whole_pass_seconds", "Since the last pass that knew jobs, runners and machines.")
-        self._since.set_function(lambda: uptime() - self._whole_at)
+        self._since.set_function(lambda: uptime() - min(self._whole_at.values(), default=self._begun))
         self._wait = histogram("job_wait_seconds", "From the creation of a job to its start.")
         self._boot = histogram("machine_boot_seconds", "From the first list with a machine to its runner.")
         self._inserts = counter("inserts", "Machines asked for.", "pool")
@@ -50,22 +51,30 @@ class Prometheus:
         server, _ = start_http_server(port, addr="127.0.0.1", registry=self.registry)
         return int(server.server_port)
 
-    def take(self, done: Pass, samples: Sequence[Sample]) -> None:
-        """Take in a pass, after the meter did."""
+    def take(self, share: int, meter: Meter, done: Pass, samples: Sequence[Sample]) -> None:
+        """Take in a pass of a share, after its meter did."""
+        self._whole_at.setdefault(share, uptime())
         for sample in samples:
             self._count(sample)
-        if self._meter.github_requests_left is not None:
-            self._left.set(self._meter.github_requests_left)
+        if meter.github_requests_left is not None:
+            self._left.set(meter.github_requests_left)
         if not done.whole:
             return
-        self._whole_at = uptime()
-        for state in self._meter.states:
+        self._whole_at[share] = uptime()
+        for state in meter.states:
             self._queued.labels(state.pool).set(state.queued)
             self._age.labels(state.pool).set(state.queue_age_sec)
             self._over.labels(state.pool).set(state.over_objective)
             self._cost.labels(state.pool).set(state.usd_per_hour)
             for name, count in state.machines.items():
                 self._machines.labels(state.pool, name).set(count)
+
+    def forget(self, share: int, pools: Sequence[str]) -> None:
+        """Drop what was true of a share that another manager has now."""
+        self._whole_at.pop(share, None)
+        for gauge in (self._queued, self._age, self._over, self._cost, self._machines):
+            for pool in pools:
+                gauge.remove_by_labels({"pool": pool})
 
     def _count(self, sample: Sample) -> None:
         if sample.kind == "wait":
