@@ -224,6 +224,33 @@ def test_a_manager_that_took_a_lease_of_a_layout_that_just_ended_gives_it_back()
     assert shares_in(layout) == 1
 
 
+def test_a_lease_that_is_taken_while_the_layout_changes_is_waited_for_and_its_memory_kept() -> None:
+    bucket = Bucket()
+    bucket.take("a", TWO).store.close()
+    bucket.sleep(LEASE_SEC + 1)
+    taken: list[Share] = []
+    writes: list[str] = []
+
+    def late(when: str, method: str) -> None:
+        # The first write asks whether there is a layout. The second one is that of the layout, after all leases were
+        # found free.
+        writes.extend([method] if (when, method) == ("before", "insert") else [])
+        if len(writes) == 2:
+            bucket.storage.fault = lambda when, method: None
+            taken.append(bucket.take("b", TWO))
+
+    changing = bucket.shares("c", ONE)
+    bucket.storage.fault = late
+    assert changing.take() == "b, which has another configuration, has a lease"
+    taken[0].store.save(Memory(True, preferred={"a": 9}))
+    bucket.sleep(1)
+    taken[0].store.close()
+    bucket.sleep(1)
+    share = changing.take()
+    assert isinstance(share, Share)
+    assert share.store.load().preferred == {"a": 9}
+
+
 def test_hold_waits_for_a_share_and_says_for_whom() -> None:
     bucket = Bucket()
     first = bucket.shares("a", ONE).hold(Event(), lambda _: None)
