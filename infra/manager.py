@@ -47,7 +47,7 @@ def facts(
 ) -> dict[str, Any] | None:
     """The configuration; None where the stack names no App for the manager, or has no pool whose machines register."""
     objective = {"waitObjectiveSec": choices.alerts.wait_objective_sec} if choices and choices.alerts else {}
-    pools = [_pool(each) | objective for each in built if _registers(each)]
+    pools = [objective | _pool(each) for each in built if _registers(each)]
     if owner is None or owner.manager_app is None or not pools:
         return None
     app = owner.manager_app
@@ -78,7 +78,9 @@ def _args(built: Built) -> Any:
 def _pool(built: Built) -> dict[str, Any]:
     name, args = built.pool.name, _args(built)
     [cost] = of_pools([(name, args)]).pools
+    own_objective = {} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}
     return {
+        **own_objective,
         "name": name,
         "project": args.project,
         "template": built.component.state()["template"],

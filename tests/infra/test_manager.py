@@ -110,12 +110,16 @@ def test_a_manager_without_what_it_needs_is_refused() -> None:
     ]
 
 
-def test_the_objective_of_the_alerts_is_that_of_every_pool() -> None:
+def test_the_objective_of_the_alerts_is_that_of_every_pool_without_its_own() -> None:
     alerts = {"notificationChannels": ["projects/example-ci/notificationChannels/12"], "waitObjectiveSec": 600}
     wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "alerts": alerts}}
     found = run(stack(managerApp=MANAGER) | wanted)
     [pool] = found.outputs[STACK]["manager"]["pools"]
     assert pool["waitObjectiveSec"] == 600
+    own = stack(managerApp=MANAGER)
+    own["gpu-ci:pools"]["l4"]["waitObjectiveSec"] = 300
+    [pool] = run(own | wanted).outputs[STACK]["manager"]["pools"]
+    assert pool["waitObjectiveSec"] == 300
     assert len(found.of(":AlertPolicy")) == 2
     [pool] = run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD).outputs[STACK]["manager"]["pools"]
     assert "waitObjectiveSec" not in pool
