@@ -6,6 +6,8 @@
     make bench ARGS="--only boot"     not among everything: a machine's boot, step by step, as root
     make bench ARGS="--only boot --device cuda"     the same where a GPU is
     make bench ARGS="--only pull-request --pools 5,100"     neither: `gpu-ci preview` beside two plain previews
+    make bench ARGS="--only manager"  neither: the runner manager's waits and costs against those of other managers
+    make bench ARGS="--only sweep"    neither: one pass of the runner manager over 1,000 queued jobs
 
 Two ways of saying the same thing are run in turn (A B A B …), so a machine that gets slower slows both. The numbers of
 one run compare with each other and with nothing else.
@@ -29,7 +31,7 @@ from rich.table import Table
 
 FOLDER = Path(__file__).resolve().parent
 SANDBOX = Path(sys.executable).parent / "pulumi-sandbox"
-console = Console(width=110)
+console = Console(width=150)
 
 
 def import_seconds(module: str) -> float:
@@ -154,11 +156,17 @@ def bench_preview(pools: list[int], rounds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--only", choices=["import", "checks", "preview", "boot", "pull-request"], help="one of the measurements"
-    )
+        "--only", choices=["import", "checks", "preview", "boot", "pull-request", "manager", "sweep"],
+        help="one of the measurements",
+    )  # fmt: skip
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per number of pools (1 from 1,000 on)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="what a boot checks")
+    parser.add_argument("--seeds", type=int, default=3, help="manager: how many histories")
+    parser.add_argument("--days", type=int, default=7, help="manager: how long each of them is")
+    parser.add_argument("--traces", type=Path, help="manager: a folder with recorded spot availability")
+    parser.add_argument("--depth", type=int, help="manager: how many machines a zone has at most")
+    parser.add_argument("--out", type=Path, help="manager, sweep: a file for the numbers, as JSON")
     args = parser.parse_args()
     if args.only in (None, "import"):
         bench_import(rounds=15)
@@ -175,6 +183,14 @@ def main() -> None:
 
         for count in args.pools.split(","):
             bench_pull_request(args.rounds, int(count), console)
+    if args.only == "manager":
+        from bench.manager.compare import Options, bench_manager
+
+        bench_manager(Options(args.seeds, args.days, args.traces, args.depth), console, args.out)
+    if args.only == "sweep":
+        from bench.manager.sweep import bench_sweep
+
+        bench_sweep(args.rounds, console, args.out)
 
 
 if __name__ == "__main__":

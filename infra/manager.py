@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pulumi
-from gpu_ci.stack.costs import of_pools
+from gpu_ci.catalog import cost
 from gpu_ci.stack.site import GithubOwner
 
 from infra.pools import Built
@@ -77,8 +77,8 @@ def _args(built: Built) -> Any:
 
 def _pool(built: Built) -> dict[str, Any]:
     name, args = built.pool.name, _args(built)
-    [cost] = of_pools([(name, args)]).pools
     own_objective = {} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}
+    ceiling = {"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}
     return {
         **own_objective,
         "name": name,
@@ -89,14 +89,26 @@ def _pool(built: Built) -> dict[str, Any]:
         "runnerGroup": args.github.runner_group,
         "bootSec": args.smoke.deadline_sec + args.runner.register_sec,
         "idleSec": args.runner.idle_sec,
+        **ceiling,
         "rungs": [
-            {
-                "zone": zone,
-                "machineType": args.machine_type,
-                "market": args.market,
-                "gpu": args.guest_accelerator.type if args.guest_accelerator else args.machine.accelerator,
-                "usdPerHour": cost.price.usd_per_hour if cost.price else None,
-            }
-            for zone in args.zones
+            place for rung, template in _component(built).rung_templates for place in _places(name, rung, template)
         ],
     }
+
+
+def _component(built: Built) -> Any:
+    return built.component
+
+
+def _places(name: str, rung: Any, template: pulumi.Output[str] | None) -> Iterator[dict[str, Any]]:
+    """One zone of a rung after the other. The pool's own template is not named again."""
+    [found] = cost.of_stack([rung.demand(name)]).pools
+    for zone in rung.zones:
+        yield {
+            "zone": zone,
+            "machineType": rung.machine_type,
+            "market": rung.market,
+            "gpu": rung.guest_accelerator.type if rung.guest_accelerator else rung.machine.accelerator,
+            "usdPerHour": found.price.usd_per_hour if found.price else None,
+            **({} if template is None else {"template": template}),
+        }

@@ -23,11 +23,16 @@ def build(settings: Settings) -> dict[str, RunnerNetwork]:
 
 
 def with_subnetwork(pool: Pool, networks: Mapping[str, RunnerNetwork]) -> Pool:
-    """The pool in the network that is made for its region, where one is."""
-    made = networks.get(getattr(pool.args, "region", ""))
-    if made is None or "subnetwork" not in type(pool.args).model_fields:
-        return pool
-    return replace(pool, args=pool.args.model_copy(update={"subnetwork": made.subnetwork}))
+    """The pool in the networks that are made for its region and those of its ladder, where they are."""
+    args: Any = pool.args
+    made = networks.get(getattr(args, "region", ""))
+    changed: dict[str, Any] = {}
+    if made and "subnetwork" in type(args).model_fields:
+        changed["subnetwork"] = made.subnetwork
+    if networks and "ladder_subnetworks" in type(args).model_fields:
+        links = {region: network.subnetwork for region, network in networks.items()}
+        changed["ladder_subnetworks"] = {**args.ladder_subnetworks, **links}
+    return replace(pool, args=args.model_copy(update=changed)) if changed else pool
 
 
 def facts(networks: Mapping[str, RunnerNetwork]) -> dict[str, Any]:

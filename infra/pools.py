@@ -68,6 +68,7 @@ def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
             "kind": pool.kind,
             **chosen,
             **_runners(pool),
+            **_ladder(pool),
             **costs.get(pool.name, {}),
             **each.component.state(),
         }
@@ -117,6 +118,12 @@ def _runners(pool: Pool) -> dict[str, Any]:
         return {}
     registers = getattr(pool.args, "github", None) is not None
     return {"runnerLabels": pool.args.runner_labels_of(pool.name), "registersRunners": registers}
+
+
+def _ladder(pool: Pool) -> dict[str, Any]:
+    """Where else the pool's machines may be, where it says so."""
+    found = pool.args.model_dump(mode="json", by_alias=True, include={"ladder"}, exclude_none=True)
+    return found if found.get("ladder") else {}
 
 
 def _fields(pool: Pool) -> set[str]:

@@ -13,7 +13,7 @@ from gpu_ci.stack import prerequisites
 from gpu_ci.stack.pools import images
 from gpu_ci.stack.provider_secrets import unseen_by_gates
 from gpu_ci.stack.quotas import demands
-from gpu_ci.stack.warnings import GROUP, RUNNER_APP, short_session, stack_warnings
+from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, short_session, stack_warnings
 
 from infra.settings import Settings
 
@@ -50,9 +50,13 @@ def prerequisites_of_builds(settings: Settings) -> list[str]:
 
 
 def _given(settings: Settings) -> list[str]:
-    """What there is of the two that make machines register runners."""
+    """What there is of the three that make machines register runners, and start them."""
     owner, github = settings.site.github, settings.github
-    there = {RUNNER_APP: owner and owner.runner_app, GROUP: github and github.runner_group}
+    there = {
+        RUNNER_APP: owner and owner.runner_app,
+        GROUP: github and github.runner_group,
+        MANAGER_APP: owner and owner.manager_app,
+    }
     return [key for key, value in there.items() if value is not None]
 
 

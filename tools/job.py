@@ -191,7 +191,11 @@ class Machines:
     """Prints the lifecycle of the job's machines, from the manager's log and from their serial ports."""
 
     def __init__(self, world: World, terminal: Terminal, pool: dict[str, Any]) -> None:
-        self._world, self._line, self._pool = world, terminal.line, pool
+        self._world, self._line = world, terminal.line
+        self._prices = {
+            f"{rung['machineType']} {rung['market']} in {rung['zone']}": rung["usdPerHour"] for rung in pool["rungs"]
+        }
+        self._places: dict[str, str] = {}
         self._since: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
         self._read: dict[str, int] = {}
@@ -200,7 +204,7 @@ class Machines:
         """Print one line of the manager's log."""
         kind, subject, detail = event["event"], event["subject"], event["detail"]
         if kind == "insert":
-            self._since[subject] = time.monotonic()
+            self._since[subject], self._places[subject] = time.monotonic(), detail
             self._line("asked", f"{detail}: machine {subject}")
         elif kind == "delete" and subject in self._since:
             self._seconds[subject] = time.monotonic() - self._since[subject]
@@ -231,14 +235,15 @@ class Machines:
 
     def print_cost(self) -> None:
         """Print what the machines would have cost at the catalog's price."""
-        seconds = sum(self._seconds.values())
-        price = self._pool["rungs"][0]["usdPerHour"]
-        if price is None:
-            self._line("cost", f"{seconds:.0f} s of {self._pool['rungs'][0]['machineType']}, whose price is unknown")
-            return
-        # Google bills at least a minute (cloud.google.com/compute/all-pricing).
-        usd = sum(max(each, 60) for each in self._seconds.values()) * price / 3600
-        self._line("cost", f"{len(self._seconds)} machine for {seconds:.0f} s at {price:.2f} USD/h: {usd:.4f} USD")
+        for name, seconds in self._seconds.items():
+            place = self._places[name]
+            price, machine = self._prices.get(place), f"{seconds:.0f} s of {place}"
+            if price is None:
+                self._line("cost", f"{machine}, whose price is unknown")
+            else:
+                # Google bills at least a minute (cloud.google.com/compute/all-pricing).
+                usd = max(seconds, 60) * price / 3600
+                self._line("cost", f"{machine} at {price:.2f} USD/h: {usd:.4f} USD")
 
 
 def read_lines(source: Iterable[str], lines: queue.Queue[str]) -> None:

@@ -41,6 +41,8 @@ class RungConfig(_Model):
     """Google's accelerator type, such as nvidia-l4."""
     usd_per_hour: float | None = Field(default=None, ge=0)
     """The price of one machine."""
+    template: str = ""
+    """Of this rung, where it is another than the pool's."""
 
 
 class PoolConfig(_Model):

@@ -45,6 +45,17 @@ class MachineMemory:
 
     pool: str
     first_seen: float
+    """For a machine that waited for capacity, when it had it."""
+    waits_for: str = ""
+    """The slug of its job while it is PENDING: Google looks for capacity, and deletes it where there is none."""
+    zone: str = ""
+    """The same."""
+    runner_group: str = ""
+    """Of its pool, which may be removed from the configuration later; empty for a pool that was never in it."""
+    boot_sec: float = 0.0
+    """The same."""
+    idle_sec: float = 0.0
+    """The same."""
     registered: bool = False
     """Whether GitHub has listed its runner."""
     missing_since: float | None = None
@@ -101,7 +112,7 @@ class LostJob:
 
 @dataclass
 class StoppedPool:
-    """A pool that starts nothing more, because another machine would end as this one did."""
+    """A template that nothing more is made from, because another machine would end as this one did."""
 
     template: str
     machine: str
@@ -147,9 +158,9 @@ class Memory:
     steady: dict[str, float] = field(default_factory=dict)
     """Runs that lost a job, and until when their pools buy no machine that can be taken back while such a job waits."""
     refusals: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Until when a pool whose inserts Google refuses is left alone, and Google's words; by pool."""
+    """Until when nothing is asked that Google refused, and its message; by pool, region, machine type and market."""
     stopped: dict[str, StoppedPool] = field(default_factory=dict)
-    """By pool."""
+    """By template."""
     statuses: dict[str, WrittenStatus] = field(default_factory=dict)
     """By repository and commit."""
 

@@ -24,6 +24,8 @@ class Rung:
     """Google's accelerator type, such as nvidia-l4: quotas are per region, GPU and market."""
     usd_per_hour: float | None = None
     """The catalog's price of one machine; None where there is none."""
+    template: str = ""
+    """Self link of the instance template for this rung whose check passed; empty where it is the pool's."""
 
     @property
     def region(self) -> str:
@@ -61,6 +63,15 @@ class Pool:
     """Rungs that cost more an hour are skipped."""
     wait_objective_sec: int | None = None
     """How long a job may wait for its runner before an alert counts it; None for no objective."""
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """Those that its machines are made from, in the order of the rungs."""
+        return tuple(dict.fromkeys(map(self.template_of, self.rungs)))
+
+    def template_of(self, rung: Rung) -> str:
+        """The template that a machine on this rung is made from."""
+        return rung.template or self.template
 
 
 class JobKey(NamedTuple):
@@ -159,6 +170,11 @@ class Machine:
     @property
     def off(self) -> bool:
         return self.status in ("STOPPED", "SUSPENDED", "TERMINATED")
+
+    @property
+    def waits(self) -> bool:
+        """Whether Google still looks for its capacity (discovery document compute v1, Instance.status PENDING)."""
+        return self.status == "PENDING"
 
 
 @dataclass(frozen=True)

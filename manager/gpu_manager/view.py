@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .decision import capacity
 from .job_states import JobState, job_states
 from .loop import Pass
 from .model import Job, Machine, Pool
@@ -34,7 +35,7 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
     working = {job.runner_name: job for job in seen.jobs or () if job.status == "in_progress"}
     return {
         "at": seen.now,
-        "pools": [_pool(pool, machines, decision.memory.stopped.get(pool.name)) for pool in pools],
+        "pools": [_pool(pool, machines, capacity.stopped(pool, decision.memory)) for pool in pools],
         "machines": None
         if machines is None
         else [

@@ -29,7 +29,7 @@ MAX = 2
 
 @pytest.fixture(scope="module")
 def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
-    """Staging with its L4 pool of two machines, and what that needs on GitHub; brought up once."""
+    """Staging with its L4 pool of two machines, a ladder, and what that needs on GitHub; brought up once."""
     folder = tmp_path_factory.mktemp("job")
     runner = SandboxRunner(project=folder / "the project", folder=folder / "a sandbox")
     runner.project.mkdir()
@@ -37,7 +37,8 @@ def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]
     (runner.project / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text())
     stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
     config = stack["config"]
-    config["gpu-ci:pools"] = {"l4": {**config["gpu-ci:pools"]["l4"], "max": MAX}}
+    config["gpu-ci:pools"] = {"l4": {**config["gpu-ci:pools"]["l4"], "max": MAX, "ladder": [{"region": "us-east1"}]}}
+    config["gpu-ci:site"]["networks"] = {"us-east1": {"ipRange": "10.10.0.0/20"}}
     config["gpu-ci:github"] = {"runnerGroup": config["gpu-ci:github"]["runnerGroup"]}
     del config["gpu-ci:clusters"]
     (runner.project / "Pulumi.staging.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
@@ -84,6 +85,19 @@ def test_a_job_that_fails_is_a_failure_and_its_machine_goes_too(staging: Sandbox
     process = make_job(staging, "exit 3")
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 1, output
+    assert machines(staging) == []
+
+
+def test_a_job_gets_a_machine_in_the_next_region_of_the_ladder(staging: SandboxRunner) -> None:
+    for zone in ("us-central1-a", "us-central1-b", "us-central1-c"):
+        staging.run("world", "break", "stockout", "--zone", zone, "--times", "0")
+    try:
+        output, _ = (process := make_job(staging, "true")).communicate(timeout=240)
+    finally:
+        staging.run("world", "mend", "--all")
+    assert process.returncode == 0, output
+    asked = [line.rpartition(" in ")[2].partition(":")[0] for line in output.splitlines() if " asked " in line]
+    assert asked == ["us-central1-a", "us-central1-b", "us-central1-c", "us-east1-b"]
     assert machines(staging) == []
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from gpu_manager.config import read
 from gpu_manager.model import Rung
 
-from tests.infra.stack import L4, config, refused, site, told
+from tests.gpu_ci.support import TEMPLATE
+from tests.infra.stack import L4, SUBNETWORK, config, refused, site, told
 from tests.infra.test_github_apps import GROUP, RUNNERS
 from tests.infra.test_program import STACK, run
 
@@ -132,3 +133,49 @@ def test_the_configuration_names_the_number_of_instances(tmp_path: Path) -> None
     found = run(two | wanted).outputs[STACK]["manager"]
     (tmp_path / "manager.json").write_text(json.dumps(found))
     assert read(tmp_path / "manager.json").instances == 2
+
+
+EAST = "projects/example-ci/regions/us-east1/subnetworks/ci"
+LADDER = [{"zones": ["us-central1-a"], "market": "standard"}, {"zones": ["us-east1-b"]}]
+
+
+def with_ladder(**site_keys: Any) -> dict[str, Any]:
+    values = stack(managerApp=MANAGER)
+    values["gpu-ci:pools"]["l4"] |= {"ladder": LADDER, "priceCeilingUsd": 2}
+    values["gpu-ci:site"] |= site_keys
+    return values
+
+
+def test_the_output_has_the_rungs_of_a_ladder_with_their_templates_and_prices(tmp_path: Path) -> None:
+    found = run(with_ladder(subnetworks={"us-central1": SUBNETWORK, "us-east1": EAST}))
+    file = tmp_path / "manager.json"
+    file.write_text(json.dumps(found.outputs[STACK]["manager"]))
+    [pool] = [each.plain() for each in read(file).pools]
+    assert [(rung.zone, rung.market) for rung in pool.rungs] == [
+        ("us-central1-a", "spot"),
+        ("us-central1-b", "spot"),
+        ("us-central1-a", "standard"),
+        ("us-east1-b", "spot"),
+    ]
+    # The gate of the template in the other region, and none for another market.
+    assert [rung.template for rung in pool.rungs] == ["", "", "", TEMPLATE]
+    assert [row.name for row in found.of(":SmokeGate")] == ["l4-gate", "l4-us-east1-g2-standard-8-gate"]
+    spot, _, standard, _ = (rung.usd_per_hour or 0 for rung in pool.rungs)
+    assert 0 < spot < standard
+    assert pool.price_ceiling_usd == 2
+    assert found.outputs[STACK]["pools"]["l4"]["ladder"] == LADDER
+
+
+def test_a_ladder_is_in_the_network_that_is_made_for_its_region() -> None:
+    found = run(with_ladder(networks={"us-east1": {"ipRange": "10.10.0.0/20"}}))
+    interfaces = {row.name: row.inputs["networkInterfaces"] for row in found.of(":RegionInstanceTemplate")}
+    assert [each["subnetwork"] for each in interfaces["l4-us-east1-g2-standard-8-template"]] == [
+        "runners-us-east1-subnetwork-id"
+    ]
+    assert [each["subnetwork"] for each in interfaces["l4-template"]] == [SUBNETWORK]
+
+
+def test_each_region_of_a_ladder_needs_a_subnetwork() -> None:
+    assert told(with_ladder()).startswith(
+        "Pulumi.staging.yaml: gpu-ci:site.subnetworks.us-east1: is missing, and l4 is in that region\n"
+    )

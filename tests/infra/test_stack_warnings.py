@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import pytest
 
@@ -126,3 +127,43 @@ def test_a_build_pool_is_told_of_quota_regions_and_repositories_that_only_google
             "see cloud.google.com/build/quotas before the first up"
         ),
     ]
+
+
+MISSING = "gpu-ci:site.github.runnerApp, gpu-ci:github.runnerGroup, gpu-ci:site.github.managerApp"
+
+
+def test_what_only_the_runner_manager_reads_is_told_where_the_stack_has_none() -> None:
+    climbing = L4 | {"ladder": [{"zones": ["us-central1-b"]}], "priceCeilingUsd": 2}
+    flex = {
+        "kind": "gce-runners", "machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "market": "flex-start",
+        "maxRunDurationSec": 3600, "max": 1,
+    }  # fmt: skip
+    manager, starts = "only the runner manager", "starts machines there"
+    given = f"hint: give {MISSING}"
+    assert [each for each in told(date(2026, 10, 5), l4=climbing, h100=flex) if each.startswith("gpu-ci:pools")] == [
+        f"gpu-ci:pools.h100.market: a new size of the group gets no flex-start machine, {manager} does; {given}",
+        f"gpu-ci:pools.l4.ladder: its templates are checked, but {manager} {starts}; {given}, or leave ladder out",
+        f"gpu-ci:pools.l4.priceCeilingUsd: {manager} reads it; {given}, or leave it out",
+    ]
+
+
+def test_a_stack_with_a_runner_manager_is_told_nothing_of_that() -> None:
+    app = {"id": 37, "installationId": 38, "privateKey": "projects/example-ci/secrets/manager-key"}
+    values = with_runners(l4=L4 | {"ladder": [{"zones": ["us-central1-b"]}]})
+    owner = values["gpu-ci:site"]["github"]
+    told_without = stack_warnings.warnings(load(values), date(2026, 10, 5))
+    assert [each.rpartition("hint: ")[2] for each in told_without if each.startswith("gpu-ci:pools")] == [
+        "give gpu-ci:site.github.managerApp, or leave ladder out"
+    ]
+    owner["managerApp"] = app
+    assert [
+        each for each in stack_warnings.warnings(load(values), date(2026, 10, 5)) if each.startswith("gpu-ci:pools")
+    ] == []
+
+
+def with_runners(**pools: object) -> dict[str, Any]:
+    """A stack whose machines register runners."""
+    runner_app = {"id": 27, "installationId": 28, "privateKey": "projects/example-ci/secrets/runner-key"}
+    values = config(pools) | {"gpu-ci:github": {"runnerGroup": {"repositories": ["kernels"]}}}
+    values["gpu-ci:site"]["github"] = {"owner": "acme", "runnerApp": runner_app}
+    return values

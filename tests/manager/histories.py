@@ -46,9 +46,11 @@ class BrokenRuleError(AssertionError):
 
 
 def pool(name: str, most: int, *labels: str, market: str = "spot") -> Pool:
-    """A pool of one machine type in three zones: spot first where it is `spot`, and then standard."""
+    """A pool of one machine type in three zones; where it is `spot`, with rungs in another region and of standard."""
     markets = ("spot", "standard") if market == "spot" else (market,)
-    rungs = tuple(Rung(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES)
+    near = [Rung(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES]
+    far = Rung("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, f"templates/{name}-east")
+    rungs = tuple([*near[: len(ZONES)], far, *near[len(ZONES) :]] if market == "spot" else near)
     return Pool(
         name, "example", f"templates/{name}", rungs, most, frozenset(labels), boot_sec=BOOT_SEC, idle_sec=IDLE_SEC
     )
@@ -100,6 +102,9 @@ class Vm:
     """When it is in a list at last: with its operation, at the latest."""
     silent: bool = False
     """Its agent never registers a runner, and never switches the machine off."""
+    waits_until: float | None = None
+    """A flex-start machine is PENDING until then, and has the capacity or is deleted by Google."""
+    in_vain: bool = False
     hung: bool = False
     """It stops to work once its runner is registered: GitHub lists the runner as offline."""
 
@@ -186,7 +191,13 @@ class World:
         machine = vm.machine
         if machine.off:
             return
-        if machine.status == "STAGING" and self.now >= vm.runs_at:
+        if machine.status == "PENDING":
+            if vm.waits_until is not None and self.now >= vm.waits_until:
+                if vm.in_vain:
+                    del self.vms[(machine.zone, machine.name)]
+                else:
+                    self._set(vm, "STAGING")
+        elif machine.status == "STAGING" and self.now >= vm.runs_at:
             self._set(vm, "RUNNING")
         elif machine.status == "RUNNING" and not vm.silent:
             if vm.off_at is not None and self.now >= vm.off_at:
@@ -371,7 +382,7 @@ class FakeCompute:
         operation = f"operation-{world.number()}"
         until, error = world.now + world.chance.choice((0, 3, 15)), None
         if world.chance.random() < self.stockouts:
-            kind = world.chance.choice(("no-capacity", "no-capacity", "over-quota"))
+            kind = world.chance.choice(("no-capacity", "no-capacity", "over-quota", "refused"))
             others = tuple(world.chance.sample(ZONES, 1)) if world.chance.random() < 0.3 else ()
             error = InsertError(kind, f"{rung.zone} has none", others, "L4" if kind == "over-quota" else "")
             if world.chance.random() < 0.3:
@@ -386,7 +397,7 @@ class FakeCompute:
                 "STAGING",
                 rung.market,
                 rung.machine_type,
-                pool.template,
+                pool.template_of(rung),
                 job=slug(insert.job.key),
             )
             silent = world.faults and world.chance.random() < 0.05
@@ -394,11 +405,24 @@ class FakeCompute:
             hung = world.faults and world.chance.random() < 0.05
             vm = Vm(machine, world.now, boots_in, until, silent=silent, hung=hung)
             vm.listed_at = until if world.chance.random() < 0.3 else world.now
+            if rung.market == "flex-start":
+                self._waits(vm, operation)
             world.vms[(rung.zone, insert.machine)] = vm
             world.machines_of_job[machine.job] += 1
             world.check_max()
         self.faulty.after()
         return operation
+
+    def _waits(self, vm: Vm, operation: str) -> None:
+        """Google looks for capacity. No page tells whether the operation ends with the wait or with the request."""
+        chance = self.world.chance
+        vm.machine = Machine(**{**vm.machine.__dict__, "status": "PENDING"})
+        vm.waits_until = vm.created = self.world.now + (chance.choice((10, 200, 1800)) if self.world.faults else 10)
+        vm.runs_at = vm.waits_until + 15
+        vm.in_vain = chance.random() < self.stockouts
+        if chance.random() < 0.5:
+            error = InsertError("no-capacity", "none within the wait") if vm.in_vain else None
+            self.world.operations[operation] = (vm.waits_until, error, vm.machine.name)
 
     def delete(self, project: str, zone: str, name: str) -> None:
         self.faulty.before()

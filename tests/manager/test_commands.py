@@ -89,6 +89,25 @@ def test_explain_says_what_it_means_that_a_job_is_unknown(asked: Path) -> None:
     assert "knows of no such job" in call(asked, "explain", URL.format(99, 9)).output
 
 
+@pytest.mark.parametrize(
+    ("limited", "text"),
+    [
+        (None, "the manager's last pass got no whole answer from GitHub"),
+        (NOW + 90, "github-limited: GitHub answers the manager again in 90 s; wait; GitHub names the time"),
+    ],
+)
+def test_a_queue_that_is_unknown_says_why(
+    asked: Path, monkeypatch: pytest.MonkeyPatch, limited: float | None, text: str
+) -> None:
+    monkeypatch.setattr("time.time", lambda: NOW)
+    store = SqliteStore(asked / "state.sqlite")
+    store.publish(view([POOL], one_pass(seen(jobs=None, github_limited_until=limited))))
+    store.close()
+    assert f"jobs: unknown: {text}" in call(asked, "manager", "status").output
+    found = call(asked, "explain", URL.format(12, 2))
+    assert (found.exit_code, text in found.stderr) == (2, True)
+
+
 def test_what_is_no_address_of_a_job_is_refused(asked: Path) -> None:
     found = call(asked, "explain", "https://github.com/example-org/kernels")
     assert found.exit_code == 2

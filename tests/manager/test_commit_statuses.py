@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from click.testing import CliRunner
+from gpu_ci.cli.commands import gpu_ci
 from gpu_manager.decision import commit_statuses
 from gpu_manager.loop import Event, Manager
 from gpu_manager.memory import Memory
 from gpu_manager.model import CommitStatus, Job, Observation, Reason
 from gpu_manager.ports import GithubView, Refused, Unavailable
 
+from tests.manager.test_commands import write_key
+from tests.manager.test_config import CONFIG
 from tests.manager.test_decide import NOW, POOL, job, seen
 from tests.manager.test_loop import Kept, Scripted
 
@@ -29,7 +36,7 @@ def at(seconds: float, *jobs: Job) -> Observation:
 def write(observation: Observation, memory: Memory, *reasons: Reason) -> list[CommitStatus]:
     """What is due, written as it would be."""
     by_job = {each.key: reason for each, reason in zip(observation.jobs or (), reasons, strict=True)}
-    found = commit_statuses.due(observation, by_job, memory)
+    found = commit_statuses.due([POOL], observation, by_job, memory)
     for status in found:
         commit_statuses.written(status, memory)
     return found
@@ -44,8 +51,9 @@ def test_a_job_that_waits_has_its_reason_on_its_commit_until_it_waits_no_more() 
     assert write(at(70, of_commit()), memory, FULL) == []
     [last] = write(at(140), memory)
     assert (last.state, last.description) == ("success", "no job of this commit waits for a machine")
-    assert memory.statuses == {}
+    assert write(at(150, of_commit()), memory, FULL) == []
     assert write(at(210), memory) == []
+    assert memory.statuses == {}
 
 
 def test_a_job_that_has_just_been_queued_writes_nothing() -> None:
@@ -68,21 +76,28 @@ def test_a_reason_that_changes_often_is_written_once_a_minute() -> None:
     assert [len(each) for each in written] == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]
 
 
+def test_a_job_for_runners_of_others_writes_nothing() -> None:
+    """GitHub lists all jobs of a repository, and it may have self-hosted runners that are none of the pools'."""
+    reason = Reason("no-pool", "no pool has the labels linux, self-hosted")
+    assert write(at(0, of_commit(1, "self-hosted", "linux")), Memory(), reason) == []
+    assert len(write(at(0, of_commit(1, "self-hosted", "gpu", "v5")), Memory(), reason)) == 1
+
+
 @pytest.mark.parametrize("unknown", ["jobs", "runners", "machines"])
 def test_what_is_unknown_takes_no_status_back(unknown: str) -> None:
     memory = Memory()
     write(at(0, of_commit()), memory, FULL)
     observation = replace(at(100), **{unknown: None})  # type: ignore[arg-type]
-    assert commit_statuses.due(observation, {}, memory) == []
+    assert commit_statuses.due([POOL], observation, {}, memory) == []
     assert len(memory.statuses) == 1
 
 
-def test_a_thousand_commits_are_written_ten_a_pass() -> None:
+def test_a_thousand_commits_are_written_within_githubs_limits() -> None:
+    """Passes two seconds apart, as hints begin them."""
     jobs = [replace(of_commit(number), head_sha=f"{number:040x}") for number in range(1000)]
     memory = Memory()
-    assert len(write(at(0, *jobs), memory, *([FULL] * 1000))) == 10
-    assert len(write(at(10, *jobs), memory, *([FULL] * 1000))) == 10
-    assert len(memory.statuses) == 20
+    counts = [len(write(at(2 * number, *jobs), memory, *([FULL] * 1000))) for number in range(31)]
+    assert counts == [10] * 6 + [0] * 24 + [10]
 
 
 @dataclass
@@ -126,3 +141,33 @@ def test_without_being_asked_for_no_status_is_written() -> None:
     world, manager = refusing(None, writes=False)
     assert manager.step().events == []
     assert world.statuses == []
+
+
+class Adapter(Refusing):
+    """The world of `refusing` in the place of both adapters of the command."""
+
+    made: ClassVar[list[Adapter]] = []
+
+    def __init__(self, *_: Any, **options: Any) -> None:
+        super().__init__(view=GithubView(NOW, (of_commit(1, "gpu", "v5"),), ()))
+        self.made.append(self)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("asked_for", [True, False])
+def test_the_configuration_decides_whether_statuses_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_for: bool
+) -> None:
+    monkeypatch.setattr("gpu_manager.github.adapter.GithubAdapter", Adapter)
+    monkeypatch.setattr("gpu_manager.compute.adapter.ComputeAdapter", Adapter)
+    monkeypatch.setattr(Adapter, "made", [])
+    github = {**CONFIG["github"], "commitStatuses": asked_for}
+    (tmp_path / "manager.json").write_text(json.dumps({**CONFIG, "github": github}))
+    write_key(tmp_path)
+    files = {"--config": "manager.json", "--state": "state.sqlite", "--app-key": "key.pem"}
+    words = [word for option, name in files.items() for word in (option, str(tmp_path / name))]
+    result = CliRunner().invoke(gpu_ci, ["manager", "run", "--once", *words])
+    assert result.exit_code == 0, result.output
+    assert [status.state for each in Adapter.made for status in each.statuses] == ["error"] * asked_for

@@ -79,3 +79,10 @@ def test_a_key_in_the_wrong_place_is_not_printed(tmp_path: Path) -> None:
     assert "github.key" in str(found.value)
     assert "github.appId" in str(found.value)
     assert "c2VjcmV0" not in str(found.value)
+
+
+def test_a_rung_may_have_a_template_of_its_own_and_has_the_pools_otherwise(tmp_path: Path) -> None:
+    far = {**POOL["rungs"][0], "zone": "us-east1-b", "template": "templates/l4-east"}
+    ladder = {**CONFIG, "pools": [{**POOL, "rungs": [*POOL["rungs"], far]}]}
+    [pool] = [each.plain() for each in read(written(tmp_path, ladder)).pools]
+    assert [pool.template_of(rung) for rung in pool.rungs] == ["templates/l4", "templates/l4-east"]

@@ -159,9 +159,39 @@ def test_where_all_zones_are_out_the_reason_names_them_and_the_next_try() -> Non
     assert decision.reasons == {
         job().key: Reason("no-capacity", "no machine in us-central1-a, us-central1-b", NOW + 40)
     }
-    later = decide([POOL], seen(jobs=(job(1), job(2)), now=NOW + 41), memory)
-    # One insert finds out for both jobs.
-    assert inserts(later) == [("us-central1-a", "spot")]
+    later = decide([replace(POOL, max=9)], seen(jobs=(job(1), job(2), job(3)), now=NOW + 41), memory)
+    # Of each zone one insert finds out for all jobs.
+    assert inserts(later) == [("us-central1-a", "spot"), ("us-central1-b", "spot")]
+
+
+def test_a_pool_without_any_open_zone_asks_each_of_them_a_minute_after_its_last_stockout() -> None:
+    out = {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1750, 9),
+           "us-central1-b g2-standard-8 spot": Cooldown(NOW + 1770, 9)}  # fmt: skip
+    memory = Memory(cooldowns=out)
+    waits = decide([POOL], seen(jobs=(job(),), now=NOW + 9), memory)
+    assert (inserts(waits), waits.reasons[job().key].next_try) == ([], NOW + 10)
+    asked = decide([POOL], seen(jobs=(job(),), now=NOW + 10), memory)
+    assert inserts(asked) == [("us-central1-a", "spot")]
+    [name] = asked.memory.pending
+    failed = decide([POOL], seen(jobs=(job(),), now=NOW + 20, operations={name: stockout()}), asked.memory)
+    # The pause counts from this stockout, for pools that have another place to ask.
+    assert failed.memory.cooldowns["us-central1-a g2-standard-8 spot"] == Cooldown(NOW + 1820, 10)
+    assert failed.reasons[job().key].next_try == NOW + 30
+
+
+def test_of_a_regions_zones_those_without_a_remembered_stockout_are_asked_first() -> None:
+    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 600, 2)})
+    assert inserts(decide([POOL], seen(jobs=(job(),)), memory)) == [("us-central1-b", "spot")]
+    # Another market, machine or region comes later on the ladder because people want that.
+    for other in (FIRM, replace(B, zone="us-east4-a"), replace(B, machine_type="g2-standard-16")):
+        pool = replace(POOL, rungs=(A, other, B))
+        assert inserts(decide([pool], seen(jobs=(job(),)), memory)) == [("us-central1-a", "spot")]
+
+
+def test_a_pool_with_an_open_place_leaves_the_others_their_pause() -> None:
+    memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1000, 9)})
+    pool = replace(POOL, rungs=(A, FIRM))
+    assert inserts(decide([pool], seen(jobs=(job(),)), memory)) == [("us-central1-a", "standard")]
 
 
 def test_a_zone_that_google_names_is_asked_before_the_others() -> None:
@@ -228,7 +258,9 @@ def test_an_end_that_stops_its_pool_stops_it_until_the_template_changes() -> Non
     off = machine("l4-a", "TERMINATED", end=End("no-secret", "permission denied", stops_pool=True))
     decision = decide([POOL], seen(machines=(off,), jobs=(job(),)), Memory())
     assert inserts(decision) == []
-    assert decision.memory.stopped == {"l4": StoppedPool("templates/l4", "l4-a", "no-secret", "permission denied")}
+    assert decision.memory.stopped == {
+        "templates/l4": StoppedPool("templates/l4", "l4-a", "no-secret", "permission denied")
+    }
     assert decision.reasons[job().key] == Reason("pool-stopped", "l4-a ended with no-secret: permission denied")
     mended = replace(POOL, template="templates/l4-2")
     assert len(inserts(decide([mended], seen(jobs=(job(),)), decision.memory))) == 1

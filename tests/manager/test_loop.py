@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineMemory, Memory
-from gpu_manager.model import CommitStatus, Insert, Machine, OperationState, Pool, RunKey, Runner
-from gpu_manager.ports import GithubView
+from gpu_manager.model import CommitStatus, Insert, InsertError, Machine, OperationState, Pool, RunKey, Runner
+from gpu_manager.ports import GithubView, Unavailable
 
 from tests.manager.test_decide import NOW, POOL, job, machine
 
@@ -18,6 +18,7 @@ class Kept:
     """A store in this process."""
 
     memory: Memory = field(default_factory=Memory)
+    full: bool = False
 
     def may_act(self) -> bool:
         return True
@@ -26,6 +27,8 @@ class Kept:
         return self.memory
 
     def save(self, memory: Memory) -> None:
+        if self.full:
+            raise Unavailable("the disk is full")
         self.memory = memory
 
 
@@ -40,8 +43,11 @@ class Scripted:
     removable: bool = True
     knows_time: bool = True
     in_flight: tuple[Machine, ...] = ()
-    inserted: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    delete_sec: float = 0
+    started: list[str] = field(default_factory=list)
+    operations: dict[str, OperationState] = field(default_factory=dict)
+    taken_back: frozenset[str] = frozenset()
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         self.meanwhile(self)
@@ -63,17 +69,18 @@ class Scripted:
         return self.in_flight
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
-        return OperationState(False)
+        return self.operations.get(operation, OperationState(False))
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
-        return frozenset()
+        return self.taken_back
 
     def insert(self, pool: Pool, insert: Insert) -> str:
-        self.inserted.append(insert.machine)
+        self.started.append(insert.machine)
         return "operation-1"
 
     def delete(self, project: str, zone: str, name: str) -> None:
         self.deleted.append(name)
+        self.now += self.delete_sec
 
 
 def manager(world: Scripted, memory: Memory | None = None) -> tuple[Manager, Kept]:
@@ -118,7 +125,7 @@ def test_a_manager_without_memory_counts_machines_that_are_on_their_way() -> Non
     world = Scripted(view=GithubView(NOW, (job(),), ()), in_flight=(machine("l4-0a1b2c3d", "PROVISIONING"),))
     loop = Manager([replace(POOL, max=1)], world, world, store := Kept(), lambda: world.now)
     done = loop.step()
-    assert world.inserted == []
+    assert world.started == []
     assert list(done.decision.covered.values()) == ["l4-0a1b2c3d"]
     assert not store.memory.begun
     # Until it is in the list, it is asked for in each pass.
@@ -128,7 +135,7 @@ def test_a_manager_without_memory_counts_machines_that_are_on_their_way() -> Non
     assert store.memory.begun
     world.in_flight = (machine("l4-never-asked-for"),)
     assert [each.name for each in loop.step().seen.machines or ()] == ["l4-0a1b2c3d"]
-    assert world.inserted == []
+    assert world.started == []
 
 
 def test_another_time_on_the_computers_clock_ends_no_machine_early() -> None:
@@ -166,3 +173,63 @@ def test_a_machine_that_another_manager_started_is_reported_once() -> None:
     [event] = loop.step().events
     assert (event.kind, event.subject, event.pool) == ("unknown-machine", "l4-b", "l4")
     assert loop.step().events == []
+
+
+OFF = tuple(machine(name, "TERMINATED") for name in ("l4-a", "l4-b"))
+
+
+def test_a_deletion_that_was_decided_on_half_a_minute_ago_is_decided_anew() -> None:
+    for seconds, deleted in ((30, ["l4-a", "l4-b"]), (31, ["l4-a"])):
+        world = Scripted(listed=OFF, delete_sec=seconds)
+        loop, _ = manager(world)
+        done = loop.step()
+        assert world.deleted == deleted
+        late = [event.detail for event in done.events if event.subject == "this pass"]
+        assert late == ([] if len(deleted) == 2 else ["took too long; the rest is decided anew"])
+
+
+def test_an_insert_is_made_however_old_the_observation_is() -> None:
+    """Its request is in the memory, and would be repeated anyway."""
+    world = Scripted(listed=OFF[:1], delete_sec=31, view=GithubView(NOW, (job(),), ()))
+    loop, _ = manager(world)
+    loop.step()
+    assert len(world.started) == 1
+
+
+def test_nothing_is_done_that_is_not_in_the_memory() -> None:
+    world = Scripted(listed=OFF, view=GithubView(NOW, (job(),), ()))
+    loop, store = manager(world)
+    store.full = True
+    done = loop.step()
+    assert (world.deleted, world.started) == ([], [])
+    assert [(event.kind, event.subject, event.detail) for event in done.events] == [
+        ("unavailable", "the memory", "the disk is full")
+    ]
+
+
+def test_the_end_of_an_insert_is_asked_for_and_remembered() -> None:
+    world = Scripted(view=GithubView(NOW, (job(),), ()))
+    loop, store = manager(world)
+    loop.step()
+    assert store.memory.cooldowns == {}
+    world.operations = {"operation-1": OperationState(True, InsertError("no-capacity", "none left"))}
+    loop.step()
+    assert list(store.memory.cooldowns) == ["us-central1-a g2-standard-8 spot"]
+
+
+def test_runners_and_jobs_are_known_by_their_machines() -> None:
+    """The agent puts the instance's id behind the machine's name."""
+    name = "l4-a-1234567890123456789"
+    running = job(1, status="in_progress", runner=name)
+    world = Scripted(
+        listed=(machine("l4-a"),), view=GithubView(NOW, (running,), (Runner(7, name, online=True, busy=True),))
+    )
+    loop, store = manager(world)
+    done = loop.step()
+    known = store.memory.machines["l4-a"]
+    assert (known.registered, known.job) == (True, running.key)
+    assert [each.runner_name for each in done.seen.jobs or ()] == ["l4-a"]
+    # Google takes it back, and lists it no more.
+    world.listed, world.taken_back = (), frozenset({"l4-a"})
+    loop.step()
+    assert [lost.key for lost in store.memory.lost.values()] == [running.key]

@@ -1,4 +1,4 @@
-"""What docs/runner-manager-setup.md has to copy."""
+"""What docs/runner-manager-setup.md has to copy, and that each reason is on the pages about them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import configparser
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.gcp import manager_permissions
+from gpu_manager.view import NEXT_STEPS
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "runner-manager-setup.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "runner-manager-setup.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -42,3 +45,9 @@ def test_the_unit_runs_a_command_that_exists_with_the_key_as_a_credential() -> N
 def test_the_stack_file_has_an_app_for_each_duty() -> None:
     github = yaml.safe_load(block("config:"))["config"]["gpu-ci:site"]["github"]
     assert github["runnerApp"]["id"] != github["managerApp"]["id"]
+
+
+@pytest.mark.parametrize("page", ["a-job-waits.md", "runner-manager.md"])
+def test_each_reason_has_a_row(page: str) -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \|", (DOCS / page).read_text(), re.MULTILINE)
+    assert sorted(set(rows) & NEXT_STEPS.keys()) == sorted(NEXT_STEPS)

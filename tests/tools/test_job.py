@@ -81,3 +81,29 @@ def test_each_option_says_what_it_is_for(monkeypatch: pytest.MonkeyPatch, capsys
     follow = {line: lines[lines.index(line) + 1] for line in options}
     assert len(options) == 5
     assert all(len(line.split()) > 3 or follow[line].startswith("     ") for line in options)
+
+
+def test_each_machine_costs_what_its_rung_does_and_a_minute_at_least(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rungs = [
+        {"zone": "us-central1-a", "machineType": "g2-standard-8", "market": "spot", "usdPerHour": 0.36},
+        {"zone": "us-east1-b", "machineType": "g2-standard-8", "market": "standard", "usdPerHour": 0.9},
+        {"zone": "us-east1-c", "machineType": "g2-standard-8", "market": "standard", "usdPerHour": None},
+    ]
+    now = [0.0]
+    monkeypatch.setattr(job.time, "monotonic", lambda: now[0])
+    machines = job.Machines(world, job.Terminal(), {"rungs": rungs})
+    for name, rung in zip(("l4-a", "l4-b", "l4-c"), rungs, strict=True):
+        detail = f"g2-standard-8 {rung['market']} in {rung['zone']}"
+        machines.handle({"event": "insert", "subject": name, "detail": detail})
+    for seconds, name in ((30, "l4-a"), (400, "l4-b"), (500, "l4-c")):
+        now[0] = seconds
+        machines.handle({"event": "delete", "subject": name, "detail": "job-done"})
+    capsys.readouterr()
+    machines.print_cost()
+    assert [line.partition("cost")[2].strip() for line in capsys.readouterr().out.splitlines()] == [
+        "30 s of g2-standard-8 spot in us-central1-a at 0.36 USD/h: 0.0060 USD",
+        "400 s of g2-standard-8 standard in us-east1-b at 0.90 USD/h: 0.1000 USD",
+        "500 s of g2-standard-8 standard in us-east1-c, whose price is unknown",
+    ]

@@ -101,7 +101,9 @@ class StackFile:
     @cached_property
     def quotas(self) -> tuple[Quotas, list[Problem]]:
         """The limits against what the pools need of them, and every mistake in them."""
-        return quotas.check(self.value(quotas.QUOTAS), quotas.demands(self.pools), self.project)
+        return quotas.check(
+            self.value(quotas.QUOTAS), quotas.demands(self.pools), self.project, quotas.ladder_demands(self.pools)
+        )
 
     def refuse_mistakes(self) -> None:
         """Stop where a pool has a mistake: what is added up over the others would pass for the whole."""

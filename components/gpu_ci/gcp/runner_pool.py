@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
-from gpu_catalog import Demand
+from gpu_catalog import Demand, region_of
 from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming
-from ..args import Args, Integer
+from ..args import Args, Input, Integer
 from ..component import Component
-from ..errors import whole_value
+from ..errors import invalid, whole_value
 from ..labels import merge
 from .machine.args import GpuMachineArgs
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
 from .machine.template import machine_template
-from .pool import rules
+from .pool import ladder, rules
+from .pool.ladder import LadderRung
 from .pool.settings import RunnerLabel, SmokeSettings, Standby
-from .resource_names import SecretName
+from .regions import COMPUTE
+from .resource_names import SecretName, Subnetwork
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
 
 class RunnerPoolArgs(GpuMachineArgs):
     """What a GCE runner pool is made of: its machines, and what runs on them."""
 
-    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github"}
+    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github", "ladder_subnetworks"}
 
     max: Integer = Field(ge=1, le=1000, description="the most machines there may be at any time, 1 to 1000")
     runner_labels: Annotated[list[RunnerLabel], whole_value(rules.runner_labels)] | None = Field(
@@ -64,6 +66,47 @@ class RunnerPoolArgs(GpuMachineArgs):
         "with them all that runs there; where runners register, jobs are kept from them, so it is for runner.docker: "
         "rootful alone",
     )
+    ladder: list[LadderRung] = Field(
+        default=[],
+        max_length=20,
+        description="where else the runner manager asks for machines, in order, when the pool's own zones have none; "
+        "jobs get any of them, so each is at least as good as the pool's machine",
+    )
+    price_ceiling_usd: float | None = Field(
+        default=None,
+        gt=0,
+        description="the most that a machine may cost, in USD an hour by the catalog's price; the runner manager "
+        "starts no dearer one; by default any",
+    )
+    ladder_subnetworks: dict[str, Input[Subnetwork]] = Field(
+        default={},
+        validate_default=True,
+        description="for each other region of the ladder, the subnetwork that its machines join, as "
+        "projects/<project>/regions/<region>/subnetworks/<name>",
+    )
+
+    @field_validator("ladder")
+    @classmethod
+    def _ladder(cls, values: list[LadderRung], info: ValidationInfo) -> list[LadderRung]:
+        ladder.check(values, info.data)
+        return values
+
+    @field_validator("price_ceiling_usd")
+    @classmethod
+    def _price_ceiling(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is None or not {"machine_type", "zones", "market", "ladder"} <= info.data.keys():
+            return value
+        offers = [info.data, *(ladder.choices(rung, info.data) for rung in info.data["ladder"])]
+        return ladder.cheapest_usd(value, offers)
+
+    @field_validator("ladder_subnetworks")
+    @classmethod
+    def _ladder_subnetworks(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        rungs = [ladder.choices(rung, info.data)["zones"][0] for rung in info.data.get("ladder", ())]
+        own = region_of(info.data["zones"][0]) if info.data.get("zones") else ""
+        if missing := [region for region in dict.fromkeys(map(region_of, rungs)) if region not in (own, *values)]:
+            raise invalid(f"has no subnetwork of {', '.join(missing)}, where ladder has machines")
+        return values
 
     @field_validator("standby", "smoke", "runner", "github", "secrets")
     @classmethod
@@ -72,7 +115,12 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     @classmethod
     def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
-        return {"project": "acme-ci", "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci"}
+        ladder_subnetworks = {each: f"projects/acme-ci/regions/{each}/subnetworks/ci" for each in COMPUTE}
+        return {
+            "project": "acme-ci",
+            "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci",
+            "ladder_subnetworks": ladder_subnetworks,
+        }
 
     def runner_labels_of(self, name: str) -> list[str]:
         """The labels runners of the pool `name` carry."""
@@ -81,6 +129,28 @@ class RunnerPoolArgs(GpuMachineArgs):
     def demand(self, name: str) -> Demand:
         """What the pool `name` asks of Google; its cost and the quotas it needs follow from it."""
         return rules.demand(name, self, self.max)
+
+    def ladder_demands(self, name: str) -> list[Demand]:
+        """The same for each rung of the ladder, as if all of its machines were there."""
+        return [rung.demand(name) for rung in self.rungs[1:]]
+
+    @property
+    def rungs(self) -> list[RunnerPoolArgs]:
+        """The pool's own machine, and then those of the ladder: these arguments with what each rung changes."""
+        found = [self]
+        for rung in self.ladder:
+            changed = ladder.choices(rung, dict(self))
+            region = region_of(changed["zones"][0])
+            subnetwork = self.subnetwork if region == self.region else self.ladder_subnetworks[region]
+            found.append(self.model_copy(update={**changed, "subnetwork": subnetwork, "ladder": []}))
+        return found
+
+    @property
+    def template_name(self) -> str:
+        """What tells apart the templates of one pool: the region and the machine. How it is bought is none of it."""
+        gpus = self.guest_accelerator
+        attached = f"-{gpus.type.removeprefix('nvidia-').removeprefix('tesla-')}x{gpus.count}" if gpus else ""
+        return f"{self.region}-{self.machine_type}{attached}"
 
     def registration_of(self, name: str) -> Registration | None:
         """What machines of the pool `name` register their runners with; nothing where they register none."""
@@ -94,10 +164,11 @@ class RunnerPool(Component):
     instance template, a check of that very template on one machine (the gate), and a regional managed instance group
     that takes the template once the check has passed. With `github` the check also shows that GitHub would take a
     runner, and each machine then registers one, for one job, and ends.
+    With `ladder`: a template and a check of its own for each other machine and region.
     Costs: nothing while no machine runs; each new template costs one machine for the minutes of its check.
     Does not: start machines. The runner manager does, from the same template; the group is made at size 0.
     Machines have no public address: to install torch, where the image has none, the network needs a way out.
-    Machines bought as flex-start are not got by a new size: Google wants a resize request for them.
+    Machines bought as flex-start are not got by a new size of the group: the manager asks for each one.
     Replaces on change of: the template, and with it the gate, for everything a machine boots with (machineType,
     guestAccelerator, market, reservation, driver, image, torch, disks, nicType, maxRunDurationSec, smoke.deadlineSec,
     runner, runnerLabels and github where runners register, network, labels); the group for zones.
@@ -126,7 +197,6 @@ class RunnerPool(Component):
 
     def __init__(self, name: str, args: RunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        tags = merge(args.labels, {"gpu-ci-pool": name})
         account = gcp.serviceaccount.Account(
             f"{name}-account",
             account_id=naming.fit(f"gpu-{name}-{pulumi.get_stack()}", 30),  # Google's limit; it has no automatic name
@@ -146,8 +216,54 @@ class RunnerPool(Component):
             self._may_read(f"{name}-{naming.fit(secret, 60)}-reader", secret, account)
         # The check machine writes its end to the log and reads the key, so the check waits for both grants.
         key = [self._may_read(f"{name}-app-key-reader", args.github.private_key, account)] if args.github else []
+        grants = [log_writer, *key]
+        gate = self._checked_template(name, name, args, args.zones, account, grants)
+        self.rung_templates: list[tuple[RunnerPoolArgs, pulumi.Output[str] | None]] = [(args, None)]
+        """Each rung with its checked template; None where that is the pool's. What the runner manager is given."""
+        for rung, template in self._templates_of_ladder(name, args, account, grants):
+            self.rung_templates.append((rung, template))
+        group = self._group(name, args, gate.checked_template)
+        self.instance_group = group.instance_group
+        self.template = gate.checked_template
+        self.service_account_email = account.email
+        self.verdict = gate.verdict
+        self.smoke_summary = gate.summary
+        self.register()
+
+    def _templates_of_ladder(
+        self, name: str, args: RunnerPoolArgs, account: gcp.serviceaccount.Account, grants: Sequence[pulumi.Resource]
+    ) -> Iterator[tuple[RunnerPoolArgs, pulumi.Output[str] | None]]:
+        """The rungs of the ladder, each with the checked template of its region and machine.
+
+        A market is no part of the GPU: rungs that differ in it alone share a template. A pool's own template may name a
+        reservation, and then it is for that alone.
+        """
+        rungs = args.rungs[1:]
+        checked: dict[str, pulumi.Output[str] | None] = {} if args.reservation else {args.template_name: None}
+        for rung in rungs:
+            key = rung.template_name
+            if key not in checked:
+                zones = [zone for each in rungs if each.template_name == key for zone in each.zones]
+                # Google's limit of 63, less -template and what Pulumi adds.
+                gate = self._checked_template(
+                    naming.fit(f"{name}-{key}", 45), name, rung, list(dict.fromkeys(zones)), account, grants
+                )
+                checked[key] = gate.checked_template
+            yield rung, checked[key]
+
+    def _checked_template(
+        self,
+        logical_name: str,
+        name: str,
+        args: RunnerPoolArgs,
+        zones: list[str],
+        account: gcp.serviceaccount.Account,
+        grants: Sequence[pulumi.Resource],
+    ) -> SmokeGate:
+        """A template of the machines of these arguments, and its check, on one machine in one of the zones."""
+        tags = merge(args.labels, {"gpu-ci-pool": name})
         template = machine_template(
-            f"{name}-template",
+            f"{logical_name}-template",
             name,
             args,
             account=account.email,
@@ -156,26 +272,19 @@ class RunnerPool(Component):
             opts=self.child(),
             registration=args.registration_of(name),
         )
-        gate = SmokeGate(
-            f"{name}-gate",
+        return SmokeGate(
+            f"{logical_name}-gate",
             SmokeGateArgs(
                 project=args.project,
-                zones=args.zones,
+                zones=zones,
                 template=template.self_link,
                 pool=name,
                 labels=tags,
                 deadline_sec=args.smoke.deadline_sec,
                 on_no_capacity=args.smoke.on_no_capacity,
             ),
-            opts=self.child(depends_on=[log_writer, *key]),
+            opts=self.child(depends_on=[*grants]),
         )
-        group = self._group(name, args, gate.checked_template)
-        self.instance_group = group.instance_group
-        self.template = gate.checked_template
-        self.service_account_email = account.email
-        self.verdict = gate.verdict
-        self.smoke_summary = gate.summary
-        self.register()
 
     def _may_read(self, logical_name: str, secret: str, account: gcp.serviceaccount.Account) -> pulumi.Resource:
         """Let the machines read one secret, and no other of its project."""

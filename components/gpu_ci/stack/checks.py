@@ -61,8 +61,10 @@ def check(
     incompatible = requirements.incompatible(choices, site, github)
     # A choice that has to be removed need not be corrected first.
     problems = [problem for problem in problems if not requirements.is_superseded(problem, incompatible)] + incompatible
-    demands = quotas.demands(pools.in_order(choices, problems))
-    granted, found = quotas.check(values[QUOTAS], demands, str(project or ""))
+    in_order = list(pools.in_order(choices, problems))
+    granted, found = quotas.check(
+        values[QUOTAS], quotas.demands(in_order), str(project or ""), quotas.ladder_demands(in_order)
+    )
     return Checked(choices, granted, problems + found)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from gpu_catalog import cost
+from gpu_catalog import Demand, cost, price
 
 from ..args import Args
-from .quotas import demands
+from .quotas import demands, ladder_demands
 
 
 @runtime_checkable
@@ -23,11 +23,21 @@ class Billed(Protocol):
 
 
 def of_pools(pools: Iterable[tuple[str, Args]]) -> cost.StackCost:
-    """What they cost; a pool of neither sort costs nothing of its own."""
+    """What they cost; a pool of neither sort costs nothing of its own. One with a ladder may cost what its dearest rung
+    does."""
     found = list(pools)
     metered = [
         cost.Metered(name, args.machine_type, args.region, args.billed_by)
         for name, args in found
         if isinstance(args, Billed)
     ]
-    return cost.of_stack(demands(found), metered)
+    rungs: dict[str, list[Demand]] = {}
+    for demand in (*demands(found), *ladder_demands(found)):
+        rungs.setdefault(demand.pool, []).append(demand)
+    return cost.of_stack(map(_dearest, rungs.values()), metered)
+
+
+def _dearest(rungs: Iterable[Demand]) -> Demand:
+    """The rung whose machine costs most; one whose price is unknown may."""
+    prices = {demand: price(demand.machine, demand.region, demand.market) for demand in rungs}
+    return max(prices, key=lambda demand: found.usd_per_hour if (found := prices[demand]) else float("inf"))

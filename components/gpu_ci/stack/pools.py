@@ -47,10 +47,15 @@ class PoolSpec:
     @property
     def region(self) -> str:
         """The region that is chosen, the cluster's or that the zones are in, or nothing while these are none."""
-        region, zones = self.choices.get("region") or self.known_wiring.get("region"), self.choices.get("zones")
-        if isinstance(region, str):
-            return region
-        return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
+        known = self.choices.get("region") or self.known_wiring.get("region")
+        return _region_of({**self.choices, "region": known})
+
+    @property
+    def regions(self) -> list[str]:
+        """That region, and those of the pool's ladder as far as they can be read."""
+        ladder = self.choices.get("ladder")
+        rungs = [rung for rung in ladder if isinstance(rung, Mapping)] if isinstance(ladder, list) else []
+        return list(dict.fromkeys([self.region, *(_region_of(rung) for rung in rungs)]))
 
     def alone(self) -> Args:
         """The arguments without the stack's surroundings: what these provide is stood in for."""
@@ -60,6 +65,14 @@ class PoolSpec:
     def wiring(self) -> dict[str, Any]:
         """What stands in for the stack's surroundings, and what of them is known."""
         return {**self.component.ARGS.stand_in_wiring(self.region, self.choices), **self.known_wiring}
+
+
+def _region_of(choices: Mapping[str, Any]) -> str:
+    """The region that is chosen or that the zones are in; empty where neither can be read."""
+    region, zones = choices.get("region"), choices.get("zones")
+    if isinstance(region, str):
+        return region
+    return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
 
 
 def in_order(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:

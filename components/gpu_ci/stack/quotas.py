@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from gpu_catalog import Demand, limits, quota
@@ -50,8 +50,25 @@ def demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
     return [args.demand(name) for name, args in pools if isinstance(args, Asks)]
 
 
-def check(values: Any, demands: Iterable[Demand], project: str) -> tuple[Quotas, list[Problem]]:
-    """The limits, and every mistake in them; a limit that is too small for the pools is one."""
+@runtime_checkable
+class Climbs(Protocol):
+    """Arguments of a pool whose machines may be in other places too."""
+
+    def ladder_demands(self, name: str) -> list[Demand]: ...
+
+
+def ladder_demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
+    """What each rung of the pools' ladders asks for, as if all machines of the pool were there."""
+    return [demand for name, args in pools if isinstance(args, Climbs) for demand in args.ladder_demands(name)]
+
+
+def check(
+    values: Any, demands: Iterable[Demand], project: str, ladders: Iterable[Demand] = ()
+) -> tuple[Quotas, list[Problem]]:
+    """The limits, and every mistake in them; a limit that is too small for the pools is one.
+
+    One that is too small for a rung of a ladder is no mistake, as there are others: a warning.
+    """
     if values is None:
         return Quotas(), []
     given, mistakes = limits.from_mapping(values)
@@ -59,7 +76,13 @@ def check(values: Any, demands: Iterable[Demand], project: str) -> tuple[Quotas,
         Problem(_joined(mistake.path), mistake.text, mistake.got, mistake.expected, mistake.hint or _EXAMPLE)
         for mistake in mistakes
     ]
-    found = Quotas(given, quota.compare(quota.needs(demands), given))
+    needed = quota.needs(demands)
+    findings = {(each.need.region, each.need.metric): each for each in quota.compare(needed, given)}
+    for demand in ladders:
+        # Of several rungs on one quota at most one has all machines.
+        for each in quota.compare(quota.needs([demand]), given):
+            findings.setdefault((each.need.region, each.need.metric), replace(each, certain=False))
+    found = Quotas(given, tuple(findings.values()))
     problems += [_problem(finding, project) for finding in found.findings if finding.is_short and finding.certain]
     return found, problems
 

@@ -19,9 +19,12 @@ def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]
     missing: dict[str, list[str]] = {}
     joining = [spec for spec in choices if "subnetwork" in spec.component.ARGS.WIRING]
     for spec in joining:
-        zones_fine = not any(path.startswith(f"{spec.path}.zones") for path in wrong)
-        if subnetworks is not None and spec.cloud == "gcp" and zones_fine and spec.region not in subnetworks:
-            missing.setdefault(spec.region, []).append(spec.name)
+        places_fine = not any(path.startswith((f"{spec.path}.zones", f"{spec.path}.ladder")) for path in wrong)
+        if subnetworks is None or spec.cloud != "gcp" or not places_fine:
+            continue
+        for region in spec.regions:
+            if region not in subnetworks:
+                missing.setdefault(region, []).append(spec.name)
     path = f"{SITE}.subnetworks"
     return [
         Problem(

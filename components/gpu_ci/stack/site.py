@@ -186,6 +186,11 @@ class Site(Args):
         if "subnetwork" in names:
             made = f"projects/{shared_wiring['project']}/regions/{region}/subnetworks/made-by-this-stack"
             found["subnetwork"] = self.subnetworks.get(region, made)
+        if "ladder_subnetworks" in names:
+            found["ladder_subnetworks"] = {
+                each: self.wiring(shared_wiring, each, ["subnetwork"])["subnetwork"]
+                for each in (*self.subnetworks, *self.networks)
+            }
         return {name: value for name, value in found.items() if name in names}
 
 

@@ -23,6 +23,8 @@ _REST_OF_UP_SEC = 1200
 
 RUNNER_APP, GROUP = "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"
 """What a stack file has to give, both of them, for machines to register runners."""
+MANAGER_APP = "gpu-ci:site.github.managerApp"
+"""What it has to give besides for the runner manager to start these machines."""
 
 
 def stack_warnings(
@@ -30,7 +32,7 @@ def stack_warnings(
 ) -> list[str]:
     """Warnings about pools in order, and about clusters, as models or as the stack file has them.
 
-    `taken` has the clusters that pools are on, and `present` which of RUNNER_APP and GROUP are given.
+    `taken` has the clusters that pools are on, and `present` which of RUNNER_APP, GROUP and MANAGER_APP are given.
     """
     named = list(pools)
     return [
@@ -38,6 +40,7 @@ def stack_warnings(
         *_root_on_the_machine(named),
         *_missing_pull_secrets(named, clusters),
         *_without_effect(named, [key for key in (RUNNER_APP, GROUP) if key not in present]),
+        *_without_manager(named, [key for key in (RUNNER_APP, GROUP, MANAGER_APP) if key not in present]),
         *unused(clusters, set(taken)),
     ]
 
@@ -109,6 +112,23 @@ def _without_effect(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) ->
         for name, args in machines
         if missing and "runner" in args.model_fields_set
     ]
+
+
+def _without_manager(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> list[str]:
+    """Choices that only the runner manager reads, where the stack has none."""
+    given = f"hint: give {', '.join(missing)}"
+    found = []
+    for name, args in pools if missing else ():
+        path = join(POOLS, name)
+        if getattr(args, "ladder", ()):
+            text = "its templates are checked, but only the runner manager starts machines there"
+            found.append(f"{path}.ladder: {text}; {given}, or leave ladder out")
+        if getattr(args, "price_ceiling_usd", None):
+            found.append(f"{path}.priceCeilingUsd: only the runner manager reads it; {given}, or leave it out")
+        if "github" in args.WIRING and args.market == "flex-start":
+            text = "a new size of the group gets no flex-start machine, only the runner manager does"
+            found.append(f"{path}.market: {text}; {given}")
+    return found
 
 
 def _longer_than_the_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:

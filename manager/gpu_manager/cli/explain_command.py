@@ -13,7 +13,7 @@ from ..kubernetes import reading
 from ..kubernetes.model import Explanation, WaitingJob
 from ..kubernetes.reasons import explain
 from . import options
-from .status_command import age, sentence, stale
+from .status_command import age, sentence, stale, unknown_jobs
 
 # https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>, as the address of a job's page has it.
 _URL = re.compile(
@@ -68,7 +68,7 @@ def command(
     config = options.configuration(config_file)
     seen = options.published(state, config.name)
     if seen["jobs"] is None:
-        raise InputError("the manager's last pass got no whole answer from GitHub", hint="gpu-ci manager status")
+        raise InputError(unknown_jobs(seen), hint="gpu-ci manager status")
     jobs = [
         job
         for job in seen["jobs"]
@@ -99,11 +99,25 @@ def _on_kubernetes(
         if runs_on is None:
             jobs = reading.jobs_of(host, repository, run_id, job_id)
         else:
-            jobs = [WaitingJob(tuple(runs_on.split(",")), run_id, job_id, repository)]
-        return [_row(job, explain(job, reading.cluster_of(job, context))) for job in jobs]
+            labels = tuple(label.strip() for label in runs_on.split(",") if label.strip())
+            jobs = [WaitingJob(labels, run_id, job_id, repository)]
+        # The jobs of a matrix have one scale set.
+        by_labels = {job.runs_on: job for job in jobs}
+        clusters = {labels: reading.cluster_of(job, context) for labels, job in by_labels.items()}
+        return [_row(job, explain(job, clusters[job.runs_on])) for job in jobs]
     except NotAskedError as error:
-        hint = "--runs-on NAME needs no `gh`" if str(error).startswith("gh") else "--context names another cluster"
-        raise InputError(f"gpu-ci explain: {error}", hint=hint) from None
+        raise InputError(f"gpu-ci explain: {error}", hint=_hint(str(error))) from None
+
+
+def _hint(problem: str) -> str:
+    if problem.startswith("gh"):
+        return "--runs-on NAME needs no `gh`"
+    if "Forbidden" in problem:
+        return (
+            "the user of kubectl needs to list autoscalingrunnersets, autoscalinglisteners, ephemeralrunners, pods, "
+            "events and resourcequotas"
+        )
+    return "--context names another cluster"
 
 
 def _row(job: WaitingJob, found: Explanation) -> dict[str, Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ..compute.adapter import ComputeAdapter
 from ..config import Config
-from ..github.adapter import GithubAdapter
 from ..github.app_token import App
 from ..loop import Manager, Pass
 from ..metrics.log_lines import LogLines
@@ -38,6 +36,9 @@ class ShareLoop:
         measured: bool,
     ) -> None:
         """Refused where `url` is no address that a token may go to."""
+        from ..compute.adapter import ComputeAdapter
+        from ..github.adapter import GithubAdapter
+
         pools = [pool.plain() for pool in config.pools]
         self.index = share.index
         self.own = [pool for pool in pools if pool.name in share.pools]
@@ -64,8 +65,8 @@ class ShareLoop:
         self._meter = Meter(pools, share.pools)
         self._lines = LogLines(self._meter, share=share.index + 1)
 
-    def step(self, interval_sec: float | None, hinted: bool) -> None:
-        """One pass, with its log. `hinted`: GitHub announced a job lately. Unavailable or InUse."""
+    def step(self) -> Pass:
+        """One pass, with its log. Unavailable or InUse."""
         done = self._manager.step()
         self.store.publish(view(self.own, done))
         self._log.report(done, self.index)
@@ -75,6 +76,10 @@ class ShareLoop:
         for event, subject, fields in self._lines.of(done, samples) if self._measured else ():
             self._log.line(event, subject, "", **fields)
         self.idle = is_idle(done)
+        return done
+
+    def rest(self, done: Pass, interval_sec: float | None, hinted: bool) -> None:
+        """When the next pass is, after this one. `hinted`: GitHub announced a job lately."""
         pause = pause_sec(done, interval_sec or self._github.interval_sec(hinted or not self.idle))
         limited = done.seen.github_limited_until is not None
         self.due, self.hinted_sec = time.monotonic() + pause, pause if limited else self._github.hinted_interval_sec()

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from gpu_ci.cli.output import print_json, print_table
 
+from ..view import NEXT_STEPS
 from . import options
 
 # A manager makes a pass each minute at least, and a pass may take a minute or two.
@@ -58,7 +59,7 @@ def command(config_file: str, state: str | None, as_json: bool) -> None:
     for job in seen["jobs"] or ():
         click.echo(sentence(job))
     if seen["jobs"] is None:
-        click.echo("jobs: unknown, GitHub gave no whole answer")
+        click.echo(f"jobs: unknown: {unknown_jobs(seen)}")
     elif not seen["jobs"]:
         click.echo("no job waits or runs")
 
@@ -72,6 +73,13 @@ def sentence(job: dict[str, Any]) -> str:
         return f"{name}: queued, machine {job['machine']} is on its way"
     later = f"; next try {until(job['nextTry'])}" if job.get("nextTry") else ""
     return f"{name}: {job['reason']}: {job['detail']}{later}; {job['nextStep']}"
+
+
+def unknown_jobs(seen: dict[str, Any]) -> str:
+    """Why the last pass knows nothing of jobs."""
+    if limited := seen.get("githubLimitedUntil"):
+        return f"github-limited: GitHub answers the manager again {until(limited)}; {NEXT_STEPS['github-limited']}"
+    return "the manager's last pass got no whole answer from GitHub"
 
 
 def until(unix: float) -> str:

@@ -85,7 +85,11 @@ class ComputeAdapter:
             with _asking(f"the machines of project {project}"):
                 found = self._google().instances_of_all_zones(project, f"labels.{MANAGER}={self._manager}", _FIELDS)
                 rows += [(project, row) for row in found if self._ours(row)]
-        templates = {(pool.project, region_and_name_of_template(pool.template)[1]): pool.template for pool in pools}
+        templates = {
+            (pool.project, region_and_name_of_template(template)[1]): template
+            for pool in pools
+            for template in pool.templates
+        }
         with _asking("the machines"):
             self._forget({str(row["id"]) for _, row in rows})
             return tuple(self._machine(project, row, templates) for project, row in rows)
@@ -145,8 +149,9 @@ class ComputeAdapter:
         zone = insert.rung.zone
         try:
             with _usable(f"insert of {insert.machine} in {zone}"):
-                body = machine_body(self._template(pool), pool, insert, self._manager)
-                return self._google().insert(pool.project, zone, body, pool.template, insert.request_id)
+                template = pool.template_of(insert.rung)
+                body = machine_body(self._template(pool.project, template), pool, insert, self._manager)
+                return self._google().insert(pool.project, zone, body, template, insert.request_id)
         except ApiError as error:
             if error.status == 409 and self._is_there(pool, insert):
                 return ""
@@ -183,12 +188,12 @@ class ComputeAdapter:
         wanted = labels(pool, insert, self._manager)
         return all(found.get(key) == wanted[key] for key in (MANAGER, POOL, JOB))
 
-    def _template(self, pool: Pool) -> Body:
+    def _template(self, project: str, template: str) -> Body:
         """Google changes no template, so that each is read once."""
-        if pool.template not in self._templates:
-            region, name = region_and_name_of_template(pool.template)
-            self._templates[pool.template] = self._google().template(pool.project, region, name)
-        return self._templates[pool.template]
+        if template not in self._templates:
+            region, name = region_and_name_of_template(template)
+            self._templates[template] = self._google().template(project, region, name)
+        return self._templates[template]
 
     def _machine(self, project: str, row: Body, templates: dict[tuple[str, str], str]) -> Machine:
         own = row["labels"]

@@ -22,6 +22,12 @@ _LABEL_CHARACTERS = 63
 MARKETS = {"SPOT": "spot", "STANDARD": "standard", "FLEX_START": "flex-start", "RESERVATION_BOUND": "reservation"}
 """Google's provisioning models, and the markets of a stack file."""
 
+FLEX_START_WAIT_SEC = 1800
+"""How long Google looks for capacity for a flex-start machine in one zone, before the next zone is asked.
+
+Google takes up to two hours (cloud.google.com/blog, "Introducing Flex-start VMs for the Compute Engine Instance API").
+"""
+
 # Machines with GPUs cannot be migrated, and Google restarts only those that it never takes back.
 _SCHEDULING: dict[str, Body] = {
     "spot": {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False},
@@ -43,6 +49,8 @@ def machine_body(template: Body, pool: Pool, insert: Insert, manager: str) -> Bo
         body |= _machine_type(template, insert)
     if insert.rung.market != market(template.get("scheduling", {})):
         body |= _market(template, insert)
+    if insert.rung.market == "flex-start":
+        body["params"] = {"requestValidForDuration": {"seconds": str(FLEX_START_WAIT_SEC)}}
     return body
 
 
@@ -54,7 +62,7 @@ def labels(pool: Pool, insert: Insert, manager: str) -> dict[str, str]:
         POOL: pool.name,
         MANAGER: manager,
         JOB: slug(job.key),
-        TEMPLATE: region_and_name_of_template(pool.template)[1],
+        TEMPLATE: region_and_name_of_template(pool.template_of(insert.rung))[1],
         REPOSITORY: fit(job.key.repository, _LABEL_CHARACTERS),
         **workflow,
     }

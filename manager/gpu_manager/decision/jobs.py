@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..memory import JobMemory, Memory, Pending
@@ -14,16 +14,17 @@ from .names import machine_name, request_id, slug
 OLDEST_JOB_SEC = 24 * 3600.0
 # What a job memory is kept for after the job was last seen.
 _REMEMBERED_SEC = 2 * OLDEST_JOB_SEC
-# What Google refuses for another reason than capacity or quota is mended by people.
-_REFUSED_PAUSE_SEC = 300.0
 # Inserts are answered within seconds, and their operations end within a minute or two.
 _ANSWER_WITHIN_SEC = 300.0
 _OURS = {"self-hosted", "gpu"}
+_UNKNOWN_USD = float("inf")
+# Of the reasons of several pools the first one is named: it is the one that time ends first.
+_ORDER = ("at-max", "no-capacity", "over-quota", *capacity.FOR_PEOPLE, "never-picked-up")
 
 
 @dataclass
 class Cover:
-    """What the queue of one pool needs."""
+    """What the queue needs."""
 
     inserts: list[Insert] = field(default_factory=list)
     covered: dict[JobKey, str] = field(default_factory=dict)
@@ -31,77 +32,146 @@ class Cover:
     reasons: dict[JobKey, Reason] = field(default_factory=dict)
 
 
-def by_pool(pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float) -> tuple[dict[str, list[Job]], Cover]:
-    """The waiting jobs of each pool, the oldest first; and the reasons of those that no pool may serve."""
-    waiting: dict[str, list[Job]] = {pool.name: [] for pool in pools}
-    others = Cover()
+@dataclass
+class Supply:
+    """The machines of one pool, in one pass."""
+
+    pool: Pool
+    spare: list[str]
+    """Names of machines that take a job or may, and are not yet counted for one."""
+    count: int
+    """Those that count against the maximum."""
+
+
+def queue(
+    pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float
+) -> tuple[list[tuple[Job, list[Pool]]], dict[JobKey, Reason]]:
+    """The waiting jobs, the oldest first, each with the pools that serve it; and why the others get no machine."""
+    waiting: list[tuple[Job, list[Pool]]] = []
+    reasons: dict[JobKey, Reason] = {}
     for job in sorted(jobs, key=lambda each: (each.created_unix, each.key)):
         if job.status not in ("queued", "waiting"):
             continue
-        pool = next((each for each in pools if _serves(each, job)), None)
-        if pool is None:
+        fitting = [pool for pool in pools if _serves(pool, job)]
+        if not fitting:
             if reason := _no_pool(job, pools):
-                others.reasons[job.key] = reason
+                reasons[job.key] = reason
         elif job.status == "waiting":
-            others.reasons[job.key] = Reason("approval-pending", "a deployment of its environment waits for approval")
+            reasons[job.key] = Reason("approval-pending", "a deployment of its environment waits for approval")
         elif github_unix - job.created_unix > OLDEST_JOB_SEC:
-            others.reasons[job.key] = Reason("expired", "queued for more than 24 hours; GitHub cancels such jobs")
+            reasons[job.key] = Reason("expired", "queued for more than 24 hours; GitHub cancels such jobs")
         else:
-            waiting[pool.name].append(job)
-    return waiting, others
+            waiting.append((job, fitting))
+    return waiting, reasons
 
 
-def cover(
-    pool: Pool, waiting: Sequence[Job], ours: Sequence[Machine], free: Sequence[Machine], now: float, memory: Memory
-) -> Cover:
-    """Assign the pool's machines to its waiting jobs, and decide on new ones within its maximum.
+def of_share(waiting: Sequence[tuple[Job, list[Pool]]], own: Collection[str]) -> list[tuple[Job, list[Pool]]]:
+    """The jobs of the share with these pools, each with those of them that serve it.
 
-    `ours` are the pool's listed machines, and `free` those of them that take a job or may. Machines of pending inserts
-    are counted as well.
+    A job is of the share of the first pool that serves it, which is the same one for every manager.
+    """
+    return [(job, [pool for pool in fitting if pool.name in own]) for job, fitting in waiting if fitting[0].name in own]
+
+
+def supply(pool: Pool, ours: Sequence[Machine], free: Sequence[Machine], memory: Memory) -> Supply:
+    """What a pool has: `ours` are its listed machines, and `free` those of them that take a job or may.
+
+    Machines of pending inserts are counted as well.
     """
     listed = {machine.name for machine in ours}
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in listed]
     count = sum(machines.alive(machine) for machine in ours) + len(pending)
-    spare = [machine.name for machine in free] + pending
-    started_for = {machine.name: machine.job for machine in ours} | {
-        name: slug(memory.pending[name].job.key) for name in pending
-    }
-    found, uncovered = Cover(), []
-    # A job's own machine first, so that what is shown is what people expect.
-    own = {started_for[name]: name for name in reversed(spare)}
-    for job in waiting:
+    return Supply(pool, [machine.name for machine in free] + pending, count)
+
+
+def cover(
+    waiting: Sequence[tuple[Job, Sequence[Pool]]],
+    supplies: Mapping[str, Supply],
+    started_for: Mapping[str, str],
+    now: float,
+    memory: Memory,
+) -> Cover:
+    """Assign machines to waiting jobs, and decide on new ones within each pool's maximum.
+
+    `started_for` has the slug of the job that each machine was started for. A new machine is one of the pool that has
+    room, and of several the one that costs least.
+    """
+    found = Cover()
+    for job, _ in waiting:
         memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = now
-        if name := own.get(slug(job.key)):
-            found.covered[job.key] = name
-            spare.remove(name)
-    for job in waiting:
+    _cover_from_spare(waiting, supplies, started_for, found)
+    found.reasons |= _unanswered(found.covered, memory, now) | _without_capacity(found.covered, memory)
+    steady = {pool.name for job, fitting in waiting if reruns.is_steady(job, memory) for pool in fitting}
+    chosen: dict[str, Rung | Reason] = {}
+    for job, fitting in waiting:
         if job.key in found.covered:
             continue
-        if spare:
-            found.covered[job.key] = spare.pop(0)
-        else:
-            uncovered.append(job)
-    found.reasons |= _unanswered(found.covered, memory, now)
-    steady = any(reruns.is_steady(job, memory) for job in waiting)
-    for job in uncovered:
-        chosen = _rung(pool, job, count, memory, now, steady)
-        if isinstance(chosen, Reason):
-            found.reasons[job.key] = chosen
+        for pool in fitting:
+            if pool.name not in chosen:
+                chosen[pool.name] = _rung(supplies[pool.name], memory, now, pool.name in steady)
+        answers = [(pool, _within_budget(chosen[pool.name], pool, job, memory)) for pool in fitting]
+        offers = [(pool, rung) for pool, rung in answers if isinstance(rung, Rung)]
+        if not offers:
+            found.reasons[job.key] = _together([(pool, each) for pool, each in answers if isinstance(each, Reason)])
             continue
-        insert = _insert(pool, job, chosen, memory, now)
+        # `min` takes the first of equals; a machine without a price comes last.
+        pool, rung = min(
+            offers, key=lambda each: _UNKNOWN_USD if each[1].usd_per_hour is None else each[1].usd_per_hour
+        )
+        insert = _insert(pool, job, rung, memory, now)
         found.inserts.append(insert)
         found.covered[job.key] = insert.machine
-        count += 1
+        supplies[pool.name].count += 1
+        if capacity.is_probe(rung, memory):
+            # No other pool may ask for that before the answer.
+            chosen.clear()
+        chosen.pop(pool.name, None)
     return found
+
+
+def _cover_from_spare(
+    waiting: Sequence[tuple[Job, Sequence[Pool]]],
+    supplies: Mapping[str, Supply],
+    started_for: Mapping[str, str],
+    found: Cover,
+) -> None:
+    """Give the machines that exist to jobs: GitHub gives a job to any runner with its labels."""
+    # A job's own machine first, so that what is shown is what people expect.
+    own = {started_for[name]: (each, name) for each in supplies.values() for name in reversed(each.spare)}
+    for job, fitting in waiting:
+        each, name = own.get(slug(job.key), (None, ""))
+        if each is not None and each.pool in fitting:
+            found.covered[job.key] = name
+            each.spare.remove(name)
+    # Those with the fewest pools first, so that a job that fits many takes nothing from one that fits a single pool.
+    for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
+        if job.key not in found.covered:
+            spare = next((supplies[pool.name].spare for pool in fitting if supplies[pool.name].spare), None)
+            if spare:
+                found.covered[job.key] = spare.pop(0)
 
 
 def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
     """The reasons of jobs whose insert Google has not answered for a while."""
-    late = {name: each for name, each in memory.pending.items() if now - each.since > _ANSWER_WITHIN_SEC}
+    late = {
+        name: each
+        for name, each in memory.pending.items()
+        # The operation of a flex-start machine may last as long as it waits for capacity.
+        if now - each.since > _ANSWER_WITHIN_SEC and not (each.operation and each.rung.market == "flex-start")
+    }
     return {
         job: Reason("no-answer", f"Google has not answered the insert of {name} in {late[name].rung.zone}")
         for job, name in covered.items()
         if name in late and late[name].done_since is None
+    }
+
+
+def _without_capacity(covered: Mapping[JobKey, str], memory: Memory) -> dict[JobKey, Reason]:
+    """The reasons of jobs whose machine Google has no capacity for yet."""
+    return {
+        job: Reason("no-capacity", f"{name} waits for capacity in {known.zone}")
+        for job, name in covered.items()
+        if (known := memory.machines.get(name)) and known.waits_for
     }
 
 
@@ -121,8 +191,7 @@ def repeated(seen: Observation, memory: Memory) -> Iterator[Insert]:
 
 
 def forget_old(memory: Memory, now: float) -> None:
-    """Drop refusals that are over, and jobs that were not seen for two days."""
-    memory.refusals = {pool: each for pool, each in memory.refusals.items() if each[0] > now}
+    """Drop jobs that were not seen for two days."""
     memory.jobs = {key: each for key, each in memory.jobs.items() if now - each.last_seen < _REMEMBERED_SEC}
 
 
@@ -144,18 +213,34 @@ def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
     return Reason("no-pool", f"no pool has the labels {', '.join(sorted(job.labels))}; missing: {', '.join(missing)}")
 
 
-def _rung(pool: Pool, job: Job, count: int, memory: Memory, now: float, steady: bool) -> Rung | Reason:
-    if stopped := memory.stopped.get(pool.name):
-        return Reason("pool-stopped", f"{stopped.machine} ended with {stopped.reason}: {stopped.detail}")
-    until, refusal = memory.refusals.get(pool.name, (now, ""))
-    if until > now:
-        return Reason("refused", f"Google refuses the machine: {refusal}", until)
+def _rung(supply: Supply, memory: Memory, now: float, steady: bool) -> Rung | Reason:
+    """Where the pool would start its next machine, or why it starts none."""
+    pool = supply.pool
+    chosen = capacity.choose(pool, memory, now, steady)
+    ends_by_itself = isinstance(chosen, Rung) or chosen.code not in capacity.FOR_PEOPLE
+    if ends_by_itself and supply.count >= pool.max:
+        return Reason("at-max", f"{supply.count} of {pool.max} machines are in use")
+    return chosen
+
+
+def _within_budget(chosen: Rung | Reason, pool: Pool, job: Job, memory: Memory) -> Rung | Reason:
+    """The same, unless the job has had its machines."""
     known = memory.jobs[slug(job.key)]
+    if isinstance(chosen, Reason) and chosen.code in capacity.FOR_PEOPLE:
+        return chosen
     if known.machines >= pool.machines_per_job:
         return Reason("never-picked-up", f"{known.machines} machines were started for it, and none got it")
-    if count >= pool.max:
-        return Reason("at-max", f"{count} of {pool.max} machines are in use")
-    return capacity.choose(pool, memory, now, steady)
+    return chosen
+
+
+def _together(reasons: Sequence[tuple[Pool, Reason]]) -> Reason:
+    """The reasons of several pools as one: the code is that of the pool that may have a machine soonest."""
+    if len(reasons) == 1:
+        return reasons[0][1]
+    ordered = sorted(reasons, key=lambda each: _ORDER.index(each[1].code))
+    times = [reason.next_try for _, reason in ordered if reason.next_try is not None]
+    details = "; ".join(f"{pool.name}: {reason.detail}" for pool, reason in ordered)
+    return Reason(ordered[0][1].code, details, min(times, default=None))
 
 
 def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Insert:
@@ -171,12 +256,12 @@ def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Ins
 def failed(name: str, error: InsertError, memory: Memory, now: float) -> None:
     """Take back that a machine was started for its job, and remember why none was."""
     pending = memory.pending.pop(name)
+    if listed := memory.machines.get(name):
+        # Google lists a machine that gets no capacity until it has deleted it.
+        listed.condemned = True
     if known := memory.jobs.get(slug(pending.job.key)):
         known.machines -= 1
-    if error.kind == "refused":
-        memory.refusals[pending.pool] = (now + _REFUSED_PAUSE_SEC, error.message)
-    else:
-        capacity.failed(pending.rung, error, memory, now)
+    capacity.failed(pending.pool, pending.rung, error, memory, now)
 
 
 def pools_of(machines_seen: Sequence[Machine]) -> Mapping[str, list[Machine]]:

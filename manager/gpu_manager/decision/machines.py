@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gpu_catalog.locations import region_of
 
 from ..memory import MachineMemory, Memory, StoppedPool
-from ..model import Action, Delete, Job, Machine, Observation, Pool, RemoveRunner, Runner
+from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool, RemoveRunner, Rung, Runner
 from . import capacity
 from .names import spot_place
 
@@ -29,6 +29,13 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
     for machine in listed.values():
         known = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
         known.place = spot_place(region_of(machine.zone), machine.machine_type)
+        if pool := pools.get(machine.pool):
+            known.runner_group, known.boot_sec, known.idle_sec = pool.runner_group, pool.boot_sec, pool.idle_sec
+        if machine.waits:
+            known.first_seen, known.waits_for, known.zone = now, machine.job, machine.zone
+        elif known.waits_for:
+            known.waits_for = ""
+            capacity.worked(Rung(machine.zone, machine.machine_type, machine.market), memory)
         if machine.status == "RUNNING" and known.running_since is None:
             known.running_since = now
     for name, known in memory.machines.items():
@@ -38,21 +45,37 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
         _follow_runners(seen.runners, memory, now)
     if seen.jobs is not None:
         _follow_jobs(seen.jobs, memory)
+    templates = {template for pool in pools.values() for template in pool.templates}
+    # An earlier version kept one for each pool.
+    memory.stopped = {each.template: each for each in memory.stopped.values() if each.template in templates}
     for machine in listed.values():
-        pool = pools.get(machine.pool)
-        end = machine.end
-        if pool and end and end.stops_pool and machine.template == pool.template and pool.name not in memory.stopped:
-            memory.stopped[pool.name] = StoppedPool(pool.template, machine.name, end.reason, end.detail)
-    for name, stopped in list(memory.stopped.items()):
-        if name not in pools or pools[name].template != stopped.template:
-            del memory.stopped[name]
+        end, template = machine.end, machine.template
+        if end and end.stops_pool and template in templates:
+            memory.stopped.setdefault(template, StoppedPool(template, machine.name, end.reason, end.detail))
 
 
-def forget_gone(seen: Observation, memory: Memory) -> None:
+def forget_gone(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
     """Drop what was kept of machines that are in no list any more."""
-    if seen.machines is not None:
-        listed = {machine.name for machine in seen.machines}
-        memory.machines = {name: known for name, known in memory.machines.items() if name in listed}
+    if seen.machines is None:
+        return
+    listed = {machine.name for machine in seen.machines}
+    for name, known in list(memory.machines.items()):
+        if name not in listed:
+            del memory.machines[name]
+            # Where the operation lasts as long as the wait, its error says the same.
+            unexplained = known.waits_for and not known.condemned and name not in memory.pending
+            if unexplained and known.pool in pools:
+                _waited_in_vain(pools[known.pool], known, memory, seen.now)
+
+
+def _waited_in_vain(pool: Pool, known: MachineMemory, memory: Memory, now: float) -> None:
+    """Google has deleted a machine that waited for capacity: the same as a stockout, and none of the job's machines."""
+    error = InsertError("no-capacity", "no capacity within the wait")
+    for rung in pool.rungs:
+        if rung.zone == known.zone and rung.market == "flex-start":
+            capacity.failed(pool.name, rung, error, memory, now)
+    if job := memory.jobs.get(known.waits_for):
+        job.machines -= 1
 
 
 def ends(seen: Observation) -> Iterator[Action]:
@@ -73,8 +96,10 @@ def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -
     registered = {runner.name for runner in seen.runners}
     working = {job.runner_name for job in seen.jobs if job.status == "in_progress"}
     for machine in seen.machines or ():
-        known, pool = memory.machines[machine.name], pools.get(machine.pool)
-        if machine.off or machine.status in _LEAVING or machine.name in registered | working or pool is None:
+        known = memory.machines[machine.name]
+        if machine.off or machine.waits or machine.status in _LEAVING or machine.name in registered | working:
+            continue
+        if not _is_observed(known, pools):
             continue
         if known.missing_since is not None:
             late = seen.now - known.missing_since > GONE_RUNNER_SEC
@@ -82,11 +107,18 @@ def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -
         else:
             # A machine may be in STAGING for minutes before its agent starts.
             since = known.first_seen if known.running_since is None else known.running_since
-            late = not known.registered and seen.now - since > pool.boot_sec + LATE_SEC
-            why = f"no runner within {pool.boot_sec + LATE_SEC:.0f} s"
+            late = not known.registered and seen.now - since > known.boot_sec + LATE_SEC
+            why = f"no runner within {known.boot_sec + LATE_SEC:.0f} s"
         if late:
             known.condemned = True
             yield Delete(machine, why)
+
+
+def unneeded(waiting: Sequence[Machine], spare: int, memory: Memory) -> Iterator[Action]:
+    """The deletion of machines without capacity that no queued job needs. They have no agent that could take a job."""
+    for machine in waiting[len(waiting) - min(spare, len(waiting)) :]:
+        memory.machines[machine.name].condemned = True
+        yield Delete(machine, "no queued job needs it, and it waits for capacity")
 
 
 def hung(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterator[Action]:
@@ -95,10 +127,10 @@ def hung(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterat
         return
     runners = {runner.name: runner for runner in seen.runners if not runner.busy}
     for machine in seen.machines or ():
-        pool, runner = pools.get(machine.pool), runners.get(machine.name)
-        if pool is None or runner is None or machine.off or machine.status in _LEAVING:
+        known, runner = memory.machines[machine.name], runners.get(machine.name)
+        if runner is None or machine.off or machine.status in _LEAVING or not _is_observed(known, pools):
             continue
-        if why := _hangs(memory.machines[machine.name], pool, seen.now):
+        if why := _hangs(known, seen.now):
             yield RemoveRunner(runner, machine, why)
 
 
@@ -115,15 +147,13 @@ def surplus(idle: Sequence[tuple[Machine, Runner]], spare: int, memory: Memory, 
             yield RemoveRunner(runner, machine, "no queued job needs it")
 
 
-def free(pool: Pool, machines: Iterable[Machine], seen: Observation, memory: Memory) -> list[Machine]:
-    """Those that will take a job or may: they boot, or their runner is idle."""
+def free(machines: Iterable[Machine], seen: Observation, memory: Memory) -> list[Machine]:
+    """Those that will take a job or may: they boot, or their runner is idle. The one of a running job has its own."""
     busy = {runner.name for runner in seen.runners or () if runner.busy}
-    working = {job.runner_name for job in seen.jobs or () if job.status == "in_progress"}
     return [
         machine
         for machine in machines
-        if _may_take_a_job(machine, busy | working, memory)
-        and not _hangs(memory.machines[machine.name], pool, seen.now)
+        if _may_take_a_job(machine, busy, memory) and not _hangs(memory.machines[machine.name], seen.now)
     ]
 
 
@@ -132,18 +162,26 @@ def alive(machine: Machine) -> bool:
     return not machine.off
 
 
+def _is_observed(known: MachineMemory, pools: Mapping[str, Pool]) -> bool:
+    """Whether the sweep shows the machine's runner, and the jobs that it may have: it reads the groups of the pools.
+
+    A removed pool's machines are looked after as long as another pool has its group.
+    """
+    return known.runner_group in {pool.runner_group for pool in pools.values()}
+
+
 def _may_take_a_job(machine: Machine, busy: set[str], memory: Memory) -> bool:
     known = memory.machines[machine.name]
     over = known.missing_since is not None or known.condemned or known.job is not None
     return alive(machine) and machine.status not in _LEAVING and machine.name not in busy and not over
 
 
-def _hangs(known: MachineMemory, pool: Pool, now: float) -> str:
+def _hangs(known: MachineMemory, now: float) -> str:
     """Why an idle machine counts as hung; empty where it does not."""
     if known.offline_since is not None and now - known.offline_since > OFFLINE_SEC:
         return f"its runner is offline for {OFFLINE_SEC:.0f} s"
-    if known.idle_since is not None and now - known.idle_since > pool.idle_sec + LATE_SEC:
-        return f"its runner is idle for {pool.idle_sec + LATE_SEC:.0f} s"
+    if known.idle_since is not None and now - known.idle_since > known.idle_sec + LATE_SEC:
+        return f"its runner is idle for {known.idle_sec + LATE_SEC:.0f} s"
     return ""
 
 

@@ -48,8 +48,19 @@ def request_id(machine: str, zone: str) -> str:
 
 
 def place(rung: Rung) -> str:
-    """Where machines can run out: one zone, machine type and market."""
-    return f"{rung.zone} {rung.machine_type} {rung.market}"
+    """Where machines can run out: one zone, machine and market."""
+    return f"{rung.zone} {_machine(rung)}"
+
+
+def offer(pool: str, rung: Rung) -> str:
+    """What Google can refuse to a pool: a machine and market in a region."""
+    return f"{pool} {rung.region} {_machine(rung)}"
+
+
+def _machine(rung: Rung) -> str:
+    """The machine type and market. N1 machines of one type have different GPUs attached, so that these are named."""
+    attached = f" {rung.gpu}" if rung.machine_type.startswith("n1-") else ""
+    return f"{rung.machine_type} {rung.market}{attached}"
 
 
 def spot_place(region: str, machine_type: str) -> str:

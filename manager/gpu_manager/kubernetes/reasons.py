@@ -21,7 +21,7 @@ def explain(job: WaitingJob, cluster: Cluster) -> Explanation:
     if job.status == "completed":
         return Explanation(f"it has ended: {job.conclusion}")
     if job.status == "in_progress":
-        return Explanation(f"runs on {job.runner_name}", machine=job.runner_name)
+        return _has_job(job.runner_name, f"runs on {job.runner_name}", cluster)
     if job.status == "waiting":
         return Explanation("a deployment of its environment waits for approval", "approval-pending",
                            "approve the deployment on the run's page")  # fmt: skip
@@ -112,8 +112,10 @@ def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanatio
         status = status_of(runner)
         same_name = not job.name or status.get("jobDisplayName") in (None, "", job.name)
         if status.get("workflowRunId") == job.run_id and same_name and job.run_id:
-            return Explanation(f"GitHub gave it to the runner {name_of(runner)}", machine=name_of(runner))
-    failed = [each for each in ours if status_of(each).get("phase") == "Failed"]
+            return _has_job(name_of(runner), f"GitHub gave it to the runner {name_of(runner)}", cluster)
+    # One that is being deleted counts no more, and takes no job.
+    ours = [each for each in ours if not each["metadata"].get("deletionTimestamp")]
+    failed = [each for each in ours if status_of(each).get("phase") in ("Failed", "Outdated")]
     free = [each for each in ours if each not in failed and not status_of(each).get("jobId")]
     # A pod that is further along comes first: it may take the job.
     states = sorted((_runner(each, cluster) for each in free), key=lambda state: bool(state.code))
@@ -131,11 +133,25 @@ def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanatio
     return Explanation("the listener runs, and GitHub has told it of no such job", "never-picked-up", step)
 
 
+def _has_job(runner: str, detail: str, cluster: Cluster) -> Explanation:
+    """A runner with a job. Where jobs have pods of their own, that pod may still wait for a node.
+
+    The controller finds it by the same label (ephemeralrunner_controller.go, cleanupRunnerLinkedPods).
+    """
+    for pod in cluster.pods:
+        is_its_own = (pod["metadata"].get("labels") or {}).get("runner-pod") == runner
+        if is_its_own and status_of(pod).get("phase") == "Pending":
+            why = of_pod(pod, cluster.events)
+            return Explanation(f"{detail}, and the job's own pod waits: {why.detail}", why.code, why.next_step, runner)
+    return Explanation(detail, machine=runner)
+
+
 def _failed(failed: list[Object], namespace: str) -> Explanation:
-    status = status_of(failed[0])
-    detail = (
-        f"{len(failed)} failed runners hold places of the scale set: {status.get('reason')}: {status.get('message')}"
-    )
+    status, runners = status_of(failed[0]), "1 failed runner holds a place"
+    if len(failed) > 1:
+        runners = f"{len(failed)} failed runners hold places"
+    why = [str(status[key]) for key in ("reason", "message") if status.get(key)]
+    detail = ": ".join([f"{runners} of the scale set", *why])
     step = f"mend the cause, then kubectl delete ephemeralrunner --namespace {namespace} {name_of(failed[0])}"
     return Explanation(detail, "refused", step)
 
@@ -153,8 +169,12 @@ def _runner(runner: Object, cluster: Cluster) -> Explanation:
         if full := _full(quota):
             return Explanation(f"the quota {name_of(quota)} lets no pod in: {full}", "over-quota",
                                "wait for a runner, or raise `gpus` of the namespace")  # fmt: skip
-    message = status_of(runner).get("message")
-    return Explanation(f"the runner {name} has no pod yet{f': {message}' if message else ''}", machine=name)
+    status = status_of(runner)
+    detail = ": ".join([f"the runner {name} has no pod yet", *filter(None, [status.get("message")])])
+    if failures := status.get("failures"):
+        # The controller gives up after more than five (ephemeralrunner_controller.go, Reconcile).
+        detail += f"; {len(failures)} pods of it have failed"
+    return Explanation(detail, machine=name)
 
 
 def _full(quota: Object) -> str:

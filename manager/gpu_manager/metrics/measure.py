@@ -106,13 +106,16 @@ class Meter:
 
     def _states(self, done: Pass) -> list[PoolState]:
         seen = done.seen
-        waiting, _ = jobs.by_pool(self.pools, seen.jobs or (), seen.github_unix)
+        ages: dict[str, list[float]] = {pool.name: [] for pool in self.pools}
+        # Several pools may serve a job. It counts for the first one.
+        for job, fitting in jobs.queue(self.pools, seen.jobs or (), seen.github_unix)[0]:
+            ages[fitting[0].name].append(seen.github_unix - job.created_unix)
         runners = {runner.name for runner in seen.runners or ()}
         working = {job.runner_name: job for job in seen.jobs or () if job.status == "in_progress"}
         return [
             _state(
                 pool,
-                [seen.github_unix - job.created_unix for job in waiting[pool.name]],
+                ages[pool.name],
                 [machine for machine in seen.machines or () if machine.pool == pool.name],
                 runners,
                 working,

@@ -44,9 +44,13 @@ class Target:
         return self.google()
 
     @cached_property
-    def templates(self) -> dict[str, dict[str, Any]]:
-        """The instance template of each pool, by the pool's name."""
-        return {pool.name: self.ask("compute", "v1", _template_of(pool)) for pool in self.pools}
+    def templates(self) -> list[tuple[str, dict[str, Any]]]:
+        """The instance templates of each pool, with the pool's name."""
+        return [
+            (pool.name, self.ask("compute", "v1", _request_of(pool.project, template)))
+            for pool in self.pools
+            for template in pool.templates
+        ]
 
     def ask(self, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
         try:
@@ -85,7 +89,7 @@ def commit_statuses(target: Target) -> Finding:
 
 
 def templates(target: Target) -> Finding:
-    names = [template["name"] for template in target.templates.values()]
+    names = [template["name"] for _, template in target.templates]
     return Finding("pass", f"{', '.join(names)} exist", names)
 
 
@@ -100,7 +104,8 @@ def permissions(target: Target) -> Finding:
 
 def service_accounts(target: Target) -> Finding:
     refused = []
-    for name, template in target.templates.items():
+    # The templates of a pool have one account.
+    for name, template in dict(target.templates).items():
         email = template["properties"]["serviceAccounts"][0]["email"]
         answer = target.ask("iam", "v1", _rights_on(email))
         if _ACT_AS not in answer.get("permissions", []):
@@ -108,9 +113,9 @@ def service_accounts(target: Target) -> Finding:
     return problems_or_pass(refused, "machines can be started as each pool's account", refused, "not granted on ")
 
 
-def _template_of(pool: Pool) -> Callable[[Any], Any]:
-    region, name = region_and_name_of_template(pool.template)
-    return lambda api: api.regionInstanceTemplates().get(project=pool.project, region=region, instanceTemplate=name)
+def _request_of(project: str, template: str) -> Callable[[Any], Any]:
+    region, name = region_and_name_of_template(template)
+    return lambda api: api.regionInstanceTemplates().get(project=project, region=region, instanceTemplate=name)
 
 
 def _permissions_of(project: str, wanted: list[str]) -> Callable[[Any], Any]:

@@ -130,6 +130,9 @@ class FakeCompute:
     def insert(self, project: str, zone: str, body: Body, template: str, request_id: str = "") -> str:
         self._called("insert", project, zone, body["name"], template, request_id)
         assert unknown_fields(body, {"$ref": "Instance"}) == []
+        if f"/regions/{zone.rpartition('-')[0]}/" not in template:
+            # A template names the subnetwork, which is of one region, as the instance's has to be.
+            raise ApiError("invalid", f"{template} is of another region than {zone}", 400)
         if (zone, body["name"]) in self.machines:
             raise ApiError("alreadyExists", "The resource already exists", 409)
         self.add(body["name"], "STAGING", zone, body=body, labels=body["labels"])

@@ -121,6 +121,28 @@ def test_another_machine_type_of_the_ladder_is_of_the_rungs_zone(google: Google)
     assert "scheduling" not in body
 
 
+def test_google_looks_half_an_hour_for_a_flex_start_machine(google: Google) -> None:
+    flex = {**SPOT, "provisioningModel": "FLEX_START", "preemptible": False}
+    google.api.properties = {**PROPERTIES, "scheduling": flex}
+    body = google.made(market="flex-start")
+    assert body["params"] == {"requestValidForDuration": {"seconds": "1800"}}
+    assert "scheduling" not in body
+    assert "params" not in google.made(name="l4-00000002", market="spot")
+
+
+def test_a_rung_with_a_template_of_its_own_is_made_from_that_one_and_found_by_it(google: Google) -> None:
+    east = TEMPLATE.replace("us-central1", "us-east1").replace(NAME, "l4-us-east1-template-5d6e7f8")
+    ladder = replace(POOL, rungs=(*POOL.rungs, replace(RUNG, zone="us-east1-b", template=east)))
+    google.manager.insert(ladder, wanted(zone="us-east1-b", template=east))
+    assert google.api.asked == [
+        ("template", PROJECT, "us-east1", "l4-us-east1-template-5d6e7f8"),
+        ("insert", PROJECT, "us-east1-b", "l4-0a1b2c3d", east, request_id("l4-0a1b2c3d", "us-east1-b")),
+    ]
+    [machine] = google.manager.machines([ladder])
+    assert (machine.zone, machine.template) == ("us-east1-b", east)
+    assert google.manager.machines([POOL])[0].template == ""
+
+
 @pytest.mark.parametrize(
     ("given", "rung", "problem"),
     [

@@ -72,8 +72,10 @@ def listener(name: str = "l4") -> Object:
     return checked("AutoscalingListener", {"metadata": metadata(LISTENER, SYSTEM), "spec": spec})
 
 
-def runner(name: str, *, of: str = "l4", **status: Any) -> Object:
+def runner(name: str, *, of: str = "l4", deleting: bool = False, **status: Any) -> Object:
     about = metadata(name, NAMESPACE, labels={"actions.github.com/scale-set-name": of})
+    if deleting:
+        about["deletionTimestamp"] = "2026-11-24T10:00:00Z"
     spec = {"githubConfigUrl": "https://github.com/acme", "githubConfigSecret": "app", "runnerScaleSetId": 7}
     return checked("EphemeralRunner", {"metadata": about, "spec": spec, "status": {"phase": "Pending", **status}})
 

@@ -29,7 +29,9 @@ class Programs:
     """`gh` with one job, and `kubectl` with a cluster in which nothing but the runner's node is missing."""
 
     job: dict[str, Any] = field(default_factory=lambda: dict(QUEUED))
+    jobs: int = 1
     missing: str = ""
+    forbidden: str = ""
     ran: list[list[str]] = field(default_factory=list)
 
     def run(
@@ -39,9 +41,12 @@ class Programs:
         if command[0] == self.missing:
             raise NotAskedError(f"{command[0]} is not installed")
         if command[0] == "gh":
-            return Output(0, json.dumps({"jobs": [self.job]} if "/runs/" in command[-1] else self.job), "")
+            answer = {"jobs": [self.job] * self.jobs} if "/runs/" in command[-1] else self.job
+            return Output(0, json.dumps(answer), "")
         kind = command[command.index("get") + 1].partition(".")[0]
         namespace = command[command.index("--namespace") + 1] if "--namespace" in command else ""
+        if kind == self.forbidden:
+            return Output(1, "", f'Error from server (Forbidden): {kind} is forbidden: User "dev" cannot list resource')
         objects = {
             "autoscalingrunnersets": [scale_set()],
             "autoscalinglisteners": [listener()],
@@ -81,6 +86,15 @@ def test_a_run_has_the_jobs_that_have_not_ended(asked: Programs) -> None:
     assert call(URL, "--kubernetes").output == "No job of this run waits or runs.\n"
 
 
+def test_a_matrix_asks_the_cluster_once(asked: Programs) -> None:
+    call(URL, "--kubernetes")
+    once = len(asked.ran)
+    asked.ran.clear()
+    asked.jobs = 100
+    assert len(json.loads(call(URL, "--kubernetes", "--json").output)["jobs"]) == 100
+    assert len(asked.ran) == once
+
+
 def test_a_reason_is_a_row_like_the_managers(asked: Programs) -> None:
     asked.job["labels"] = ["v5"]
     [row] = json.loads(call(f"{URL}/job/456", "--kubernetes", "--json").output)["jobs"]
@@ -110,3 +124,12 @@ def test_options_of_kubernetes_need_kubernetes(asked: Programs) -> None:
     assert found.exit_code == 2
     assert "--context and --runs-on are for pools on Kubernetes" in found.stderr
     assert asked.ran == []
+
+
+@pytest.mark.parametrize("kind", ["autoscalingrunnersets", "events"])
+def test_a_missing_right_is_no_reason_of_the_job(asked: Programs, kind: str) -> None:
+    asked.forbidden = kind
+    found = call(f"{URL}/job/456", "--kubernetes")
+    assert found.exit_code == 2
+    assert f"(Forbidden): {kind} is forbidden" in found.stderr
+    assert "hint: the user of kubectl needs to list autoscalingrunnersets" in found.stderr

@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
     "a runner failed and stays": (
         cluster(runners=[runner("l4-a", phase="Failed", reason="InvalidPod", message="violates PodSecurity")]),
         "refused",
-        "1 failed runners hold places of the scale set: InvalidPod: violates PodSecurity",
+        "1 failed runner holds a place of the scale set: InvalidPod: violates PodSecurity",
     ),
     "a runner is ready and gets no job": (
         cluster(runners=[runner("l4-a", ready=True)]),
@@ -151,6 +151,28 @@ def test_a_job_with_a_runner_has_no_reason() -> None:
     assert (explained.code, explained.machine) == ("", "l4-a")
 
 
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_the_pod_of_a_job_that_has_its_runner_may_still_wait(status: str) -> None:
+    """In the container modes of Kubernetes the job has a pod of its own, and GitHub shows the job as running."""
+    ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "gpu tests"})
+    job_pod = pod("l4-a-workflow", labels={"runner-pod": "l4-a"})
+    full = event("l4-a-workflow", "NotTriggerScaleUp", "1 max node group size reached")
+    found = cluster(runners=[ours], pods=[listener_pod(), job_pod], events=[full])
+    explained = explain(replace(JOB, status=status, runner_name="l4-a"), found)
+    assert (explained.code, explained.machine) == ("no-capacity", "l4-a")
+    assert explained.detail.endswith(
+        "l4-a, and the job's own pod waits: no node for pod l4-a-workflow, and the autoscaler starts none: 1 max node "
+        "group size reached"
+    )
+
+
+def test_several_failed_runners_are_counted() -> None:
+    failed = [runner(name, phase="Failed", reason="TooManyPodFailures") for name in ("l4-a", "l4-b")]
+    assert explain(JOB, cluster(runners=failed)).detail == (
+        "2 failed runners hold places of the scale set: TooManyPodFailures"
+    )
+
+
 STARTING: dict[str, tuple[Cluster, str]] = {
     "a node starts": (
         waiting(event("l4-a", "TriggeredScaleUp", "pod triggered scale-up: [{l4 0->1 (max: 2)}]")),
@@ -167,6 +189,10 @@ STARTING: dict[str, tuple[Cluster, str]] = {
     "the pod has a node": (
         cluster(runners=[runner("l4-a")], pods=[listener_pod(), pod("l4-a", node="gpu-1")]),
         "its runner starts in pod l4-a on node gpu-1",
+    ),
+    "its pods fail, and another one is tried": (
+        cluster(runners=[runner("l4-a", failures={"uid-1": "2026-11-24T10:00:00Z", "uid-2": "2026-11-24T10:01:00Z"})]),
+        "the runner l4-a has no pod yet; 2 pods of it have failed",
     ),
     "the runner has no pod yet": (
         cluster(runners=[runner("l4-a")], quotas=[quota(3, 4)]),
@@ -185,6 +211,13 @@ def test_a_job_whose_runner_starts_has_no_reason(case: str) -> None:
 def test_a_runner_of_another_set_or_namespace_says_nothing_of_the_job() -> None:
     other = runner("t4-a", of="t4", phase="Failed", reason="InvalidPod")
     assert explain(JOB, cluster(runners=[other])).code == "never-picked-up"
+
+
+def test_a_runner_that_is_being_deleted_counts_no_more_but_keeps_its_job() -> None:
+    idle = runner("l4-a", deleting=True, ready=True)
+    assert "has told it of no such job" in explain(JOB, cluster(runners=[idle])).detail
+    ours = runner("l4-a", deleting=True, **{**BUSY, "workflowRunId": 123, "jobDisplayName": "gpu tests"})
+    assert explain(JOB, cluster(runners=[ours])).machine == "l4-a"
 
 
 def test_a_runner_that_starts_comes_before_one_that_cannot() -> None:

@@ -162,6 +162,17 @@ def test_a_template_that_is_gone_is_named(world: World, verify: Verify) -> None:
     assert "was not found" in found["templates"][1]
 
 
+def test_the_template_of_a_rung_is_asked_for_too(world: World, verify: Verify, tmp_path: Path) -> None:
+    [pool] = CONFIG["pools"]
+    far = TEMPLATE.replace("us-central1", "us-east1")
+    rung = {**pool["rungs"][0], "zone": "us-east1-b", "template": far}
+    config = {**CONFIG, "pools": [{**pool, "rungs": [*pool["rungs"], rung]}]}
+    (tmp_path / "manager.json").write_text(json.dumps(config))
+    found = verify()
+    assert found["templates"][0] == "unknown"
+    assert "regions/us-east1/instanceTemplates/l4-1" in found["templates"][1]
+
+
 def test_each_permission_that_is_missing_is_named(world: World, verify: Verify) -> None:
     world.cloud.permissions.remove("compute.instances.delete")
     found = verify()

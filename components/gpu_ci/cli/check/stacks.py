@@ -19,7 +19,7 @@ from gpu_ci.stack import checks, costs, prerequisites, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.site import GITHUB, SITE
-from gpu_ci.stack.warnings import GROUP, RUNNER_APP, stack_warnings
+from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
@@ -59,7 +59,7 @@ def warnings(file: StackFile) -> list[str]:
     described = file.value(CLUSTERS)
     clusters = described if isinstance(described, Mapping) else {}
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
-    given = [key for key in (RUNNER_APP, GROUP) if _at(file, key) is not None]
+    given = [key for key in (RUNNER_APP, GROUP, MANAGER_APP) if _at(file, key) is not None]
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *ended,

@@ -140,7 +140,7 @@ class Project:
 
     @property
     def regions(self) -> list[str]:
-        return sorted({pool.region for pool in self.pools.values()})
+        return sorted({rung.region for pool in self.pools.values() for rung in pool.rungs})
 
 
 def target(file: StackFile, connection: Callable[[], Call]) -> Project:
@@ -236,7 +236,7 @@ def _wanted(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
     # "Custom images in your local project" are free of it (cloud.google.com/compute/docs/images/
     # restricting-image-access, Limitations).
     images.discard(project.name)
-    zones = {zone for pool in project.pools.values() for zone in pool.zones}
+    zones = {zone for pool in project.pools.values() for rung in pool.rungs for zone in rung.zones}
     return {
         "compute.trustedImageProjects": (sorted(f"projects/{each}" for each in images), policies.covers_project),
         "gcp.resourceLocations": (sorted(zones), policies.covers_zone),
@@ -245,15 +245,15 @@ def _wanted(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
 
 def machines_offered(project: Project) -> Finding:
     missing, asked = [], 0
-    for pool in project.pools.values():
-        for zone in pool.zones:
+    places = [(rung, zone) for pool in project.pools.values() for rung in pool.rungs for zone in rung.zones]
+    for pool, zone in places:
+        asked += 1
+        if not _exists(project, "machineTypes", zone=zone, machineType=pool.machine_type):
+            missing.append(f"{pool.machine_type} in {zone}")
+        if pool.guest_accelerator:
             asked += 1
-            if not _exists(project, "machineTypes", zone=zone, machineType=pool.machine_type):
-                missing.append(f"{pool.machine_type} in {zone}")
-            if pool.guest_accelerator:
-                asked += 1
-                if not _exists(project, "acceleratorTypes", zone=zone, acceleratorType=pool.guest_accelerator.type):
-                    missing.append(f"{pool.guest_accelerator.type} in {zone}")
+            if not _exists(project, "acceleratorTypes", zone=zone, acceleratorType=pool.guest_accelerator.type):
+                missing.append(f"{pool.guest_accelerator.type} in {zone}")
     return problems_or_pass(missing, f"all {asked} are offered", missing, "not offered: ")
 
 

@@ -166,6 +166,19 @@ def test_secure_boot_that_a_policy_requires_fails_for_images_without_it(
     assert ("projects/acme-ci/global/images/gpu-1 boots without secure boot" in answer.out) is (status == "fail")
 
 
+def test_the_places_of_a_ladder_are_asked_for_too(
+    ask: Ask, stack: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = Google(policies={"gcp.resourceLocations": [{"values": {"deniedValues": ["us-east1-b"]}}]})
+    monkeypatch.setattr(google, "connect", lambda: google.calls_over(cloud))
+    site = SITE.replace("    github:\n", "    networks: {us-east1: {ipRange: 10.10.0.0/20}}\n    github:\n", 1)
+    text = f"{STACK.replace('config:', site.rstrip(), 1)}      ladder: [{{zones: [us-east1-b]}}]\n"
+    answer = ask("verify", "google", stack(text=text), "--json")
+    got = {each["name"]: (each["status"], each["got"]) for each in answer.json["steps"]}
+    assert got["machines"] == ("fail", "not offered: g2-standard-8 in us-east1-b")
+    assert got["policies"] == ("fail", "gcp.resourceLocations refuses us-east1-b")
+
+
 def test_a_quota_that_is_too_small_fails_and_one_that_google_does_not_answer_is_unknown(verify: Verify) -> None:
     quotas = {"PREEMPTIBLE_NVIDIA_L4_GPUS": 4, "SSD_TOTAL_GB": 500, "GPUS_ALL_REGIONS": 5}
     assert statuses(verify(Google(quotas=quotas), "--json"))["quotas"] == "fail"

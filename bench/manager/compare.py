@@ -1,0 +1,247 @@
+"""Every policy over the same histories, and the table of what came out.
+
+make bench ARGS="--only manager"
+make bench ARGS="--only manager --seeds 1 --days 2"
+make bench ARGS="--only manager --traces spot-traces/availability/1-node/aws-02-15-2023"
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+
+from . import arrivals, availability, report
+from .availability import SHARES, Place, Series
+from .ours import GpuCi
+from .ours import Settings as OurSettings
+from .peers.garm import Garm
+from .peers.garm import Settings as GarmSettings
+from .peers.google_cloud import GoogleCloud
+from .peers.google_cloud import Settings as GoogleSettings
+from .peers.runs_on import RunsOn
+from .peers.runs_on import Settings as RunsOnSettings
+from .peers.terraform_aws import Settings as AwsSettings
+from .peers.terraform_aws import TerraformAws
+from .prices import usd_per_hour
+from .report import Total
+from .world import QUEUE_LIMIT_SEC, Policy, World
+
+MAXIMUM = 16
+# Jobs of the last day may run on, or wait until GitHub cancels them.
+_DRAIN_DAYS = 2
+REGIONS = tuple(dict.fromkeys(Place(zone, "").region for zone in SHARES))
+
+
+class Row(NamedTuple):
+    """A policy, and how it is set up."""
+
+    name: str
+    markets: str
+    """What it buys."""
+    make: Callable[[str], Callable[[World], Policy]]
+    """From the region it works in."""
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one policy made of one history."""
+
+    waits_sec: tuple[float, ...]
+    """From the queue to the first attempt's runner; a day for those that never began."""
+    delays_sec: tuple[float, ...]
+    """From the queue to the end, less the job's own duration; a day for those that were never done."""
+    jobs: int
+    """Without the cancelled ones."""
+    done: int
+    lost: int
+    """Their machine was taken back, and nothing ran them again."""
+    expired: int
+    """No machine within a day."""
+    reruns: int
+    machine_hours: float
+    usd: float
+    hours_done: float
+    """The durations of the jobs that were done."""
+
+
+def zones(region: str, market: str) -> tuple[Place, ...]:
+    return tuple(Place(zone, market) for zone in SHARES if Place(zone, market).region == region)
+
+
+def everywhere(region: str, market: str) -> tuple[Place, ...]:
+    """The region's zones first, then those of the other regions."""
+    others = [each for each in REGIONS if each != region]
+    return tuple(place for each in (region, *others) for place in zones(each, market))
+
+
+def rows() -> tuple[Row, ...]:
+    """All policies, by what they buy."""
+
+    def ours(places: Callable[[str, str], tuple[Place, ...]], markets: Sequence[str], hint: bool = False):
+        def of_region(region: str) -> Callable[[World], Policy]:
+            ladder = tuple(place for market in markets for place in places(region, market))
+            return lambda world: GpuCi(world, OurSettings(ladder, MAXIMUM, hint))
+
+        return of_region
+
+    def aws(failover: bool):
+        def of_region(region: str) -> Callable[[World], Policy]:
+            standard = zones(region, "standard") if failover else ()
+            settings = AwsSettings(zones(region, "spot"), standard, MAXIMUM, job_retry=failover, queued_check=failover)
+            return lambda world: TerraformAws(world, settings)
+
+        return of_region
+
+    def google(market: str):
+        return lambda region: lambda world: GoogleCloud(world, GoogleSettings(zones(region, market)[0]))
+
+    def garm(market: str):
+        return lambda region: lambda world: Garm(world, GarmSettings(zones(region, market), MAXIMUM))
+
+    def runs_on(region: str) -> Callable[[World], Policy]:
+        settings = RunsOnSettings(zones(region, "spot"), zones(region, "standard"))
+        return lambda world: RunsOn(world, settings)
+
+    return (
+        Row("gpu-ci, one region", "spot", ours(zones, ["spot"]), ours=True),
+        Row("gpu-ci, three regions", "spot", ours(everywhere, ["spot"]), ours=True),
+        Row("terraform-aws-github-runner", "spot", aws(failover=False)),
+        Row("google-cloud-github-runner", "spot", google("spot")),
+        Row("GARM, a provider with spot", "spot", garm("spot")),
+        Row("gpu-ci, one region", "spot, standard", ours(zones, ["spot", "standard"]), ours=True),
+        Row("gpu-ci, three regions", "spot, standard", ours(everywhere, ["spot", "standard"]), ours=True),
+        Row(
+            "gpu-ci, three regions, hint",
+            "spot, standard",
+            ours(everywhere, ["spot", "standard"], hint=True),
+            ours=True,
+        ),
+        Row("terraform-aws-github-runner, failover", "spot, standard", aws(failover=True)),
+        Row("RunsOn", "spot, standard", runs_on),
+        Row("gpu-ci, one region", "standard", ours(zones, ["standard"]), ours=True),
+        Row("google-cloud-github-runner", "standard", google("standard")),
+        Row("GARM", "standard", garm("standard")),
+    )
+
+
+@dataclass(frozen=True)
+class History:
+    """What happens to every policy alike."""
+
+    places: dict[Place, Series]
+    jobs: Sequence[arrivals.Arrival]
+    seed: int
+    days: int
+    depth: int | None = None
+
+
+class Options(NamedTuple):
+    """What is simulated."""
+
+    seeds: int = 3
+    days: int = 7
+    traces: Path | None = None
+    """A folder with recorded spot availability."""
+    depth: int | None = None
+    """How many machines a place has at most."""
+
+
+def histories(options: Options) -> Iterator[History]:
+    days, whole = options.days, options.days + _DRAIN_DAYS
+    for number, seed in enumerate(range(1, options.seeds + 1)):
+        if options.traces:
+            places = availability.recorded(options.traces, whole, number * days, seed)
+        else:
+            places = availability.synthetic(seed, whole)
+        yield History(places, arrivals.week(seed, days), seed, days, options.depth)
+
+
+def lived(history: History, policy: Callable[[World], Policy]) -> World:
+    """The world at the end of the history."""
+    world = World(history.places, history.jobs, (history.days + _DRAIN_DAYS) * 86400.0, history.seed, history.depth)
+    world.run(policy)
+    return world
+
+
+def outcome(world: World) -> Outcome:
+    """The numbers of one history."""
+    jobs = [job for job in world.jobs if job.status != "cancelled"]
+    expired = [job for job in jobs if job.status in ("expired", "queued")]
+    done = [job for job in jobs if job.status == "done"]
+    hours = {machine.name: ((machine.ended or world.now) - machine.created) / 3600 for machine in world.machines}
+    return Outcome(
+        waits_sec=tuple(
+            QUEUE_LIMIT_SEC if job.began_at is None else job.began_at - job.arrival.created for job in jobs
+        ),
+        delays_sec=tuple(
+            QUEUE_LIMIT_SEC if job.done_at is None else job.done_at - job.arrival.created - job.arrival.duration_sec
+            for job in jobs
+        ),
+        jobs=len(jobs),
+        done=len(done),
+        lost=sum(job.status == "failed" for job in jobs),
+        expired=len(expired),
+        reruns=sum(job.reruns for job in world.jobs),
+        machine_hours=sum(hours.values()),
+        usd=sum(hours[machine.name] * usd_per_hour(machine.place) for machine in world.machines),
+        hours_done=sum(job.arrival.duration_sec for job in done) / 3600,
+    )
+
+
+def total(row: Row, found: Sequence[Outcome]) -> Total:
+    waits = sorted(wait for each in found for wait in each.waits_sec)
+    delays = sorted(delay for each in found for delay in each.delays_sec)
+    usd, hours = sum(each.usd for each in found), sum(each.hours_done for each in found)
+    return Total(
+        row.name,
+        row.markets,
+        row.ours,
+        statistics.median(waits),
+        waits[int(0.95 * (len(waits) - 1))],
+        waits[-1],
+        statistics.median(delays),
+        delays[int(0.95 * (len(delays) - 1))],
+        sum(each.jobs for each in found),
+        sum(each.done for each in found),
+        sum(each.reruns for each in found),
+        sum(each.lost for each in found),
+        sum(each.expired for each in found),
+        sum(each.machine_hours for each in found),
+        usd,
+        usd / hours,
+    )
+
+
+def bench_manager(options: Options, console: Console, out: Path | None = None) -> list[Total]:
+    """Run every row over every history and region; print the table, and write it where `out` says."""
+    all_histories = list(histories(options))
+    totals, regions = [], {}
+    for row in rows():
+        by_region = {
+            region: [outcome(lived(history, row.make(region))) for history in all_histories] for region in REGIONS
+        }
+        totals.append(total(row, [each for found in by_region.values() for each in found]))
+        regions[f"{row.name} ({row.markets})"] = {
+            region: total(row, found)._asdict() for region, found in by_region.items()
+        }
+        console.print("  ".join(report.cells(totals[-1])))
+    title = f"{options.seeds} histories of {options.days} days in each of {len(REGIONS)} regions"
+    report.show(totals, title, console)
+    if out:
+        content = {
+            "seeds": options.seeds,
+            "days": options.days,
+            "availability": "recorded" if options.traces else "synthetic",
+            "depth": options.depth,
+            "rows": [each._asdict() for each in totals],
+            "regions": regions,
+        }
+        out.write_text(json.dumps(content, indent=1) + "\n")
+    return totals

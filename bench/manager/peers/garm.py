@@ -1,0 +1,80 @@
+"""GARM: webhooks into a database, pools, and loops that look into it every few seconds.
+
+Modelled on cloudbase/garm@afda4e7 and cloudbase/garm-provider-gcp@720492a:
+
+- `database/sql/controller.go`: `MinimumJobAgeBackoff` 30 s; a younger job is left to idle runners.
+- `runner/common/pool.go`: the loops run every 5 s, the one that scales down every minute.
+- `runner/pool/pool.go`, `consumeQueuedJobs`: a runner for each job that is not locked; the lock is taken off after 10
+  minutes, and the job gets another runner. `retryFailedInstances`: a machine that was not made is asked for five times
+  in all. `scaleDownOnePool`: half of the idle runners that no job needs.
+- The provider's `regional_placement`: Google picks a zone of one region that has machines. It sets no provisioning
+  model, so that it buys standard machines alone. The row with spot machines shows GARM's loops with a provider that
+  buys them, of another cloud or of one's own.
+- One pool: several pools with one label do not help, as a stockout comes after the job was given to a pool.
+- Nothing runs a job again whose machine was taken back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..availability import Place
+from ..world import INSERT_ANSWER_SEC, WEBHOOK_SEC, Job, Policy, World
+
+_LOOP_SEC, _SCALE_DOWN_SEC = 5.0, 60.0
+_YOUNG_SEC, _UNLOCK_SEC = 30.0, 600.0
+_MOST_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a deployment chooses."""
+
+    places: Sequence[Place]
+    """The zones of one region that its pool may use."""
+    maximum: int
+
+
+class Garm(Policy):
+    def __init__(self, world: World, settings: Settings) -> None:
+        super().__init__(world)
+        self.settings = settings
+        self._asked = 0
+        """Machines that are being made. GARM counts those that could not be made for longer; that is left out."""
+
+    def begin(self) -> None:
+        self.world.after(_SCALE_DOWN_SEC, self._scale_down)
+
+    def queued(self, job: Job) -> None:
+        self.world.at(self._next_loop(job.queued_at + WEBHOOK_SEC + _YOUNG_SEC), lambda: self._consume(job))
+
+    def _next_loop(self, when: float) -> float:
+        return math.ceil(when / _LOOP_SEC) * _LOOP_SEC
+
+    def _consume(self, job: Job) -> None:
+        if job.status != "queued":
+            return
+        if len(self.world.alive) + self._asked >= self.settings.maximum:
+            # No pool has room: the job is unlocked, and looked at in the next loop.
+            self.world.after(_LOOP_SEC, lambda: self._consume(job))
+            return
+        self._asked += 1
+        # Another loop, of the same 5 s, carries the request out.
+        self.world.after(_LOOP_SEC / 2 + INSERT_ANSWER_SEC, lambda: self._make(1))
+        self.world.at(self._next_loop(self.world.now + _UNLOCK_SEC), lambda: self._consume(job))
+
+    def _make(self, attempt: int) -> None:
+        if any(self.world.create(place) for place in self.settings.places) or attempt >= _MOST_ATTEMPTS:
+            self._asked -= 1
+        else:
+            self.world.after(_LOOP_SEC + INSERT_ANSWER_SEC, lambda: self._make(attempt + 1))
+
+    def _scale_down(self) -> None:
+        idle = [machine for machine in self.world.alive.values() if machine.state == "idle"]
+        surplus = len(idle) - len(self.world.waiting)
+        for machine in idle[: math.ceil(surplus / 2)] if surplus > 0 else []:
+            if self.world.unregister(machine):
+                self.world.delete(machine)
+        self.world.after(_SCALE_DOWN_SEC, self._scale_down)

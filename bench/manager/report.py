@@ -1,0 +1,80 @@
+"""The numbers of all policies as a table, on the terminal and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+
+class Total(NamedTuple):
+    """Of all histories of one row."""
+
+    row: str
+    markets: str
+    ours: bool
+    median_sec: float
+    p95_sec: float
+    longest_sec: float
+    median_delay_sec: float
+    p95_delay_sec: float
+    jobs: int
+    done: int
+    reruns: int
+    lost: int
+    expired: int
+    machine_hours: float
+    usd: float
+    usd_per_job_hour: float
+    """Of work that was done."""
+
+
+_HEADINGS = ("policy", "buys", "median wait", "p95", "longest", "median delay", "p95 delay", "done", "reruns", "lost",
+             "never began", "machine h", "USD", "USD per job hour")  # fmt: skip
+
+
+def show(totals: Sequence[Total], title: str, console: Console) -> None:
+    table = Table(*_HEADINGS, title=title)
+    for each in totals:
+        table.add_row(*cells(each))
+    console.print(table)
+    for line in against_peers(totals):
+        console.print(line)
+
+
+def markdown(totals: Sequence[Total]) -> str:
+    """The table of docs/runner-manager-simulation.md."""
+    lines = [_HEADINGS, ("---",) * len(_HEADINGS), *(cells(each) for each in totals)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def against_peers(totals: Sequence[Total]) -> list[str]:
+    """For each of our rows, one sentence about the peer that waits least among those which buy the same."""
+    found = []
+    for ours in totals:
+        peers = [each for each in totals if not each.ours and each.markets == ours.markets]
+        if ours.ours and peers:
+            best = min(peers, key=lambda each: each.median_sec)
+            wait, cost = ours.median_sec / best.median_sec, ours.usd_per_job_hour / best.usd_per_job_hour
+            found.append(
+                f"{ours.row} ({ours.markets}) against {best.row}: {wait:.2f} of the median wait, "
+                f"{cost:.2f} of the cost of a job hour"
+            )
+    return found
+
+
+def cells(each: Total) -> tuple[str, ...]:
+    return (
+        each.row, each.markets, _duration(each.median_sec), _duration(each.p95_sec), _duration(each.longest_sec),
+        _duration(each.median_delay_sec), _duration(each.p95_delay_sec), f"{each.done} of {each.jobs}",
+        str(each.reruns), str(each.lost), str(each.expired), f"{each.machine_hours:.0f}", f"{each.usd:.0f}",
+        f"{each.usd_per_job_hour:.3f}",
+    )  # fmt: skip
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

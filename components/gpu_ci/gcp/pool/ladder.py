@@ -1,0 +1,191 @@
+"""The capacity ladder of a runner pool: where else its machines may be, checked against the pool's own machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import gpu_catalog as catalog
+from gpu_catalog import Machine
+from gpu_catalog.needs import missing_needs, needs_of
+from pydantic import Field, ValidationError, field_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from ...args import Args
+from ...errors import at_path, invalid, raise_problems
+from ..machine import rules
+from ..machine.args import GpuMachineArgs, GuestAccelerator
+from ..machine.rules import machine_of
+from ..resource_names import REGION
+
+# What a stack file chooses of a machine.
+_CHOICES = tuple(name for name in GpuMachineArgs.model_fields if name not in GpuMachineArgs.WIRING)
+_ANY_WIRING = {"project": "acme-ci", "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci"}
+# The manager changes these two into each other when it inserts a machine. Reservations and flex-start need templates,
+# and for flex-start another call.
+MARKETS = ("spot", "standard")
+
+
+class LadderRung(Args):
+    """Another place to ask for a machine. What is left out is as the pool has it."""
+
+    machine_type: str | None = Field(
+        default=None,
+        description="a GCE machine type with as many GPUs as the pool's, each with as much memory and the same or a "
+        "later compute capability; by default the pool's",
+    )
+    guest_accelerator: GuestAccelerator | None = Field(
+        default=None, description="the GPUs to attach, for an n1 machine type; by default the pool's"
+    )
+    region: Annotated[str, Field(pattern=REGION)] | None = Field(
+        default=None, description="a region, such as us-east1, for all of its zones that have the machine"
+    )
+    zones: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="zones of one region that have the machine, in the order in which they are asked; or give region",
+    )
+    market: Literal["spot", "standard"] | None = Field(
+        default=None, description="how the machine is bought: spot or standard; by default as the pool's machines are"
+    )
+
+    @field_validator("machine_type")
+    @classmethod
+    def _machine_type(cls, value: str | None) -> str | None:
+        return None if value is None else rules.machine_type(value)
+
+
+class _Found(NamedTuple):
+    """A problem of a rung, the value, and the fields and indexes that lead to it."""
+
+    problem: PydanticCustomError
+    value: Any
+    at: tuple[str | int, ...]
+
+
+def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
+    """Raise what is wrong with a ladder, once the pool's own machine is in order."""
+    own = machine_of(pool)
+    if own is None or not all(name in pool for name in _CHOICES):
+        return
+    asked: dict[tuple[str, str, str], str] = {}
+    if pool["reservation"] is None:
+        asked = {(own.key, pool["market"], zone): "the pool" for zone in pool["zones"]}
+    problems = []
+    for number, rung in enumerate(rungs):
+        found = [*_problems(rung, pool, own)] or [*_repeated(rung, number, pool, asked)]
+        problems += [at_path(each.problem, each.value, number, *each.at) for each in found]
+    raise_problems(problems)
+
+
+def choices(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
+    """What a rung changes of the pool's machine. Its machines are in no reservation."""
+    machine_type = rung.machine_type or pool["machine_type"]
+    attaches = catalog.takes_accelerator(machine_type)
+    changed = {
+        "machine_type": machine_type,
+        "guest_accelerator": rung.guest_accelerator or (pool["guest_accelerator"] if attaches else None),
+        "market": rung.market or pool["market"],
+        "reservation": None,
+    }
+    machine = _machine(changed)
+    in_region = catalog.zones(machine, rung.region) if machine and rung.region else ()
+    return {**changed, "zones": list(rung.zones or in_region)}
+
+
+def cheapest_usd(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
+    """The price ceiling. PydanticCustomError where all machines cost more, as far as prices are known."""
+    prices = [
+        catalog.price(machine, catalog.region_of(offer["zones"][0]), catalog.market(offer["market"]))
+        for offer in offers
+        if (machine := machine_of(offer))
+    ]
+    known = [price.usd_per_hour for price in prices if price]
+    if known and len(known) == len(offers) and min(known) > value:
+        raise invalid(
+            "is less than any machine of the pool costs, so that none would be started",
+            expected=f"at least {min(known):g}",
+            hint="raise it, or add a cheaper rung to ladder",
+        )
+    return value
+
+
+def _machine(chosen: Mapping[str, Any]) -> Machine | None:
+    """The machine of a rung; None for GPUs that cannot be attached to it, or are missing."""
+    try:
+        return machine_of(chosen)
+    except catalog.DoesNotFit:
+        return None
+
+
+def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterator[_Found]:
+    """What is wrong with a rung by itself."""
+    if rung.zones and rung.region:
+        yield _Found(invalid("does not go with region", hint="leave one of the two out"), rung.zones, ("zones",))
+        return
+    if not rung.zones and not rung.region:
+        yield _Found(
+            invalid("is missing", safe_hint="such as region: us-east1, or zones: [us-east1-b]"), None, ("zones",)
+        )
+        return
+    if not rung.market and pool["market"] not in MARKETS:
+        text = f"is missing: the pool's market is {pool['market']}, and no rung can have that one"
+        yield _Found(invalid(text, safe_hint="such as market: standard"), None, ("market",))
+        return
+    chosen = choices(rung, pool)
+    machine = _machine(chosen)
+    if machine and rung.region and not chosen["zones"]:
+        hint = f"regions that have it: {', '.join(machine.regions)}"
+        yield _Found(invalid(f"has no {machine.accelerator}", hint=hint), rung.region, ("region",))
+        return
+    # Without a machine there are no zones of the region, and the problem is another one.
+    zones = chosen["zones"] or pool["zones"]
+    yield from _against_catalog(rung, {**{name: pool[name] for name in _CHOICES}, **chosen, "zones": zones})
+    if machine:
+        yield from _worse(rung, machine, own)
+
+
+def _against_catalog(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_Found]:
+    """What a pool of that machine would be refused for."""
+    try:
+        GpuMachineArgs.__pydantic_validator__.validate_python({**chosen, **_ANY_WIRING})
+    except ValidationError as error:
+        for line in error.errors(include_url=False):
+            field, *rest = line["loc"]
+            if field == "zones" and rung.region:
+                yield _Found(invalid(**line["ctx"]), rung.region, ("region",))
+            elif field in LadderRung.model_fields:
+                yield _Found(invalid(**line["ctx"]), line["input"], (field, *rest))
+            else:
+                context = line["ctx"] | {"text": f"does not go with the pool's {to_camel(str(field))}: {line['msg']}"}
+                yield _Found(invalid(**context), chosen["machine_type"], ("machine_type",))
+
+
+def _worse(rung: LadderRung, machine: Machine, own: Machine) -> Iterator[_Found]:
+    """What a job that was written for the pool's machine would miss."""
+    texts = [each.text for each in missing_needs(machine, needs_of(own)) if each.need != "gpu_count"]
+    if machine.gpu_count != own.gpu_count:
+        texts.append(f"has {machine.gpu_count:g} GPUs, not {own.gpu_count:g}")
+    at = "guest_accelerator" if rung.guest_accelerator and not rung.machine_type else "machine_type"
+    for text in texts:
+        hint = "a job may get any machine of its pool; another pool is for other machines"
+        yield _Found(invalid(text, safe_hint=hint), machine.machine_type, (at,))
+
+
+def _repeated(
+    rung: LadderRung, number: int, pool: Mapping[str, Any], asked: dict[tuple[str, str, str], str]
+) -> Iterator[_Found]:
+    """Zones that an earlier rung asks for the same machine already. `asked` takes in those of this rung."""
+    chosen = choices(rung, pool)
+    machine = machine_of(chosen)
+    key = machine.key if machine else ""
+    for index, zone in enumerate(chosen["zones"]):
+        place = (key, chosen["market"], zone)
+        if place in asked:
+            at: tuple[str | int, ...] = ("zones", index) if rung.zones else ("region",)
+            text = f"{zone} is asked for {chosen['market']} {chosen['machine_type']} by {asked[place]} already"
+            hint = "remove it" if rung.zones else "give the other zones of the region instead"
+            yield _Found(invalid(text, safe_hint=hint), zone, at)
+        else:
+            asked[place] = f"ladder[{number}]"

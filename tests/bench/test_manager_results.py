@@ -1,0 +1,42 @@
+"""docs/runner-manager-simulation.md shows the numbers that are kept in bench/results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.manager import compare, report, sweep
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/runner-manager-simulation.md").read_text()
+
+
+def kept(name: str) -> list[report.Total]:
+    content = json.loads((ROOT / "bench/results" / name).read_text())
+    return [report.Total(**row) for row in content["rows"]]
+
+
+@pytest.mark.parametrize("name", ["runner-manager-synthetic.json", "runner-manager-recorded.json"])
+def test_the_page_has_the_table_of_the_kept_numbers(name: str) -> None:
+    totals = kept(name)
+    assert report.markdown(totals) in PAGE
+    for line in report.against_peers(totals):
+        assert f"- {line}\n" in PAGE
+
+
+@pytest.mark.parametrize("name", ["runner-manager-synthetic.json", "runner-manager-recorded.json"])
+def test_the_kept_numbers_are_of_the_policies_that_the_simulation_has(name: str) -> None:
+    assert [(total.row, total.markets, total.ours) for total in kept(name)] == [
+        (row.name, row.markets, row.ours) for row in compare.rows()
+    ]
+
+
+def test_the_page_has_the_measured_passes() -> None:
+    rows = json.loads((ROOT / "bench/results/runner-manager-sweep.json").read_text())
+    found = [sweep.Measured(**{**row, "size": sweep.Size(**row["size"])}) for row in rows]
+    assert sweep.markdown(found) in PAGE
+    assert found[0].size == sweep.SIZES[0]
+    assert max(found[0].first_cpu_sec, found[0].cpu_sec) < sweep.GOAL_CPU_SEC
+    assert all(each.counted_an_hour < 5000 for each in found)

@@ -1,0 +1,228 @@
+"""The simulation of runner managers: small histories worked out by hand, and what holds for every history."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from gpu_manager.github.rate_limits import RateLimits
+
+from bench.manager import availability, world
+from bench.manager.arrivals import Arrival, week
+from bench.manager.availability import Place, Series
+from bench.manager.compare import History, Row, lived, outcome, rows, total
+from bench.manager.ours import GpuCi
+from bench.manager.ours import Settings as OurSettings
+from bench.manager.peers.garm import Garm
+from bench.manager.peers.garm import Settings as GarmSettings
+from bench.manager.peers.google_cloud import GoogleCloud
+from bench.manager.peers.google_cloud import Settings as GoogleSettings
+from bench.manager.peers.runs_on import RunsOn
+from bench.manager.peers.runs_on import Settings as RunsOnSettings
+from bench.manager.peers.terraform_aws import Settings as AwsSettings
+from bench.manager.peers.terraform_aws import TerraformAws
+from bench.manager.world import Policy, World
+
+SPOT, FIRM = Place("us-central1-a", "spot"), Place("us-central1-a", "standard")
+ALWAYS = Series([True])
+DAY = 86400.0
+
+
+@pytest.fixture(autouse=True)
+def _one_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "BOOT_SEC", (100.0, 100.0))
+
+
+def history(
+    policy: Callable[[World], Policy], *jobs: Arrival, spot: Series = ALWAYS, standard: Series = ALWAYS
+) -> World:
+    made = World({SPOT: spot, FIRM: standard}, jobs, DAY, seed=1)
+    made.run(policy)
+    return made
+
+
+def out_between(*times: tuple[int, int]) -> Series:
+    """A place without machines in these seconds."""
+    return Series([not any(first <= second < end for first, end in times) for second in range(5000)], step_sec=1)
+
+
+def spans(made: World) -> list[tuple[str, float, float | None]]:
+    return [(machine.place.market, machine.created, machine.ended) for machine in made.machines]
+
+
+def test_google_cloud_starts_one_machine_and_deletes_it_when_the_job_has_ended() -> None:
+    made = history(lambda own: GoogleCloud(own, GoogleSettings(SPOT)), Arrival(1, 0, 600))
+    # The webhook, the insert, 100 s of boot, 600 s of the job, the webhook.
+    assert spans(made) == [("spot", 11, 712)]
+    assert (made.jobs[0].began_at, made.jobs[0].done_at) == (111, 711)
+
+
+def test_google_cloud_does_not_notice_a_stockout_and_its_job_waits_until_github_cancels_it() -> None:
+    made = history(lambda own: GoogleCloud(own, GoogleSettings(SPOT)), Arrival(1, 0, 600), spot=out_between((0, 20)))
+    assert (spans(made), made.jobs[0].status) == ([], "expired")
+    assert outcome(made).waits_sec == (DAY,)
+
+
+def test_terraform_aws_asks_every_half_minute_until_there_is_a_machine() -> None:
+    settings = AwsSettings([SPOT], [], 4)
+    made = history(lambda own: TerraformAws(own, settings), Arrival(1, 0, 600), spot=out_between((0, 95)))
+    # 1 s of webhook, 30 s of delay, 3 s for the fleet; again after 30 s and 3 s, and once more.
+    assert [created for _, created, _ in spans(made)] == [100]
+
+
+def test_a_place_has_no_more_machines_than_its_depth() -> None:
+    made = World({SPOT: ALWAYS, FIRM: ALWAYS}, [Arrival(1, 0, 600), Arrival(2, 0, 600)], DAY, seed=1, depth=1)
+    made.run(lambda own: TerraformAws(own, AwsSettings([SPOT], [FIRM], 4)))
+    assert [place for place, *_ in spans(made)] == ["spot", "standard"]
+
+
+def test_terraform_aws_fails_over_to_an_on_demand_machine_where_it_is_told_to() -> None:
+    settings = AwsSettings([SPOT], [FIRM], 4)
+    made = history(lambda own: TerraformAws(own, settings), Arrival(1, 0, 600), spot=out_between((0, 95)))
+    assert spans(made) == [("standard", 37, 37 + 100 + 600 + 10)]
+
+
+def test_terraform_aws_loses_the_job_of_a_machine_that_is_taken_back() -> None:
+    settings = AwsSettings([SPOT], [], 4)
+    made = history(lambda own: TerraformAws(own, settings), Arrival(1, 0, 600), spot=out_between((300, 400)))
+    assert spans(made) == [("spot", 34, 300)]
+    found = outcome(made)
+    assert (made.jobs[0].status, found.lost, found.done, found.reruns) == ("failed", 1, 0, 0)
+
+
+def test_runs_on_falls_back_at_once_and_runs_an_interrupted_job_again_on_demand() -> None:
+    settings = RunsOnSettings([SPOT], [FIRM])
+    jobs, out = (Arrival(1, 0, 600), Arrival(2, 950, 60)), out_between((300, 400), (950, 970))
+    made = history(lambda own: RunsOn(own, settings), *jobs, spot=out)
+    # The first machine is lost at 300; GitHub says so 30 s later; webhooks of 1 s each; the queue; the fleet.
+    assert spans(made) == [
+        ("spot", 5, 300),
+        ("standard", 300 + 30 + 1 + 1 + 1 + 3, 336 + 100 + 600 + 10),
+        ("standard", 950 + 5 + 3, 958 + 100 + 60 + 10),
+    ]
+    assert [(job.status, job.reruns) for job in made.jobs] == [("done", 1), ("done", 0)]
+
+
+def test_runs_on_buys_no_spot_machine_for_half_an_hour_after_two_interruptions() -> None:
+    settings = RunsOnSettings([SPOT], [FIRM])
+    jobs = [Arrival(number, 0, 600) for number in (1, 2)] + [Arrival(3, 2000, 60), Arrival(4, 2102, 60)]
+    made = history(lambda own: RunsOn(own, settings), *jobs, spot=out_between((300, 301)))
+    # The breaker opened at 301 and closes at 2101.
+    assert [place for place, *_ in spans(made)] == ["spot", "spot", "standard", "standard", "standard", "spot"]
+
+
+def test_garm_leaves_a_young_job_to_idle_runners_and_asks_five_times() -> None:
+    made = history(lambda own: Garm(own, GarmSettings([FIRM], 4)), Arrival(1, 0, 600))
+    # The webhook and 30 s; the loop at 35; the other loop and the insert.
+    assert [created for _, created, _ in spans(made)] == [47.5]
+    out = history(lambda own: Garm(own, GarmSettings([FIRM], 4)), Arrival(1, 0, 600), standard=out_between((0, 640)))
+    # Five times 15 s are over at 107.5. The lock ends after 10 minutes, in the loop at 635.
+    assert [created for _, created, _ in spans(out)] == [635 + 12.5]
+
+
+def test_our_loop_sees_a_job_in_its_next_pass_and_deletes_the_machine_after_it() -> None:
+    made = history(lambda own: GpuCi(own, OurSettings([SPOT], 4)), Arrival(1, 5, 600))
+    # Idle passes are 32 s apart; the machine checks its GPU for 10.8 s.
+    [(_, created, ended)] = spans(made)
+    assert (created, ended) == (32, pytest.approx(32 + 100 + 10.8 + 600 + 10))
+    assert made.machines[0].deleted
+    assert made.jobs[0].done_at == pytest.approx(742.8)
+
+
+def test_a_webhook_brings_our_next_pass_forward() -> None:
+    made = history(lambda own: GpuCi(own, OurSettings([SPOT], 4, hint=True)), Arrival(1, 5, 600))
+    # The webhook, and the pause after a hint.
+    assert [created for _, created, _ in spans(made)] == [5 + 1 + RateLimits(lambda: 0).hinted_interval_sec()]
+
+
+def test_our_loop_runs_a_lost_job_again_on_a_machine_that_stays() -> None:
+    made = history(
+        lambda own: GpuCi(own, OurSettings([SPOT, FIRM], 4)), Arrival(1, 5, 600), spot=out_between((300, 400))
+    )
+    assert [place for place, *_ in spans(made)] == ["spot", "standard"]
+    assert [(job.status, job.attempt) for job in made.jobs] == [("done", 2)]
+
+
+def test_our_loop_asks_the_next_zone_when_one_has_none() -> None:
+    made = history(lambda own: GpuCi(own, OurSettings([SPOT, FIRM], 4)), Arrival(1, 5, 60), spot=out_between((0, 60)))
+    # The insert at 32 is answered at 42; the pass at 44 sees that.
+    assert spans(made)[0][:2] == ("standard", 44)
+
+
+QUIET = [Arrival(each.number, each.created - 9 * 3600, each.duration_sec, each.cancelled_after_sec)
+         for each in week(4, 1) if 9 * 3600 <= each.created < 14 * 3600]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def places() -> dict[Place, Series]:
+    return availability.synthetic(4, 3)
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.name}, {row.markets}")
+def test_each_job_ends_once_and_each_machine_takes_one_job(row: Row, places: dict[Place, Series]) -> None:
+    made = lived(History(places, QUIET, 4, 1), row.make("us-west1"))
+    found = outcome(made)
+    states = Counter(job.status for job in made.jobs)
+    assert len(made.jobs) == len(QUIET) > 20
+    assert found.jobs == found.done + found.lost + found.expired == len(QUIET) - states["cancelled"]
+    attempts = Counter(machine.job.number for machine in made.machines if machine.job)
+    for job in made.jobs:
+        began = job.began_at is not None
+        assert attempts[job.number] == (job.reruns + 1 if job.status == "done" else attempts[job.number])
+        assert began == (attempts[job.number] > 0)
+    # Hours that cost are those of jobs that were done, and more.
+    assert found.machine_hours > found.hours_done > 0
+    assert found.usd == pytest.approx(sum(_usd(made)))
+    if row.ours:
+        assert _most_at_once(made) <= 16
+        assert all(machine.ended is not None for machine in made.machines)
+
+
+def _usd(made: World) -> Sequence[float]:
+    prices = {
+        ("us-central1", "spot"): 0.5121, ("us-central1", "standard"): 0.8536,
+        ("us-east1", "spot"): 0.479872, ("us-east1", "standard"): 0.853624,
+        ("us-west1", "spot"): 0.479872, ("us-west1", "standard"): 0.853624,
+    }  # fmt: skip
+    return [
+        ((each.ended or made.now) - each.created) / 3600 * prices[(each.place.region, each.place.market)]
+        for each in made.machines
+    ]
+
+
+def _most_at_once(made: World) -> int:
+    changes = sorted(change for each in made.machines for change in ((each.created, 1), (each.ended or made.now, -1)))
+    alive = most = 0
+    for _, change in changes:
+        alive += change
+        most = max(most, alive)
+    return most
+
+
+def test_a_total_is_over_all_jobs_of_its_histories() -> None:
+    made = history(lambda own: GoogleCloud(own, GoogleSettings(SPOT)), Arrival(1, 0, 600), Arrival(2, 1000, 3600))
+    found = total(Row("one", "spot", lambda region: lambda own: Policy(own)), [outcome(made)] * 2)
+    assert (found.median_sec, found.longest_sec, found.jobs, found.done) == (111, 111, 4, 4)
+    assert found.machine_hours == pytest.approx(2 * (701 + 3701) / 3600)
+
+
+def test_synthetic_availability_has_the_recorded_shares_and_follows_from_its_seed(
+    places: dict[Place, Series],
+) -> None:
+    assert availability.synthetic(4, 0.5) == availability.synthetic(4, 0.5) != availability.synthetic(5, 0.5)
+    shares = [series.share for place, series in places.items() if place.market == "spot"]
+    assert len(shares) == 9
+    assert sum(shares) / 9 == pytest.approx(sum(availability.SHARES.values()) / 9, abs=0.2)
+
+
+def test_recorded_availability_is_read_from_the_day_on_that_is_asked_for(tmp_path: Path) -> None:
+    for name in availability._RECORDED.values():
+        content = {"metadata": {"gap_seconds": 43200}, "data": [1, 1, 0, 2, 0, 0]}
+        (tmp_path / f"{name}_v100_1.json").write_text(json.dumps(content))
+    series = availability.recorded(tmp_path, days=2, offset=1, seed=1)[SPOT]
+    assert (list(series.up), list(series.outages())) == ([False, True, False, False], [2 * 43200])
+    with pytest.raises(SystemExit, match="has 2 of the 4 values from day 2 on"):
+        availability.recorded(tmp_path, days=2, offset=2, seed=1)

@@ -1,0 +1,258 @@
+"""The ladder of a runner pool: which rungs are refused, and which templates and checks they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpu_catalog
+import pytest
+from gpu_ci.errors import ArgsError, Problem
+from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+from gpu_ci.stack import costs, quotas
+from gpu_common.pulumi_wire import UNKNOWN_STRING
+
+from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.support import COMPUTED
+
+T4 = {"machineType": "n1-standard-8", "guestAccelerator": {"type": "nvidia-tesla-t4"}, "zones": ["us-central1-a"]}
+
+
+def links(*regions: str) -> dict[str, str]:
+    return {region: f"projects/example-ci/regions/{region}/subnetworks/s" for region in regions}
+
+
+def choices(*rungs: Any, **changes: Any) -> dict[str, Any]:
+    return {**RunnerPool.EXAMPLE, "ladder": list(rungs), **changes}
+
+
+def args(*rungs: Any, **changes: Any) -> RunnerPoolArgs:
+    wiring = {
+        "project": "example-ci",
+        "subnetwork": links("us-central1")["us-central1"],
+        "ladderSubnetworks": links("us-east1", "us-east4", "us-west1"),
+    }
+    return RunnerPoolArgs(**wiring | choices(*rungs, **changes))
+
+
+def problems(*rungs: Any, **changes: Any) -> list[Problem]:
+    return RunnerPoolArgs.choice_problems(choices(*rungs, **changes))
+
+
+def made(*rungs: Any, **changes: Any) -> tuple[Deployment, list[Any]]:
+    """What a pool registers, and the rungs that its component has for the runner manager."""
+    found: list[Any] = []
+
+    def program() -> None:
+        found.extend(RunnerPool("l4", args(*rungs, **changes)).rung_templates)
+
+    return deploy(program, computed=COMPUTED), found
+
+
+@pytest.mark.parametrize(
+    ("rung", "changes", "path", "text"),
+    [
+        ({}, {}, "ladder[0].zones", "is missing"),
+        ({"zones": ["us-east1-b"], "region": "us-east1"}, {}, "ladder[0].zones", "does not go with region"),
+        ({"region": "us-east9"}, {}, "ladder[0].region", "has no nvidia-l4"),
+        ({"zones": ["us-east1-b", "us-west1-a"]}, {}, "ladder[0].zones[1]", "is in another region; a pool is in one"),
+        ({"zones": ["us-east1-zz"]}, {}, "ladder[0].zones[0]", "is no zone"),
+        ({"zones": ["us-east5-a"]}, {}, "ladder[0].zones[0]", "has no nvidia-l4"),
+        ({"region": "us-east1", "market": "flex-start"}, {}, "ladder[0].market", "must be one of 'spot' or 'standard'"),
+        (
+            {"region": "us-east1"},
+            {"market": "flex-start", "maxRunDurationSec": 3600},
+            "ladder[0].market",
+            "is missing: the pool's market is flex-start, and no rung can have that one",
+        ),
+        (
+            {"region": "us-east1", "machineType": "g2-standrd-8"},
+            {},
+            "ladder[0].machineType",
+            "is no machine type that has a GPU",
+        ),
+        (
+            {"region": "us-east1", "machineType": "a2-highgpu-1g"},
+            {},
+            "ladder[0].machineType",
+            "has compute capability 8.0, not 8.9",
+        ),
+        ({"region": "us-east1", "machineType": "g2-standard-24"}, {}, "ladder[0].machineType", "has 2 GPUs, not 1"),
+        (
+            {"region": "us-central1", "machineType": "a2-highgpu-1g"},
+            {"machineType": "a2-ultragpu-1g", "zones": ["us-central1-a"]},
+            "ladder[0].machineType",
+            "has 40 GiB of GPU memory, not 80",
+        ),
+        (
+            {"region": "us-east1", "machineType": "n1-standard-8"},
+            {},
+            "ladder[0].guestAccelerator",
+            "is missing: n1-standard-8 has no GPU of its own",
+        ),
+        (
+            {"region": "us-central1", "machineType": "n1-standard-96"},
+            T4,
+            "ladder[0].guestAccelerator",
+            "does not go with n1-standard-96",
+        ),
+        (
+            {"region": "us-central1", "machineType": "g4-standard-48"},
+            {"diskType": "pd-ssd"},
+            "ladder[0].machineType",
+            "does not go with the pool's diskType: g4-standard-48 does not boot from it",
+        ),
+        (
+            {"zones": ["us-central1-a"]},
+            {},
+            "ladder[0].zones[0]",
+            "us-central1-a is asked for spot g2-standard-8 by the pool already",
+        ),
+    ],
+)
+def test_a_rung_that_is_wrong_is_refused_at_its_place(
+    rung: dict[str, Any], changes: dict[str, Any], path: str, text: str
+) -> None:
+    [found] = problems(rung, **changes)
+    assert (found.path, found.text) == (path, text)
+
+
+def test_a_zone_that_two_rungs_ask_for_the_same_machine_is_refused() -> None:
+    [found] = problems({"zones": ["us-east1-b"]}, {"region": "us-east1"})
+    assert (found.path, found.text, found.hint) == (
+        "ladder[1].region",
+        "us-east1-b is asked for spot g2-standard-8 by ladder[0] already",
+        "give the other zones of the region instead",
+    )
+
+
+def test_rungs_that_differ_in_market_machine_or_zone_are_in_order() -> None:
+    rungs = (
+        {"zones": ["us-central1-a"], "market": "standard"},
+        {"region": "us-east1"},
+        {"region": "us-east1", "machineType": "g2-standard-16"},
+    )
+    assert problems(*rungs) == []
+    # A later GPU with as much memory does the work of an earlier one.
+    assert problems({"zones": ["us-central1-a"], "machineType": "g2-standard-8"}, **T4) == []
+
+
+def test_what_a_rung_leaves_out_is_as_the_pool_has_it() -> None:
+    own, far, other = args(
+        {"region": "us-east1"}, {"zones": ["us-central1-b"], "machineType": "n1-standard-4", "market": "standard"}, **T4
+    ).rungs
+    assert (far.machine_type, far.market, far.guest_accelerator) == ("n1-standard-8", "spot", own.guest_accelerator)
+    assert far.zones == list(gpu_catalog.zones(own.machine, "us-east1"))
+    assert len(far.zones) > 1
+    assert far.subnetwork == links("us-east1")["us-east1"]
+    assert (other.machine_type, other.market, other.guest_accelerator) == (
+        "n1-standard-4",
+        "standard",
+        own.guest_accelerator,
+    )
+    assert other.subnetwork == own.subnetwork
+
+
+def test_a_region_without_a_subnetwork_is_refused() -> None:
+    with pytest.raises(ArgsError) as caught:
+        args({"region": "us-west4"}, {"region": "us-east1", "market": "standard"})
+    assert [(each.path, each.text) for each in caught.value.problems] == [
+        ("ladderSubnetworks", "has no subnetwork of us-west4, where ladder has machines")
+    ]
+    with pytest.raises(ArgsError, match="has no subnetwork of us-east1, where ladder has machines"):
+        RunnerPoolArgs(
+            **choices({"region": "us-east1"}, project="example-ci", subnetwork=links("us-central1")["us-central1"])
+        )
+
+
+def test_a_price_ceiling_below_every_machine_is_refused() -> None:
+    [found] = problems({"region": "us-east1", "market": "standard"}, priceCeilingUsd=0.01)
+    assert (found.path, found.text) == (
+        "priceCeilingUsd",
+        "is less than any machine of the pool costs, so that none would be started",
+    )
+    spot = {"region": "us-east1", "market": "spot"}
+    assert problems(spot, market="standard", priceCeilingUsd=0.6) == []
+    assert len(problems(market="standard", priceCeilingUsd=0.6)) == 1
+
+
+def test_a_pool_without_a_ladder_makes_what_it_always_made() -> None:
+    without, rungs = made()
+    names = [row.name for row in without.rows]
+    assert names == ["l4", "l4-account", "l4-template", "l4-log-writer", "l4-gate", "l4-group"]
+    assert [(rung.zones, template) for rung, template in rungs] == [(RunnerPool.EXAMPLE["zones"], None)]
+    # A ladder changes nothing of the pool's own resources.
+    own = {row.name: row.inputs for row in made({"region": "us-east1"})[0].rows if row.name in names}
+    assert own == {row.name: row.inputs for row in without.rows}
+
+
+def test_each_region_and_machine_of_a_ladder_has_a_template_that_is_checked_and_a_market_has_none() -> None:
+    deployment, rungs = made(
+        {"zones": ["us-central1-a"], "market": "standard"},
+        {"zones": ["us-east1-b"]},
+        {"zones": ["us-east1-c", "us-east1-b"], "market": "standard"},
+        {"zones": ["us-central1-b"], "machineType": "g2-standard-16"},
+    )
+    templates = {row.name: row.inputs for row in deployment.of(":RegionInstanceTemplate")}
+    assert {name: (each["region"], each["machineType"]) for name, each in templates.items()} == {
+        "l4-template": ("us-central1", "g2-standard-8"),
+        "l4-us-east1-g2-standard-8-template": ("us-east1", "g2-standard-8"),
+        "l4-us-central1-g2-standard-16-template": ("us-central1", "g2-standard-16"),
+    }
+    [interface] = templates["l4-us-east1-g2-standard-8-template"]["networkInterfaces"]
+    assert interface == {"subnetwork": links("us-east1")["us-east1"]}
+    gates = {row.name: (row.inputs["pool"], row.inputs["zones"]) for row in deployment.of(":SmokeGate")}
+    assert gates == {
+        "l4-gate": ("l4", RunnerPool.EXAMPLE["zones"]),
+        "l4-us-east1-g2-standard-8-gate": ("l4", ["us-east1-b", "us-east1-c"]),
+        "l4-us-central1-g2-standard-16-gate": ("l4", ["us-central1-b"]),
+    }
+    assert [template is None for _, template in rungs] == [True, True, False, False, False]
+    assert rungs[2][1] is rungs[3][1]
+    assert UNKNOWN_STRING not in str(gates)
+
+
+def test_machines_of_a_ladder_are_never_taken_from_the_pools_reservation() -> None:
+    deployment, rungs = made(
+        {"zones": ["us-central1-b"], "market": "standard"},
+        market="standard",
+        zones=["us-central1-a"],
+        reservation="l4s",
+    )
+    affinities = {row.name: row.inputs.get("reservationAffinity") for row in deployment.of(":RegionInstanceTemplate")}
+    assert affinities["l4-us-central1-g2-standard-8-template"] is None
+    assert affinities["l4-template"]["type"] == "SPECIFIC_RESERVATION"
+    assert rungs[1][1] is not None
+
+
+def test_names_of_templates_fit_into_googles_limit() -> None:
+    name = "a" * 40
+    deployment = deploy(
+        lambda: RunnerPool(name, args({"region": "us-east1"}, **T4)),  # type: ignore[arg-type,return-value]
+        computed=COMPUTED,
+    )
+    # Pulumi adds a dash and seven characters.
+    assert max(len(row.name) + 8 for row in deployment.of(":RegionInstanceTemplate")) <= 63
+
+
+def test_a_pool_costs_at_most_what_its_dearest_rung_does() -> None:
+    [alone] = costs.of_pools([("l4", args())]).pools
+    [climbing] = costs.of_pools([("l4", args({"region": "us-east1", "market": "standard"}))]).pools
+    assert alone.demand.market == "spot"
+    assert (climbing.demand.market, climbing.demand.region) == ("standard", "us-east1")
+    assert (climbing.usd_worst_month or 0) > (alone.usd_worst_month or 0)
+
+
+def test_a_quota_that_is_short_for_a_rung_is_a_warning_and_no_mistake() -> None:
+    pools = [("l4", args({"region": "us-east1"}))]
+    given = {
+        "us-central1": {"PREEMPTIBLE_NVIDIA_L4_GPUS": 5, "SSD_TOTAL_GB": 500},
+        "us-east1": {"PREEMPTIBLE_NVIDIA_L4_GPUS": 1, "SSD_TOTAL_GB": 500},
+        "global": {"GPUS_ALL_REGIONS": 5},
+    }
+    found, mistakes = quotas.check(given, quotas.demands(pools), "example-ci", quotas.ladder_demands(pools))
+    assert mistakes == []
+    [warning] = found.warnings
+    assert warning.startswith(
+        "gpu-ci:quotas.us-east1.PREEMPTIBLE_NVIDIA_L4_GPUS: may be less than the pools need: got 1, "
+        "expected 5 GPUs or more (l4 5); hint: "
+    )

@@ -1,0 +1,102 @@
+"""Flex-start machines: Google takes the request at once and looks for capacity, for which the machine is PENDING."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from gpu_manager.decision.decide import decide
+from gpu_manager.decision.names import slug
+from gpu_manager.memory import Cooldown, Memory
+from gpu_manager.model import Delete, Insert, InsertError, Machine, OperationState, Reason, Rung
+
+from tests.manager.test_decide import NOW, POOL, job, machine, seen
+
+A, B = (Rung(f"us-central1-{zone}", "a3-highgpu-1g", "flex-start", "nvidia-h100-80gb") for zone in "ab")
+FLEX = replace(POOL, rungs=(A, B))
+PLACE = "us-central1-a a3-highgpu-1g flex-start"
+STOCKOUT = OperationState(True, InsertError("no-capacity", "no capacity within the wait"))
+
+
+def begun(done: bool) -> tuple[Memory, Machine]:
+    """The memory after the first insert, whose operation ends with the request or with the wait, and its machine."""
+    memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
+    [(name, pending)] = memory.pending.items()
+    pending.operation = "operation-1"
+    waits = machine(name, "PENDING", market="flex-start", machine_type="a3-highgpu-1g", job=slug(job().key))
+    state = {name: OperationState(done)}
+    return decide([FLEX], seen(jobs=(job(),), machines=(waits,), operations=state), memory).memory, waits
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_machine_that_waits_for_capacity_is_left_alone_and_its_job_has_that_as_the_reason(done: bool) -> None:
+    memory, waits = begun(done)
+    for later in (400, 1700):
+        decision = decide([FLEX], seen(jobs=(job(),), machines=(waits,), now=NOW + later), memory)
+        assert decision.actions == ()
+        assert decision.covered == {job().key: waits.name}
+        assert decision.reasons == {
+            job().key: Reason("no-capacity", f"{waits.name} waits for capacity in us-central1-a")
+        }
+        memory = decision.memory
+
+
+def test_its_time_to_boot_begins_when_it_has_capacity() -> None:
+    memory, waits = begun(done=True)
+    memory = decide([FLEX], seen(jobs=(job(),), machines=(waits,), now=NOW + 1700), memory).memory
+    starts = replace(waits, status="STAGING")
+    in_time = decide([FLEX], seen(jobs=(job(),), machines=(starts,), now=NOW + 2060), memory)
+    assert (in_time.actions, in_time.reasons) == ((), {})
+    late = decide([FLEX], seen(jobs=(job(),), machines=(starts,), now=NOW + 2061), memory)
+    assert late.actions[0] == Delete(starts, "no runner within 360 s")
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_wait_in_vain_is_one_stockout_and_none_of_the_jobs_machines(done: bool) -> None:
+    memory, waits = begun(done)
+    if not done:
+        # Google lists it for some passes after its operation has failed.
+        both = seen(jobs=(job(),), machines=(waits,), operations={waits.name: STOCKOUT}, now=NOW + 1800)
+        memory = decide([FLEX], both, memory).memory
+    gone = decide([FLEX], seen(jobs=(job(),), now=NOW + 1800), memory)
+    assert gone.memory.cooldowns == {PLACE: Cooldown(NOW + 1860, 1)}
+    assert gone.memory.jobs[slug(job().key)].machines == 1
+    [(_, pending)] = gone.memory.pending.items()
+    assert pending.rung == B
+
+
+def test_a_wait_in_vain_whose_operation_is_not_answered_is_counted_once() -> None:
+    memory, waits = begun(done=False)
+    gone = decide([FLEX], seen(jobs=(job(),), now=NOW + 1800), memory)
+    assert (gone.memory.cooldowns, gone.memory.jobs[slug(job().key)].machines) == ({}, 1)
+    told = decide([FLEX], seen(jobs=(job(),), operations={waits.name: STOCKOUT}, now=NOW + 1810), gone.memory)
+    assert told.memory.cooldowns == {PLACE: Cooldown(NOW + 1870, 1)}
+    assert told.memory.jobs[slug(job().key)].machines == 1
+
+
+def test_a_machine_that_waits_for_a_job_which_is_gone_is_deleted_at_once() -> None:
+    memory, waits = begun(done=True)
+    decision = decide([FLEX], seen(machines=(waits,), now=NOW + 20), memory)
+    assert decision.actions == (Delete(waits, "no queued job needs it, and it waits for capacity"),)
+    # Its end is no stockout.
+    assert decide([FLEX], seen(now=NOW + 30), decision.memory).memory.cooldowns == {}
+    other = decide([FLEX], seen(jobs=(job(2),), machines=(waits,), now=NOW + 20), memory)
+    assert (other.actions, other.covered) == ((), {job(2).key: waits.name})
+    unknown = decide([FLEX], seen(machines=(waits,), jobs=None, now=NOW + 20), memory)
+    assert unknown.actions == ()
+
+
+def test_a_zone_has_machines_again_once_one_has_capacity_and_not_once_google_takes_the_request() -> None:
+    memory, waits = begun(done=True)
+    memory.cooldowns = {PLACE: Cooldown(NOW - 1, 3)}
+    still = decide([FLEX], seen(jobs=(job(),), machines=(waits,), now=NOW + 10), memory).memory
+    assert still.cooldowns == {PLACE: Cooldown(NOW - 1, 3)}
+    runs = replace(waits, status="RUNNING")
+    assert decide([FLEX], seen(jobs=(job(),), machines=(runs,), now=NOW + 20), still).memory.cooldowns == {}
+
+
+def test_a_request_that_google_has_not_taken_is_no_wait_for_capacity() -> None:
+    memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
+    late = decide([FLEX], seen(jobs=(job(),), now=NOW + 301), memory)
+    assert late.reasons[job().key].code == "no-answer"
+    assert [each.rung for each in late.actions if isinstance(each, Insert)] == [A]

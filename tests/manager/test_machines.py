@@ -1,0 +1,82 @@
+"""What one pass takes from machines and runners: who may take a job, who has one, and who lost one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from gpu_manager.decision.decide import Decision, decide
+from gpu_manager.decision.names import slug
+from gpu_manager.memory import MachineMemory, Memory
+from gpu_manager.model import Delete, End, Insert, JobKey, Runner
+
+from tests.manager.test_decide import NOW, POOL, job, machine, seen
+
+LOST = JobKey("example-org/kernels", 11, 1, 1)
+IDLE, BUSY = (Runner(7, "l4-a", online=True, busy=busy) for busy in (False, True))
+
+
+def inserted(decision: Decision) -> int:
+    return sum(isinstance(each, Insert) for each in decision.actions)
+
+
+def test_a_runner_that_is_busy_is_no_machine_for_a_queued_job_although_no_job_names_it_yet() -> None:
+    both = seen(jobs=(job(2),), machines=(machine("l4-a"),), runners=(BUSY,))
+    assert inserted(decide([POOL], both, Memory())) == 1
+    assert inserted(decide([POOL], replace(both, runners=(IDLE,)), Memory())) == 0
+
+
+def test_a_machine_that_a_running_job_names_is_none_for_a_queued_job_although_its_runner_looks_idle() -> None:
+    running, queued = job(1, status="in_progress", runner="l4-a"), job(2)
+    both = seen(jobs=(running, queued), machines=(machine("l4-a"),), runners=(IDLE,))
+    assert inserted(decide([POOL], both, Memory())) == 1
+    # A job that waits names no machine that counts.
+    waits = replace(both, jobs=(replace(running, status="queued"), queued))
+    assert inserted(decide([POOL], waits, Memory())) == 1
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        MachineMemory("l4", NOW - 90, registered=True, missing_since=NOW - 5),
+        MachineMemory("l4", NOW - 90, condemned=True),
+        MachineMemory("l4", NOW - 90, registered=True, job=LOST),
+    ],
+    ids=["its runner is gone", "it is being deleted", "it has had its job"],
+)
+def test_a_machine_that_takes_no_more_jobs_is_none_for_a_queued_job(known: MachineMemory) -> None:
+    waiting = seen(jobs=(job(2),), machines=(machine("l4-a"),))
+    assert inserted(decide([POOL], waiting, Memory(machines={"l4-a": known}))) == 1
+    fresh = Memory(machines={"l4-a": MachineMemory("l4", NOW - 90)})
+    assert inserted(decide([POOL], waiting, fresh)) == 0
+
+
+def test_the_job_of_a_machine_is_the_running_one_that_names_it() -> None:
+    running = job(1, status="in_progress", runner="l4-a")
+    memory = decide([POOL], seen(jobs=(running,), machines=(machine("l4-a"),), runners=(BUSY,)), Memory()).memory
+    assert memory.machines["l4-a"].job == running.key
+    queued = replace(running, status="queued")
+    other = decide([POOL], seen(jobs=(queued,), machines=(machine("l4-a"),), runners=(BUSY,)), Memory()).memory
+    assert other.machines["l4-a"].job is None
+
+
+@pytest.mark.parametrize(("reason", "lost"), [("preempted", True), ("job-done", False)])
+def test_a_machine_that_says_it_was_preempted_has_lost_its_job(reason: str, lost: bool) -> None:
+    """Google's operation may be listed later, or not at all."""
+    memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 900, registered=True, job=LOST)})
+    off = machine("l4-a", "TERMINATED", end=End(reason))
+    found = decide([POOL], seen(machines=(off,), jobs=(job(1, status="in_progress", runner="l4-a"),)), memory).memory
+    assert list(found.lost) == ([slug(LOST)] if lost else [])
+
+
+def test_a_runner_that_was_there_and_is_gone_has_two_minutes_and_its_machine_is_deleted_once() -> None:
+    on = machine("l4-a")
+    memory = decide([POOL], seen(machines=(on,), runners=(IDLE,)), Memory()).memory
+    memory = decide([POOL], seen(machines=(on,), now=NOW + 10), memory).memory
+    assert decide([POOL], seen(machines=(on,), now=NOW + 130), memory).actions == ()
+    late = decide([POOL], seen(machines=(on,), now=NOW + 131), memory)
+    assert late.actions == (Delete(on, "on for 120 s after its runner was gone from GitHub"),)
+    assert late.memory.machines["l4-a"].condemned
+    # It came back in time.
+    back = decide([POOL], seen(machines=(on,), runners=(BUSY,), now=NOW + 20), memory).memory
+    assert back.machines["l4-a"].missing_since is None

@@ -1,0 +1,37 @@
+"""Names that follow from what they name."""
+
+from __future__ import annotations
+
+import pytest
+from gpu_manager.decision.names import machine_name, machine_of, place, slug
+from gpu_manager.model import JobKey, Rung
+
+KEY = JobKey("example-org/kernels", 11, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("runner", "machine"),
+    [
+        ("l4-0a1b2c3d", "l4-0a1b2c3d"),
+        ("l4-0a1b2c3d-1234567890123456789", "l4-0a1b2c3d"),
+        ("l4-0a1b2c3d-1234567890123456789-2", "l4-0a1b2c3d"),
+        ("l4-ffffffff-1234567890123456789", "l4-ffffffff-1234567890123456789"),
+        ("workstation", "workstation"),
+        ("", ""),
+    ],
+)
+def test_a_runner_is_of_the_machine_whose_name_it_begins_with(runner: str, machine: str) -> None:
+    assert machine_of(runner, {"l4-0a1b2c3d", "l4-99999999"}) == machine
+
+
+def test_a_job_and_a_machine_keep_their_names_over_releases() -> None:
+    """A manager of another release finds the machines and the memory of the one before."""
+    assert slug(KEY) == "70b3531da0f3"
+    assert machine_name("l4", KEY, 1) == "l4-9762dd86"
+    assert len(machine_name("p" * 40, KEY, 1)) <= 63
+
+
+def test_only_gpus_that_are_attached_are_part_of_a_place() -> None:
+    assert place(Rung("us-central1-a", "g2-standard-8", "spot", "nvidia-l4")) == "us-central1-a g2-standard-8 spot"
+    t4 = Rung("us-central1-a", "n1-standard-8", "spot", "nvidia-tesla-t4")
+    assert place(t4) == "us-central1-a n1-standard-8 spot nvidia-tesla-t4"
