@@ -46,7 +46,7 @@ built = pools.build(
 pulumi.export("pools", pools.facts(built))
 pulumi.export("smokeTargets", pools.smoke_targets(built))
 pulumi.export("cost", pools.stack_cost(built))
-if managed := manager.facts(built, stack_settings.site.github):
+if managed := manager.facts(built, stack_settings.site.github, stack_settings.manager):
     pulumi.export("manager", managed)
     if deployed := manager.build(stack_settings, built, managed):
         pulumi.export("runnerManager", deployed)

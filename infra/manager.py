@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from gpu_ci.catalog import cost
@@ -11,6 +11,9 @@ from gpu_ci.stack.site import GithubOwner
 
 from infra.pools import Built
 from infra.settings import Settings
+
+if TYPE_CHECKING:
+    from gpu_ci.gcp.runner_manager import ManagerChoices
 
 _KIND = "gce-runners"
 
@@ -39,14 +42,19 @@ def build(settings: Settings, built: Sequence[Built], configuration: dict[str, A
     return manager.state()
 
 
-def facts(built: Sequence[Built], owner: GithubOwner | None) -> dict[str, Any] | None:
+def facts(
+    built: Sequence[Built], owner: GithubOwner | None, choices: ManagerChoices | None = None
+) -> dict[str, Any] | None:
     """The configuration; None where the stack names no App for the manager, or has no pool whose machines register."""
-    pools = [_pool(each) for each in built if _registers(each)]
+    objective = {"waitObjectiveSec": choices.alerts.wait_objective_sec} if choices and choices.alerts else {}
+    pools = [objective | _pool(each) for each in built if _registers(each)]
     if owner is None or owner.manager_app is None or not pools:
         return None
     app = owner.manager_app
+    several = {"instances": choices.instances} if choices and choices.instances > 1 else {}
     return {
         "name": pulumi.get_stack(),
+        **several,
         "github": {
             "owner": owner.owner,
             "appId": app.id,
@@ -69,10 +77,12 @@ def _args(built: Built) -> Any:
 
 def _pool(built: Built) -> dict[str, Any]:
     name, args = built.pool.name, _args(built)
+    own_objective = {} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}
     ceiling = {"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}
     # To fetch the runner, and then, where the manager registers it, to wait for that.
     ready_sec = args.runner.register_sec * (2 if args.github.registered_by == "manager" else 1)
     return {
+        **own_objective,
         "name": name,
         "project": args.project,
         "template": built.component.state()["template"],

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gpu_manager.cli.run_command import is_idle
+from gpu_manager.cli.share_loop import is_idle
 from gpu_manager.github.rate_limits import RateLimits
 from gpu_manager.loop import Manager, Pass
 from gpu_manager.memory import Memory
@@ -193,6 +193,9 @@ class _Compute:
         done_at, error = self._operations[operation]
         done = self._world.now >= done_at
         return OperationState(done, error if done else None)
+
+    def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        return ()
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         now = self._world.now

@@ -94,6 +94,9 @@ class Machines:
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         return OperationState(True)
 
+    def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        return ()
+
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         return frozenset()
 

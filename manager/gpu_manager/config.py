@@ -74,6 +74,8 @@ class PoolConfig(_Model):
     """The most that a machine may cost an hour."""
     registered_by: Literal["machine", "manager"] = "machine"
     """Who registers the runners: the machines, or the manager."""
+    wait_objective_sec: int | None = Field(default=None, ge=1)
+    """Seconds that a job may wait for its runner before an alert counts it, at least 1."""
 
     def plain(self) -> Pool:
         """The same as the loop takes it."""
@@ -110,6 +112,8 @@ class Config(_Model):
     """The organization, and the App that the manager acts as."""
     pools: list[PoolConfig] = Field(min_length=1)
     """The pools on Compute Engine."""
+    instances: int = Field(default=1, ge=1, le=20)
+    """How many managers share the pools, where their state is in Cloud Storage, 1 to 20."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Config:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from . import registration
+from .clock import uptime
 from .decision import capacity, commit_statuses, jobs, reruns
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
@@ -17,6 +18,7 @@ from .model import (
     CommitStatus,
     Delete,
     Insert,
+    Machine,
     Observation,
     OperationState,
     Pool,
@@ -49,10 +51,14 @@ class Event:
     """Something that the manager did or met, for its log."""
 
     kind: str
-    """insert, register, delete, remove-runner, rerun, commit-status, insert-failed, unavailable or refused."""
+    """insert, register, delete, remove-runner, rerun, commit-status, insert-failed, unknown-machine, unavailable or
+    refused."""
     subject: str
     """The machine, run, commit or source."""
     detail: str = ""
+    pool: str = ""
+    code: str = ""
+    """Of a failed insert: no-capacity, over-quota or refused."""
 
 
 @dataclass
@@ -62,6 +68,13 @@ class Pass:
     seen: Observation
     decision: Decision
     events: list[Event] = field(default_factory=list)
+    saved: bool = True
+    """Whether the memory was kept, without which nothing is done."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything was known, so that every waiting job was served."""
+        return self.saved and None not in (self.seen.jobs, self.seen.machines, self.seen.runners)
 
 
 class Manager:
@@ -73,17 +86,24 @@ class Manager:
         github: Github,
         compute: Compute,
         store: Store,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = uptime,
         *,
+        own: Sequence[str] | None = None,
         writes_statuses: bool = False,
     ) -> None:
+        """`now` measures durations alone. What time it is, GitHub says. `own` are the pools of this share, or all."""
         self._writes_statuses = writes_statuses
         self._pools = list(pools)
-        self._by_name = {pool.name: pool for pool in pools}
+        self._own = [pool for pool in pools if own is None or pool.name in own]
+        self._by_name = {pool.name: pool for pool in self._own}
+        # Machines of pools that were removed belong to the share of the first pool.
+        others = {pool.name for pool in pools} - self._by_name.keys()
+        self._not_ours = others if self._pools[0] in self._own else None
         self._github = github
         self._compute = compute
         self._store = store
         self._now = now
+        self._unlisted: set[str] = set()
 
     def step(self) -> Pass:
         """One pass. Nothing that GitHub or Google answers raises; what failed is among the events."""
@@ -91,13 +111,19 @@ class Manager:
         events: list[Event] = []
         seen = self._observe(memory, events)
         observed = self._now()
-        decision = decide(self._pools, seen, memory)
+        if seen is None:
+            events.append(Event("unavailable", "GitHub", "has not answered since the start; nothing is decided"))
+            return Pass(Observation(time.time(), time.time(), None, None, None), Decision((), memory, {}, {}), events)
+        self._notice(seen, memory, events)
+        decision = decide(self._pools, seen, memory, self._by_name)
+        listed = seen.machines is not None and not any(each.name in self._unlisted for each in seen.machines)
+        decision.memory.begun = memory.begun or listed
         statuses = (
             commit_statuses.due(self._pools, seen, decision.reasons, decision.memory) if self._writes_statuses else []
         )
         # Before the actions: after a crash the next pass knows what may have begun.
         if not self._save(decision.memory, events):
-            return Pass(seen, decision, events)
+            return Pass(seen, decision, events, saved=False)
         for action in decision.actions:
             if not self._store.may_act():
                 events.append(Event("unavailable", "the lease", "was not renewed in time; the rest is decided anew"))
@@ -106,7 +132,7 @@ class Manager:
                 # A slow call or a stopped process has made the observation old. The next pass decides anew.
                 events.append(Event("unavailable", "this pass", "took too long; the rest is decided anew"))
                 break
-            events += self._act(action, decision.memory)
+            events += self._act(action, decision.memory, lambda: seen.now + self._now() - observed)
         events += self._write(statuses, decision.memory)
         self._save(decision.memory, events)
         return Pass(seen, decision, events)
@@ -120,8 +146,24 @@ class Manager:
             return False
         return True
 
-    def _observe(self, memory: Memory, events: list[Event]) -> Observation:
-        """GitHub last: a job that was taken since the machines were listed is then seen as taken."""
+    def _notice(self, seen: Observation, memory: Memory, events: list[Event]) -> None:
+        """Events of what the observation says, before anything is decided."""
+        for name, state in seen.operations.items():
+            if state.error:
+                pending = memory.pending[name]
+                detail = f"{pending.rung.zone}: {state.error.message}"
+                events.append(Event("insert-failed", name, detail, pending.pool, state.error.kind))
+        if memory.begun:
+            for machine in seen.machines or ():
+                if machine.pool in self._by_name and machine.name not in memory.machines.keys() | memory.pending.keys():
+                    detail = "this manager has not started it: does another one of its name run with another --state?"
+                    events.append(Event("unknown-machine", machine.name, detail, machine.pool))
+
+    def _observe(self, memory: Memory, events: list[Event]) -> Observation | None:
+        """None before GitHub's first answer, as the time is not known.
+
+        GitHub last: a job that was taken since the machines were listed is then seen as taken.
+        """
         operations: dict[str, OperationState] = {}
         for name, pending in memory.pending.items():
             if pending.operation and (pool := self._by_name.get(pending.pool)):
@@ -129,11 +171,18 @@ class Manager:
                 state = self._ask(events, lambda: self._compute.operation(pool, zone, operation))  # noqa: B023
                 if state is not None:
                     operations[name] = state
-        preempted = self._ask(events, lambda: self._compute.preempted(self._pools))
+        preempted = self._ask(events, lambda: self._compute.preempted(self._own))
+        # Before the machines: an insert that ends in between is in one of the lists.
+        starting = () if memory.begun else self._ask(events, lambda: self._compute.starting(self._own))
         machines = self._ask(events, lambda: self._compute.machines(self._pools))
+        machines = self._with_starting(machines, starting)
         # A sweep may take minutes. A deadline that was over before it began was over for each of its answers.
-        now = self._now()
+        begun = self._now()
         view = self._github.observe(reruns.wanted(memory))
+        if view.unix is None:
+            events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
+            return None
+        now = view.unix - (self._now() - begun)
         events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
         # Runners are known by their machines from here on.
         names = {machine.name for machine in machines or ()} | memory.machines.keys() | memory.registrations.keys()
@@ -147,8 +196,24 @@ class Manager:
             operations=operations,
             runs=view.runs,
             preempted=preempted or frozenset(),
-            github_limited_until=None if view.limited_sec is None else self._now() + view.limited_sec,
+            github_requests_left=view.requests_left,
+            github_limited_until=None if view.limited_sec is None else view.unix + view.limited_sec,
         )
+
+    def _owns(self, pool: str) -> bool:
+        return pool in self._by_name if self._not_ours is None else pool not in self._not_ours
+
+    def _with_starting(
+        self, listed: tuple[Machine, ...] | None, starting: tuple[Machine, ...] | None
+    ) -> tuple[Machine, ...] | None:
+        """What a manager without memory has to count as well: machines whose insert is on its way."""
+        if listed is None or starting is None:
+            return None
+        listed = tuple(machine for machine in listed if self._owns(machine.pool))
+        names = {machine.name for machine in listed}
+        unlisted = tuple(machine for machine in starting if machine.name not in names)
+        self._unlisted = {machine.name for machine in unlisted}
+        return listed + unlisted
 
     def _ask(self, events: list[Event], question: Callable[[], T]) -> T | None:
         """The answer; None and an event where Google gives none."""
@@ -158,18 +223,18 @@ class Manager:
             events.append(Event(_kind(error), "Compute Engine", str(error)))
             return None
 
-    def _act(self, action: Action, memory: Memory) -> list[Event]:
+    def _act(self, action: Action, memory: Memory, now: Callable[[], float]) -> list[Event]:
         try:
             if isinstance(action, Insert):
-                return [self._insert(action, memory)]
+                return [self._insert(action, memory, now)]
             if isinstance(action, Delete):
                 machine = action.machine
                 self._compute.delete(machine.project, machine.zone, machine.name)
-                return [Event("delete", machine.name, action.why)]
+                return [Event("delete", machine.name, action.why, machine.pool)]
             if isinstance(action, RemoveRunner):
                 return self._remove(action, memory)
             if isinstance(action, Register):
-                return self._register(action, memory)
+                return self._register(action, memory, now)
             self._github.rerun(action.run, action.job_id)
             what = "all failed jobs" if action.job_id is None else f"job {action.job_id}"
             return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", what)]
@@ -190,30 +255,32 @@ class Manager:
                 events.append(Event("commit-status", subject, f"{status.state}: {status.description}"))
         return events
 
-    def _insert(self, action: Insert, memory: Memory) -> Event:
+    def _insert(self, action: Insert, memory: Memory, now: Callable[[], float]) -> Event:
         pending = memory.pending[action.machine]
         try:
             operation = self._compute.insert(self._by_name[action.pool], action)
         except InsertRefused as refusal:
-            jobs.failed(action.machine, refusal.error, memory, self._now())
-            return Event("insert-failed", action.machine, f"{action.rung.zone}: {refusal.error.message}")
+            jobs.failed(action.machine, refusal.error, memory, now())
+            detail = f"{action.rung.zone}: {refusal.error.message}"
+            return Event("insert-failed", action.machine, detail, action.pool, refusal.error.kind)
         if operation:
             memory.pending[action.machine] = replace(pending, operation=operation)
         else:
             # It was there already: an earlier request had begun it.
-            memory.pending[action.machine] = replace(pending, done_since=self._now())
-        return Event("insert", action.machine, f"{action.rung.machine_type} {action.rung.market} in {action.rung.zone}")
+            memory.pending[action.machine] = replace(pending, done_since=now())
+        detail = f"{action.rung.machine_type} {action.rung.market} in {action.rung.zone}"
+        return Event("insert", action.machine, detail, action.pool)
 
-    def _register(self, action: Register, memory: Memory) -> list[Event]:
+    def _register(self, action: Register, memory: Memory, now: Callable[[], float]) -> list[Event]:
         machine = action.machine
         try:
             runner = registration.register(machine, self._by_name[machine.pool], self._github, self._compute)
         except registration.UnusableKey:
             raise
         except Refused as error:
-            capacity.not_registered(machine.pool, str(error), memory, self._now())
+            capacity.not_registered(machine.pool, str(error), memory, now())
             raise
-        return [Event("register", machine.name, f"runner {runner}")] if runner else []
+        return [Event("register", machine.name, f"runner {runner}", machine.pool)] if runner else []
 
     def _remove(self, action: RemoveRunner, memory: Memory) -> list[Event]:
         """The machine goes only once GitHub has let go of its runner, which it refuses for one that runs a job."""
@@ -224,7 +291,8 @@ class Manager:
             return [Event("remove-runner", name, action.why)]
         memory.machines[name].condemned = True
         self._compute.delete(action.machine.project, action.machine.zone, name)
-        return [Event("remove-runner", name, action.why), Event("delete", name, action.why)]
+        pool = action.machine.pool
+        return [Event("remove-runner", name, action.why, pool), Event("delete", name, action.why, pool)]
 
 
 def _kind(error: Exception) -> str:

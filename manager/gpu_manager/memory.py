@@ -5,7 +5,9 @@ Losing it costs time and money, never a job: machines are found by their labels,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -146,6 +148,8 @@ class Registration:
 class Memory:
     """All of it. Keys that are texts are made by the functions of the modules that use them."""
 
+    begun: bool = False
+    """Whether the machines that started before this memory began were all in a list since."""
     pending: dict[str, Pending] = field(default_factory=dict)
     """By the machine's name."""
     cooldowns: dict[str, Cooldown] = field(default_factory=dict)
@@ -165,13 +169,60 @@ class Memory:
     steady: dict[str, float] = field(default_factory=dict)
     """Runs that lost a job, and until when their pools buy no machine that can be taken back while such a job waits."""
     refusals: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Until when nothing is asked that Google refused, and its message; by pool, region, machine type and market."""
+    """Until when nothing is asked that was refused, and why: by pool where GitHub refuses its runners; by pool, region,
+    machine type and market where Google refuses the machine."""
     stopped: dict[str, StoppedPool] = field(default_factory=dict)
     """By template."""
     statuses: dict[str, WrittenStatus] = field(default_factory=dict)
     """By repository and commit."""
     registrations: dict[str, Registration] = field(default_factory=dict)
     """By the machine's name; kept until machine and runner are gone."""
+
+
+def merged(memories: Sequence[Memory]) -> Memory:
+    """One memory of several managers whose pools differ. What is known of a place by several is what lasts longest."""
+    whole = Memory(begun=bool(memories) and all(each.begun for each in memories))
+    for each in memories:
+        whole.pending |= each.pending
+        whole.machines |= each.machines
+        whole.lost |= each.lost
+        whole.stopped |= each.stopped
+        whole.statuses |= each.statuses
+        whole.registrations |= each.registrations
+        for name, job in each.jobs.items():
+            known = whole.jobs.setdefault(name, JobMemory())
+            known.inserts = max(known.inserts, job.inserts)
+            known.machines = max(known.machines, job.machines)
+            known.last_seen = max(known.last_seen, job.last_seen)
+        for place, cooldown in each.cooldowns.items():
+            if place not in whole.cooldowns or whole.cooldowns[place].until < cooldown.until:
+                whole.cooldowns[place] = cooldown
+        for place, times in each.preemptions.items():
+            whole.preemptions[place] = sorted({*whole.preemptions.get(place, []), *times})
+        _keep_latest(whole.closed_quotas, each.closed_quotas)
+        _keep_latest(whole.preferred, each.preferred)
+        _keep_latest(whole.steady, each.steady)
+        _keep_latest(whole.refusals, each.refusals)
+    return whole
+
+
+def of_pools(memory: Memory, pools: Collection[str]) -> Memory:
+    """What is remembered of these pools alone, and of places and templates."""
+    return replace(
+        memory,
+        pending={name: each for name, each in memory.pending.items() if each.pool in pools},
+        machines={name: each for name, each in memory.machines.items() if each.pool in pools},
+        lost={name: each for name, each in memory.lost.items() if each.pool in pools},
+        refusals={key: each for key, each in memory.refusals.items() if key.partition(" ")[0] in pools},
+        registrations={
+            name: each for name, each in memory.registrations.items() if name.rpartition("-")[0] in pools
+        },
+    )
+
+
+def _keep_latest(whole: dict[str, Any], more: dict[str, Any]) -> None:
+    for key, until in more.items():
+        whole[key] = max(whole.get(key, until), until)
 
 
 _ADAPTER = TypeAdapter(Memory)

@@ -63,6 +63,8 @@ class Pool:
     """Rungs that cost more an hour are skipped."""
     registered_by: str = "machine"
     """Who registers the runner of a machine: `machine` or `manager`."""
+    wait_objective_sec: int | None = None
+    """How long a job may wait for its runner before an alert counts it; None for no objective."""
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -107,6 +109,8 @@ class Job:
     workflow: str = ""
     url: str = ""
     head_sha: str = ""
+    started_unix: float = 0
+    """By GitHub's clock, of a job that runs."""
     runner_groups: frozenset[str] | None = None
     """Names of the pools' runner groups that its repository may use; None where that is not known."""
 
@@ -222,9 +226,10 @@ class Observation:
     """What one pass saw. A source that failed is None: unknown, and never empty."""
 
     now: float
-    """Seconds since 1970 by the manager's own clock, of which differences alone are used."""
+    """Seconds since 1970 by GitHub's clock, at the start of the sweep. What is remembered counts from here, so that no
+    computer's clock matters."""
     github_unix: float
-    """Seconds since 1970 by GitHub's clock."""
+    """The same at the end of the sweep: what the ages of jobs count from."""
     jobs: tuple[Job, ...] | None
     """Queued, waiting and running jobs of the sweep's repositories."""
     runners: tuple[Runner, ...] | None
@@ -236,6 +241,8 @@ class Observation:
     """The runs of lost jobs."""
     preempted: frozenset[str] = frozenset()
     """Names of machines that Google took back lately, those that are gone too."""
+    github_requests_left: int | None = None
+    """Of GitHub's limit of this hour; None where it is not known."""
     github_limited_until: float | None = None
     """On the clock of `now`; None where GitHub limits nothing."""
 

@@ -34,12 +34,14 @@ class Pauses:
         """Whether a hint came within the last minute, so that GitHub may list soon what it announced."""
         return self._hinted is not None and self._monotonic() - self._hinted < _LISTED_WITHIN_SEC
 
-    def wait(self, pause_sec: float, shortest_sec: float) -> None:
-        """Wait; after a hint no longer than `shortest_sec`."""
+    def wait(self, pause_sec: float, shortest_sec: float) -> bool:
+        """Wait; after a hint no longer than `shortest_sec`. Whether a hint or a signal came."""
         until = self._monotonic() + pause_sec
-        if self._woken.wait(pause_sec):
+        woken = self._woken.wait(pause_sec)
+        if woken:
             self.stopped.wait(max(min(shortest_sec, until - self._monotonic()), 0.0))
         # A hint that comes from now on belongs to the pass after the next one.
         self._woken.clear()
         if self.stopped.is_set():
             self._woken.set()
+        return woken

@@ -32,13 +32,15 @@ class Refused(Exception):  # noqa: N818 - an answer
 class GithubView:
     """What one sweep saw; None where the sweep was not whole."""
 
-    unix: float
-    """Seconds since 1970 by GitHub's clock, of its newest answer."""
+    unix: float | None
+    """Seconds since 1970 by GitHub's clock; None before its first answer."""
     jobs: tuple[Job, ...] | None
     runners: tuple[Runner, ...] | None
     runs: dict[RunKey, Run] = field(default_factory=dict)
     limited_sec: float | None = None
     """How long GitHub asks to wait, where it does."""
+    requests_left: int | None = None
+    """Of GitHub's limit of this hour, as far as an answer said."""
     problems: tuple[str, ...] = ()
     """One line for each request that failed, without secrets."""
 
@@ -78,6 +80,9 @@ class Compute(Protocol):
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         """Those of the manager of all pools in all zones; the end of each that is off. Unavailable or Refused."""
+
+    def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        """Machines of the pools whose insert has not ended. They may be in no list yet. Unavailable or Refused."""
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         """How far an insert has come. Unavailable; one that Google has forgotten is done without an error."""

@@ -45,7 +45,7 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
                 "zone": machine.zone,
                 "machineType": machine.machine_type,
                 "market": machine.market,
-                "status": _status(machine, machine.name in runners, working.get(machine.name)),
+                "status": machine_status(machine, machine.name in runners, working.get(machine.name)),
                 "job": working[machine.name].url if machine.name in working else "",
             }
             for machine in machines
@@ -67,7 +67,7 @@ def _pool(pool: Pool, machines: Sequence[Machine] | None, stopped: Any) -> dict[
     }
 
 
-def _status(machine: Machine, registered: bool, job: Job | None) -> str:
+def machine_status(machine: Machine, registered: bool, job: Job | None) -> str:
     """One word: what the machine does for a job."""
     if machine.off:
         return "off"

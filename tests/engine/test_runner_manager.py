@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from gpu_ci.gcp.manager_metrics import MEASURED
 
 from tests.engine import eks
 
@@ -22,6 +23,9 @@ def test_it_starts_once_its_account_may_read_the_key_and_a_new_configuration_is_
         assert outputs["workerPool"] == "projects/example-ci-staging/locations/us-central1/workerPools/gpu-manager-dev"
         assert outputs["stateObject"].startswith("gs://manager-state-")
         assert outputs["serviceAccountEmail"] == "gpu-manager-dev@example-ci-staging.iam.gserviceaccount.com"
+        kinds = [row["type"] for row in stack.world()]
+        assert kinds.count("gcp:monitoring/alertPolicy:AlertPolicy") == 2
+        assert kinds.count("gcp:logging/metric:Metric") == 2 + len(MEASURED)
         assert stack.steps(*UP)[1] == []
         [pool] = [row for row in stack.world() if row["type"] == "gcp:cloudrunv2/workerPool:WorkerPool"]
         stack.run("config", "set", "--stack", "dev", "max", "2")

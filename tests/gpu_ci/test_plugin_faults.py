@@ -119,8 +119,8 @@ def test_wrong_arguments_are_told_property_by_property_without_a_traceback() -> 
             (
                 "unknown key; expected: one of machineType, guestAccelerator, zones, market, reservation, "
                 "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, project, "
-                "subnetwork, network, labels, max, runnerLabels, standby, smoke, runner, github, secrets, "
-                "ladder, priceCeilingUsd, ladderSubnetworks; "
+                "subnetwork, network, labels, max, runnerLabels, waitObjectiveSec, standby, smoke, runner, github, "
+                "secrets, ladder, priceCeilingUsd, ladderSubnetworks; "
                 "hint: did you mean max"
             ),
         ),

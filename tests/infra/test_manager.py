@@ -115,6 +115,30 @@ def test_a_manager_without_what_it_needs_is_refused() -> None:
     ]
 
 
+def test_the_objective_of_the_alerts_is_that_of_every_pool_without_its_own() -> None:
+    alerts = {"notificationChannels": ["projects/example-ci/notificationChannels/12"], "waitObjectiveSec": 600}
+    wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "alerts": alerts}}
+    found = run(stack(managerApp=MANAGER) | wanted)
+    [pool] = found.outputs[STACK]["manager"]["pools"]
+    assert pool["waitObjectiveSec"] == 600
+    own = stack(managerApp=MANAGER)
+    own["gpu-ci:pools"]["l4"]["waitObjectiveSec"] = 300
+    [pool] = run(own | wanted).outputs[STACK]["manager"]["pools"]
+    assert pool["waitObjectiveSec"] == 300
+    assert len(found.of(":AlertPolicy")) == 2
+    [pool] = run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD).outputs[STACK]["manager"]["pools"]
+    assert "waitObjectiveSec" not in pool
+
+
+def test_the_configuration_names_the_number_of_instances(tmp_path: Path) -> None:
+    two = stack(managerApp=MANAGER)
+    two["gpu-ci:pools"]["t4"] = {**two["gpu-ci:pools"]["l4"]}
+    wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "instances": 2}}
+    found = run(two | wanted).outputs[STACK]["manager"]
+    (tmp_path / "manager.json").write_text(json.dumps(found))
+    assert read(tmp_path / "manager.json").instances == 2
+
+
 EAST = "projects/example-ci/regions/us-east1/subnetworks/ci"
 LADDER = [{"zones": ["us-central1-a"], "market": "standard"}, {"zones": ["us-east1-b"]}]
 

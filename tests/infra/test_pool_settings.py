@@ -104,7 +104,7 @@ def test_pythons_spelling_of_a_key_is_not_a_stack_files() -> None:
         "  got: 'disk_gib'\n"
         "  expected: one of kind, machineType, guestAccelerator, zones, market, reservation, "
         "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, "
-        "standby, smoke, runner, secrets, ladder, priceCeilingUsd\n"
+        "waitObjectiveSec, standby, smoke, runner, secrets, ladder, priceCeilingUsd\n"
         "  hint: did you mean diskGib"
     )
 

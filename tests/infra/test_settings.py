@@ -38,8 +38,8 @@ THEIR_REPORT = """\
 Pulumi.staging.yaml: gpu-ci:pools.a100.markett: unknown key
   got: 'markett'
   expected: one of kind, machineType, guestAccelerator, zones, market, reservation, maxRunDurationSec, \
-driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, standby, smoke, runner, secrets, \
-ladder, priceCeilingUsd
+driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, waitObjectiveSec, standby, smoke, \
+runner, secrets, ladder, priceCeilingUsd
   hint: did you mean market
 Pulumi.staging.yaml: gpu-ci:pools.a100.max: must be a whole number
   got: 'four'

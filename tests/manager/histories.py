@@ -120,6 +120,8 @@ class Vm:
     runner_id: int = 0
     idle_since: float | None = None
     off_at: float | None = None
+    listed_at: float = 0.0
+    """When it is in a list at last: with its operation, at the latest."""
     silent: bool = False
     """Its agent never registers a runner, and never switches the machine off."""
     waits_until: float | None = None
@@ -158,6 +160,8 @@ class World:
     lost: set[JobKey] = field(default_factory=set)
     machines_of_job: Counter[str] = field(default_factory=Counter)
     skew_sec: float = 0.0
+    forgotten: float = 0.0
+    """When the manager's memory was lost last: what it waits for begins anew."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -235,7 +239,7 @@ class World:
             elif vm.off_at is None and not vm.runner_id and self.now >= vm.runs_at + vm.boots_in:
                 self._ready(vm)
             elif vm.hung and vm.runner_id:
-                if self.now - vm.runs_at - vm.boots_in > 120 + 400 + REGISTER_SEC:
+                if self.now - max(vm.runs_at + vm.boots_in, self.forgotten) > 120 + 400 + REGISTER_SEC:
                     raise BrokenRuleError(f"{machine.name}: hangs, and it is still there")
             elif vm.job and self.now >= vm.job.created and vm.job.status == "in_progress":
                 vm.job.duration -= 1
@@ -246,7 +250,7 @@ class World:
                 # A runner that the manager has registered stays at GitHub.
                 vm.runner_id = 0
                 vm.off_at = self.now + 5
-        elif vm.silent and self.now - vm.created > BOOT_SEC + 60 + 180:
+        elif vm.silent and self.now - max(vm.created, self.forgotten) > BOOT_SEC + 60 + 180:
             raise BrokenRuleError(f"{machine.name}: no runner for {self.now - vm.created:.0f} s, and it is still there")
 
     def _idle_sec(self, vm: Vm) -> int:
@@ -439,7 +443,12 @@ class FakeCompute:
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         self.faulty.before()
-        return tuple(vm.machine for vm in self.world.vms.values())
+        return tuple(vm.machine for vm in self.world.vms.values() if self.world.now >= vm.listed_at)
+
+    def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        self.faulty.before()
+        busy = {name for until, _, name in self.world.operations.values() if self.world.now < until}
+        return tuple(vm.machine for vm in self.world.vms.values() if vm.machine.name in busy)
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         self.faulty.before()
@@ -484,6 +493,7 @@ class FakeCompute:
             boots_in = world.chance.choice((20, 60, 150))
             hung = world.faults and world.chance.random() < 0.05
             vm = Vm(machine, world.now, boots_in, until, silent=silent, hung=hung)
+            vm.listed_at = until if world.chance.random() < 0.3 else world.now
             if rung.market == "flex-start":
                 self._waits(vm, operation)
             world.vms[(rung.zone, insert.machine)] = vm
@@ -538,7 +548,7 @@ class FakeCompute:
 
 
 class FileStore:
-    """The memory as bytes, which a kill leaves as they are; now and then they are gone."""
+    """The memory as bytes, which a kill leaves as they are."""
 
     def __init__(self, world: World) -> None:
         self.content, self.world = b"", world
@@ -570,11 +580,16 @@ class History:
         self.start()
 
     def start(self) -> None:
-        """A manager that begins anew."""
+        """A manager that begins anew, on a computer whose clock shows another time, and now and then without memory."""
         github = FakeGithub(self.world, self.faulty)
         compute = FakeCompute(self.world, self.faulty, self.stockouts)
+        if self.world.faults and self.world.chance.random() < 0.2:
+            self.store.content, self.world.forgotten = b"", self.world.now
+            # What it wrote on commits is forgotten too, and stays there.
+            self.world.statuses.clear()
+        ahead_sec = self.world.chance.choice((0.0, 3600.0, -3600.0))
         self.manager = Manager(
-            self.world.pools, github, compute, self.store, lambda: self.world.now, writes_statuses=True
+            self.world.pools, github, compute, self.store, lambda: self.world.now + ahead_sec, writes_statuses=True
         )
 
     def run(self, passes: int) -> None:

@@ -148,7 +148,7 @@ class Adapter(Refusing):
 
     made: ClassVar[list[Adapter]] = []
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: Any, **options: Any) -> None:
         super().__init__(view=GithubView(NOW, (of_commit(1, "gpu", "v5"),), ()))
         self.made.append(self)
 

@@ -570,3 +570,16 @@ def test_after_a_failed_insert_the_next_one_has_another_name_and_the_budget_is_w
     second = decide([POOL], seen(jobs=(job(),), operations={name: stockout()}), first.memory)
     assert list(second.memory.pending) == [machine_name("l4", job().key, 2)]
     assert second.memory.jobs == {slug(job().key): JobMemory(inserts=2, machines=1, last_seen=NOW)}
+
+
+def test_a_job_that_two_shares_may_serve_gets_a_machine_of_the_first_pools_share_alone() -> None:
+    other = replace(POOL, name="l4-b", runner_group="b")
+    pools, waiting = [POOL, other], seen(jobs=(job(),))
+    first, second = (decide(pools, waiting, Memory(), own) for own in (("l4",), ("l4-b",)))
+    assert [each.pool for each in first.actions if isinstance(each, Insert)] == ["l4"]
+    assert (second.actions, second.covered, second.reasons) == ((), {}, {})
+    # Where the job's repository may use the second group alone, it is the other way round.
+    groups = seen(jobs=(replace(job(), runner_groups=frozenset({"b"})),))
+    first, second = (decide(pools, groups, Memory(), own) for own in (("l4",), ("l4-b",)))
+    assert (first.actions, first.covered, first.reasons) == ((), {}, {})
+    assert [each.pool for each in second.actions if isinstance(each, Insert)] == ["l4-b"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineMemory, Memory
@@ -51,6 +51,8 @@ class Scripted:
     now: float = NOW
     meanwhile: Callable[[Scripted], None] = lambda _: None
     removable: bool = True
+    knows_time: bool = True
+    in_flight: tuple[Machine, ...] = ()
     deleted: list[str] = field(default_factory=list)
     delete_sec: float = 0
     started: list[str] = field(default_factory=list)
@@ -59,7 +61,7 @@ class Scripted:
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         self.meanwhile(self)
-        return self.view
+        return replace(self.view, unix=self.now if self.knows_time else None)
 
     def register(self, pool: Pool, name: str) -> NewRunner:
         raise AssertionError
@@ -81,6 +83,9 @@ class Scripted:
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         return self.listed
+
+    def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        return self.in_flight
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         return self.operations.get(operation, OperationState(False))
@@ -132,6 +137,61 @@ def test_a_runner_that_has_just_taken_a_job_keeps_its_machine() -> None:
     loop.step()
     assert world.deleted == ["l4-a"]
     assert store.memory.machines["l4-a"].condemned
+
+
+def test_a_manager_without_memory_counts_machines_that_are_on_their_way() -> None:
+    """The manager before it was killed, and its state deleted, while Google carried out its insert."""
+    world = Scripted(view=GithubView(NOW, (job(),), ()), in_flight=(machine("l4-0a1b2c3d", "PROVISIONING"),))
+    loop = Manager([replace(POOL, max=1)], world, world, store := Kept(), lambda: world.now)
+    done = loop.step()
+    assert world.started == []
+    assert list(done.decision.covered.values()) == ["l4-0a1b2c3d"]
+    assert not store.memory.begun
+    # Until it is in the list, it is asked for in each pass.
+    loop.step()
+    world.in_flight, world.listed = (), (machine("l4-0a1b2c3d"),)
+    loop.step()
+    assert store.memory.begun
+    world.in_flight = (machine("l4-never-asked-for"),)
+    assert [each.name for each in loop.step().seen.machines or ()] == ["l4-0a1b2c3d"]
+    assert world.started == []
+
+
+def test_another_time_on_the_computers_clock_ends_no_machine_early() -> None:
+    """A manager starts anew on a computer whose clock is an hour ahead, while a machine boots."""
+    world = Scripted(listed=(machine("l4-a"),))
+    loop, store = manager(world)
+    loop.step()
+    again = Manager([POOL], world, world, store, lambda: world.now + 3600)
+    world.now += 30
+    again.step()
+    assert world.deleted == []
+    assert store.memory.machines["l4-a"].running_since == NOW
+    world.now += POOL.boot_sec + 60
+    again.step()
+    assert world.deleted == ["l4-a"]
+
+
+def test_nothing_is_decided_before_github_has_said_what_time_it_is() -> None:
+    world = Scripted(listed=(machine("l4-a", "TERMINATED"),), knows_time=False)
+    loop, store = manager(world)
+    done = loop.step()
+    assert [(event.kind, event.subject) for event in done.events] == [("unavailable", "GitHub")]
+    assert (world.deleted, store.memory) == ([], Memory())
+    world.knows_time = True
+    loop.step()
+    assert world.deleted == ["l4-a"]
+
+
+def test_a_machine_that_another_manager_started_is_reported_once() -> None:
+    world = Scripted(listed=(machine("l4-a"),))
+    loop, _ = manager(world)
+    # What runs when the memory begins may be of the manager before.
+    assert loop.step().events == []
+    world.listed = (machine("l4-a"), machine("l4-b"), machine("other", pool="removed"))
+    [event] = loop.step().events
+    assert (event.kind, event.subject, event.pool) == ("unknown-machine", "l4-b", "l4")
+    assert loop.step().events == []
 
 
 OFF = tuple(machine(name, "TERMINATED") for name in ("l4-a", "l4-b"))

@@ -8,14 +8,15 @@ from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from .. import naming
-from ..args import Args, Input, PlainInput
+from ..args import Args, Input, Integer, PlainInput, StrictBool
 from ..component import Component
 from ..errors import invalid
 from ..labels import Labels, merge
 from . import manager_permissions
+from .manager_metrics import LATE, MEASURED, PASSES, ManagerAlerts, ManagerMetrics
 from .resource_names import REGION, Project, SecretName, ServiceAccountEmail
 from .runner_network import network_region
 
@@ -43,6 +44,21 @@ class ManagerChoices(Args):
     )
     region: Annotated[str, Field(pattern=REGION), AfterValidator(network_region)] = Field(
         description="the region the manager runs in and its state is kept in, such as us-central1"
+    )
+    instances: Integer = Field(
+        default=1,
+        ge=1,
+        le=20,
+        description="how many managers run; each has a share of the pools, and another number moves pools between them",
+    )
+    alerts: ManagerAlerts | None = Field(
+        default=None,
+        description="alert policies for a stalled manager and for jobs that wait too long; by default none",
+    )
+    metrics: StrictBool = Field(
+        default=False,
+        description="whether the manager's measurements become log-based metrics of Cloud Monitoring, which cost by "
+        "volume; its log has them in any case",
     )
 
     @field_validator("image")
@@ -74,15 +90,29 @@ class RunnerManagerArgs(ManagerChoices):
         min_length=1, description="for each pool, the service account of its machines, which the manager may use"
     )
 
+    @field_validator("machine_accounts")
+    @classmethod
+    def _pools(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if info.data.get("instances", 1) > len(value):
+            hint = "each instance has a share of the pools, and a share has a pool at least"
+            raise invalid(
+                f"has {len(value)} pools for {info.data['instances']} instances",
+                expected="no more instances",
+                hint=hint,
+            )
+        return value
+
 
 class RunnerManager(Component):
     """One process on Cloud Run that starts a machine for each queued job and deletes it when the job has ended.
 
-    Creates: a worker pool of one instance, which has no address; a service account; a custom role with the permissions
-    of the calls that the manager makes, in the project of the machines; the right to start machines with each pool's
-    service account, and with no other; the right to read the App's key, and no other secret; a bucket for its state,
-    with a custom role for that bucket alone; and the configuration as an object in that bucket.
-    Costs: the worker pool's CPU and memory for every second, whether jobs wait or not; writes of one object.
+    Creates: a worker pool of `instances` processes, which has no address; a service account; a custom role with the
+    permissions of the calls that the manager makes, in the project of the machines; the right to start machines with
+    each pool's service account, and with no other; the right to read the App's key, and no other secret; a bucket for
+    its state, with a custom role for that bucket alone; and the configuration as an object in that bucket. With
+    `alerts`: two alert policies, and the two log-based metrics they read. With `metrics`: the other log-based metrics.
+    Costs: for each instance CPU and memory for every second, whether jobs wait or not, and the writes of one object.
+    Alert policies cost by condition, and log-based metrics by the volume of their points.
     Does not: put the App's key into state, environment or arguments. It is a file that Cloud Run mounts.
     Does not reach your network: it needs GitHub's and Google's APIs alone.
     Replaces on change of: everything for region, with the state. A new image or configuration is a new revision, whose
@@ -138,6 +168,7 @@ class RunnerManager(Component):
         grants = [*self._machine_grants(), *self._state_grants(bucket), self._key_grant()]
         self.state_object = pulumi.Output.concat("gs://", bucket.name, "/state.json")
         pool = self._worker_pool(pulumi.Output.concat("gs://", bucket.name, "/", configuration.name), grants)
+        self._observe()
         self.service_account_email = self._account.email
         self.worker_pool = pool.id
         self.register()
@@ -209,12 +240,12 @@ class RunnerManager(Component):
             f"{self._name}-workers",
             project=args.project,
             location=args.region,
-            name=naming.fit(f"gpu-{self._name}-{pulumi.get_stack()}", _POOL_NAME_MOST),
+            name=self._pool_name(),
             labels=merge(args.labels, {"gpu-ci-pool": self._name}),
             # Google's examples name the stage, and Google answers with the one that the resource has by then.
             launch_stage="BETA",
             deletion_protection=False,
-            scaling={"manual_instance_count": 1},
+            scaling={"manual_instance_count": args.instances},
             template={
                 "service_account": self._account.email,
                 # The manager reads its configuration when it starts, so that another one has to be another revision.
@@ -236,6 +267,19 @@ class RunnerManager(Component):
             },
             opts=self.child(depends_on=grants, ignore_changes=["launchStage"]),
         )
+
+    def _pool_name(self) -> str:
+        return naming.fit(f"gpu-{self._name}-{pulumi.get_stack()}", _POOL_NAME_MOST)
+
+    def _observe(self) -> None:
+        """Metrics and alerts, where they are asked for."""
+        args = self._args
+        labels = merge(args.labels, {"gpu-ci-pool": self._name})
+        made = ManagerMetrics(self._name, args.project, args.region, self._pool_name(), labels, self.child)
+        if args.alerts:
+            made.alerts(args.alerts, args.instances, made.metrics((PASSES, LATE)))
+        if args.metrics:
+            made.metrics(MEASURED)
 
     def _key_name(self) -> pulumi.Output[str]:
         """As Cloud Run names a secret: without its project where that is its own (run v2, SecretVolumeSource)."""

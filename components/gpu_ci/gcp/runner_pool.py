@@ -38,6 +38,13 @@ class RunnerPoolArgs(GpuMachineArgs):
         max_length=100,
         description="labels jobs ask for in runs-on; by default self-hosted, gpu and the pool's name",
     )
+    wait_objective_sec: Integer | None = Field(
+        default=None,
+        ge=60,
+        le=86400,
+        description="how long a job may wait for its runner before the manager's alert counts it; by default "
+        "waitObjectiveSec of gpu-ci:manager.alerts",
+    )
     standby: Standby | None = Field(
         default=None, description="machines that wait stopped, so that they start with a warm disk; by default none"
     )

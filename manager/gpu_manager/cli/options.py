@@ -14,9 +14,11 @@ from typing import Any
 import click
 from gpu_ci.cli.output import InputError
 
+from ..assignment import assign
 from ..config import Config, ConfigError, parse, read
 from ..ports import Refused, Unavailable
-from ..stores.bucket import BucketStore
+from ..stores import views
+from ..stores.shares import Shares, WholeFile
 from ..stores.sqlite import SqliteStore
 from ..stores.storage_api import GoogleObject
 
@@ -55,12 +57,23 @@ def configuration(place: str) -> Config:
         raise InputError(str(error)) from None
 
 
-def store_of(chosen: str | None, name: str) -> SqliteStore | BucketStore:
-    """The store that was chosen, or the file in the folder for state (XDG Base Directory Specification)."""
+ShareSource = Shares | WholeFile
+
+
+def shares_of(chosen: str | None, config: Config) -> ShareSource:
+    """The store that was chosen, or the file in the folder for state (XDG Base Directory Specification).
+
+    InputError where it cannot be used.
+    """
+    pools = [pool.plain() for pool in config.pools]
     if chosen and chosen.startswith("gs://"):
         holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
-        return BucketStore(google_object("--state", chosen), holder)
-    return SqliteStore(_file(chosen, name))
+        first = google_object("--state", chosen)
+        return Shares(first.sibling, first.name, assign(pools, config.instances), holder)
+    try:
+        return WholeFile(SqliteStore(_file(chosen, config.name)), tuple(pool.name for pool in pools))
+    except Unavailable as error:
+        raise InputError(str(error), hint="--state names another place") from None
 
 
 def published(chosen: str | None, name: str) -> dict[str, Any]:
@@ -70,8 +83,11 @@ def published(chosen: str | None, name: str) -> dict[str, Any]:
     found = None
     if in_bucket or Path(where).exists():
         try:
-            with closing(store_of(chosen, name)) as store:
-                found = store.published()
+            if in_bucket:
+                found = views.of_shares(google_object("--state", where))
+            else:
+                with closing(SqliteStore(Path(where))) as store:
+                    found = store.published()
         except (Refused, Unavailable) as error:
             raise InputError(str(error)) from None
     if found is None:

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from gpu_ci.cli.output import InputError
 
-from ..job_states import JobState, job_states
-from ..loop import Event, Manager, Pass
-from ..model import JobKey
 from ..pauses import Pauses
 from ..ports import Refused, Unavailable
 from ..stores import InUse
-from ..view import view
 from . import options
+from .log import Log
 from .webhook_option import listening
 
+if TYPE_CHECKING:
+    from ..metrics.prometheus import Prometheus
+    from ..stores.shares import Share
+    from .share_loop import ShareLoop
+
 _STORE_PAUSE_SEC = 30.0
-# A limit of GitHub's may last an hour. Google's preemptions are asked for meanwhile, as it lists each for an hour.
-_LONGEST_PAUSE_SEC = 60.0
+# How often a manager looks for shares that nobody has, and for managers that have none.
+_LOOK_SEC = 10.0
 
 
 @click.command("run")
@@ -47,7 +46,9 @@ _LONGEST_PAUSE_SEC = 60.0
               help="Take GitHub's webhook at HOST:PORT/webhook; an event only starts the next pass early.")  # fmt: skip
 @click.option("--webhook-secret", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
               envvar="GPU_CI_MANAGER_WEBHOOK_SECRET_FILE", help="The webhook's secret.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line, with the measurements.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535),
+              help="Serve the measurements to Prometheus on this port of 127.0.0.1; 0 takes a free one.")  # fmt: skip
 def command(
     config_file: str,
     state: str | None,
@@ -59,6 +60,7 @@ def command(
     webhook: str | None,
     webhook_secret: Path | None,
     as_json: bool,
+    metrics_port: int | None,
 ) -> None:
     """Look for queued jobs, start a machine for each, and delete it when it has ended; until Ctrl-C.
 
@@ -72,9 +74,8 @@ def command(
       gpu-ci manager run --app-key manager-app.pem
       gpu-ci manager run --app-key manager-app.pem --once
     """
-    from ..compute.adapter import ComputeAdapter
-    from ..github.adapter import GithubAdapter
     from ..github.app_token import App
+    from .share_loop import ShareLoop
 
     # Google's library warns in each call that its transport takes no time-out; the client's own is set elsewhere.
     logging.getLogger("google_auth_httplib2").setLevel(logging.ERROR)
@@ -84,128 +85,102 @@ def command(
         app.signed({})
     except Refused as error:
         raise InputError(str(error), hint="GitHub makes a key on the App's settings page, under Private keys") from None
-    pools = [pool.plain() for pool in config.pools]
-    log = Log(as_json)
+    log = Log(as_json, manager=config.name)
+    prometheus = None if metrics_port is None else _prometheus(metrics_port, log)
     pauses = Pauses()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: pauses.stop())
-    receiver = listening(webhook, webhook_secret, frozenset().union(*(pool.labels for pool in pools)), pauses.hint)
+    labels = frozenset(label.lower() for pool in config.pools for label in pool.labels)
+    receiver = listening(webhook, webhook_secret, labels, pauses.hint)
+    shares = options.shares_of(state, config)
+    held: dict[int, ShareLoop] = {}
+
+    def add(share: Share) -> None:
+        try:
+            loop = ShareLoop(
+                share,
+                config,
+                app,
+                github_url or config.github.api_url,
+                log,
+                prometheus=prometheus,
+                measured=as_json,
+            )
+        except Refused as error:
+            share.store.close()
+            raise InputError(str(error), hint="--github-url, or github.apiUrl of the configuration") from None
+        held[share.index] = loop
+        names = ", ".join(pool.name for pool in loop.own)
+        log.line("start", config.name, f"{len(loop.own)} pools of {config.github.owner}: {names}")
+
     try:
-        store = options.store_of(state, config.name)
-        if not store.hold(pauses.stopped, log.waiting):
+        first = shares.hold(pauses.stopped, log.waiting)
+        if first is None:
             return
     except InUse as error:
         raise InputError(str(error), hint="stop that one, or give this one another --config and --state") from None
     except (Refused, Unavailable) as error:
         raise InputError(str(error), hint="--state names another place") from None
-    try:
-        github = GithubAdapter(
-            github_url or config.github.api_url,
-            app,
-            config.github.owner,
-            {pool.runner_group for pool in pools},
-            config.github.repositories or (),
-        )
-    except Refused as error:
-        store.close()
-        raise InputError(str(error), hint="--github-url, or github.apiUrl of the configuration") from None
-    compute = ComputeAdapter(config.name)
-    manager = Manager(pools, github, compute, store, writes_statuses=config.github.commit_statuses)
+    add(first)
+    looked = time.monotonic()
     opened = ExitStack()
-    log.line("start", config.name, f"{len(pools)} pools of {config.github.owner}: {', '.join(p.name for p in pools)}")
     try:
         opened.enter_context(receiver)
         while not pauses.stopped.is_set():
-            try:
-                done = manager.step()
-                store.publish(view(pools, done))
-            except Unavailable as error:
-                # Without its memory the manager does nothing. A disk may have space again later.
-                log.line("unavailable", "state file", str(error).replace("\n ", ";"))
-                if once:
-                    raise InputError(str(error)) from None
-                pauses.stopped.wait(interval_sec or _STORE_PAUSE_SEC)
-                continue
-            log.report(done)
-            if once or (until_idle and is_idle(done)):
+            for loop in [each for each in held.values() if each.due <= time.monotonic()]:
+                try:
+                    done = loop.step()
+                    if not once:
+                        loop.rest(done, interval_sec, pauses.hinted)
+                except Unavailable as error:
+                    # Without its memory the manager does nothing. A disk may have space again later.
+                    log.line("unavailable", "state file", str(error).replace("\n ", ";"))
+                    if once:
+                        raise InputError(str(error)) from None
+                    loop.fail(interval_sec or _STORE_PAUSE_SEC)
+            if once or (until_idle and all(loop.idle for loop in held.values())):
                 break
-            active = pauses.hinted or not is_idle(done)
-            pause = pause_sec(done, interval_sec or github.interval_sec(active))
-            limited = done.seen.github_limited_until is not None
-            pauses.wait(pause, pause if limited else github.hinted_interval_sec())
+            if time.monotonic() - looked > _LOOK_SEC:
+                looked = time.monotonic()
+                balance(shares, held, add, log)
+            pause_sec = min(each.due for each in held.values()) - time.monotonic()
+            shortest_sec = min(each.hinted_sec for each in held.values())
+            if pauses.wait(max(min(pause_sec, _LOOK_SEC), 0.0), shortest_sec):
+                for loop in held.values():
+                    loop.hint()
     except InUse as error:
         log.line("lease-lost", config.name, str(error))
         raise SystemExit(1) from None
     finally:
         opened.close()
-        github.close()
-        store.close()
+        for loop in held.values():
+            loop.close()
     log.line("stop", config.name, "machines that run go on, and the next manager finds them")
 
 
-def is_idle(done: Pass) -> bool:
-    """Whether all is known, no job waits and no machine is left."""
-    seen, memory = done.seen, done.decision.memory
-    whole = seen.jobs is not None and seen.machines is not None and seen.runners is not None
-    waiting = done.decision.covered or done.decision.reasons
-    return whole and not (waiting or seen.machines or memory.pending or memory.lost)
+def balance(shares: options.ShareSource, held: dict[int, ShareLoop], add: Callable[[Share], None], log: Log) -> None:
+    """Take a share that nobody has, or give one of several to a manager that has none."""
+    try:
+        if len(held) > 1 and shares.another_waits():
+            given = held.pop(max(held))
+            log.line("share-given", ", ".join(pool.name for pool in given.own), "another manager waits for one")
+            given.close()
+        elif share := shares.spare(held):
+            share.store.keep()
+            add(share)
+    except (Unavailable, Refused) as error:
+        log.line("unavailable", "the shares", str(error))
 
 
-def pause_sec(done: Pass, interval_sec: float) -> float:
-    """Until the next pass. A limit of GitHub's is waited for, with a pass each minute that asks Google alone."""
-    until = done.seen.github_limited_until
-    return interval_sec if until is None else max(interval_sec, min(until - done.seen.now, _LONGEST_PAUSE_SEC))
+def _prometheus(port: int, log: Log) -> Prometheus:
+    """Serve the metrics. InputError where the port is taken."""
+    from ..metrics.prometheus import Prometheus
 
-
-class Log:
-    """Standard output: each event once, and each change of a job's state."""
-
-    def __init__(self, as_json: bool, write: Callable[[str], Any] = sys.stdout.write) -> None:
-        self._as_json = as_json
-        self._write = write
-        self._jobs: dict[JobKey, tuple[str, str]] = {}
-        self._last: set[Event] = set()
-        self._waiting = ""
-
-    def waiting(self, text: str) -> None:
-        """Why the manager does not begin; each reason once."""
-        if text != self._waiting:
-            self._waiting = text
-            self.line("wait", "the lease", text)
-
-    def report(self, done: Pass) -> None:
-        """What is new since the last pass."""
-        for event in done.events:
-            # What fails in each pass is written once.
-            if event not in self._last or event.kind in ("insert", "delete", "rerun"):
-                self.line(event.kind, event.subject, event.detail)
-        self._last = set(done.events)
-        if done.seen.jobs is None:
-            return
-        states: dict[JobKey, tuple[str, str]] = {}
-        for state in job_states(done):
-            job = state.job
-            states[job.key] = _event_of(state)
-            if self._jobs.get(job.key) != states[job.key]:
-                kind, detail = states[job.key]
-                self.line(kind, f"{job.key.repository}#{job.key.job_id} {job.name}".strip(), detail)
-        for key in self._jobs.keys() - states.keys():
-            self.line("job-ended", f"{key.repository}#{key.job_id}", "no longer queued or running")
-        self._jobs = states
-
-    def line(self, kind: str, subject: str, detail: str) -> None:
-        """One line of the log."""
-        now = datetime.now(UTC)
-        if self._as_json:
-            row = {"time": now.isoformat(timespec="milliseconds"), "event": kind, "subject": subject, "detail": detail}
-            self._write(json.dumps(row) + "\n")
-        else:
-            self._write(f"{time.strftime('%H:%M:%S')} {kind:14} {subject}{': ' if detail else ''}{detail}\n")
-        sys.stdout.flush()
-
-
-def _event_of(state: JobState) -> tuple[str, str]:
-    """Kind and detail of the log line on a job."""
-    if state.reason:
-        return "job-waits", f"{state.reason.code}: {state.reason.detail}"
-    return ("job-runs", f"on {state.machine}") if state.runs else ("job-covered", f"machine {state.machine}")
+    made = Prometheus()
+    try:
+        served = made.serve(port)
+    except OSError as error:
+        raise InputError("--metrics-port: cannot be served", got=f"{port}: {error.strerror}",
+                         hint="another port, or 0 for a free one") from None  # fmt: skip
+    log.line("metrics", f"http://127.0.0.1:{served}/metrics", "")
+    return made

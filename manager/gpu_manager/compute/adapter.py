@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from http.client import HTTPException
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute
 from gpu_ci.gcp.resource_names import region_and_name_of_template
 from gpu_ci.naming import fit
 
+from ..decision.names import pool_of
 from ..model import End, Insert, InsertError, Machine, OperationState, Pool
 from ..ports import InsertRefused, Metadata, Refused, Unavailable
 from ..registration import METADATA_KEY
@@ -28,6 +30,7 @@ _TIMEOUT_SEC = 20.0
 _FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels", "metadata/items/key")
 _PREEMPTED = 'operationType="compute.instances.preempted"'
 _PREEMPTED_WITHIN_SEC = 3600.0
+_INSERTING = 'operationType="insert" AND status!="DONE"'
 # A proxy may answer 200 with a page of its own, or break off an answer.
 _UNUSABLE = (KeyError, TypeError, ValueError, AttributeError, HTTPException)
 _OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
@@ -60,12 +63,10 @@ class ComputeAdapter:
         self,
         manager: str,
         api: Api | None = None,
-        unix: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._manager = fit(manager, 63)
         self._api = api
-        self._unix = unix
         self._monotonic = monotonic
         self._templates: dict[str, Body] = {}
         self._ends: dict[str, End | None] = {}
@@ -111,16 +112,39 @@ class ComputeAdapter:
         return OperationState(done or error is not None, _of_operation(error) if error else None)
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
-        """Names of machines that Google took back within the last hour, in the zones of the pools. Unavailable."""
+        """Names of machines that Google took back within an hour of the zone's last preemption. Unavailable.
+
+        Only Google's own times are compared: the clock of this computer may be wrong.
+        """
         names: set[str] = set()
-        oldest = self._unix() - _PREEMPTED_WITHIN_SEC
-        for project, zone in dict.fromkeys((pool.project, rung.zone) for pool in pools for rung in pool.rungs):
+        for project, zone in _places(pools):
             with _asking(f"preemptions in {zone}"):
+                newest: datetime | None = None
                 for each in self._google().operations(project, zone, _PREEMPTED):
-                    if datetime.fromisoformat(each["insertTime"]).timestamp() < oldest:
+                    at = datetime.fromisoformat(each["insertTime"])
+                    newest = newest or at
+                    if (newest - at).total_seconds() > _PREEMPTED_WITHIN_SEC:
                         break
                     names.add(_last(each["targetLink"]))
         return frozenset(names)
+
+    def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        """Machines of the pools whose insert has not ended. They may be in no list yet. Unavailable or Refused.
+
+        An operation names no labels. The pool follows from the machine's name.
+        """
+        found: list[Machine] = []
+        for project, zone in _places(pools):
+            by_name = {pool.name: pool for pool in pools if pool.project == project}
+            with _asking(f"inserts in {zone}"):
+                for each in self._google().operations(project, zone, _INSERTING):
+                    name = _last(each["targetLink"])
+                    pool = by_name.get(pool_of(name))
+                    if pool and "/instances/" in each["targetLink"]:
+                        first = pool.rungs[0]
+                        row = Machine(name, pool.name, zone, "PROVISIONING", first.market, first.machine_type, "")
+                        found.append(replace(row, project=project))
+        return tuple(found)
 
     def insert(self, pool: Pool, insert: Insert) -> str:
         """Ask for a machine; the name of the operation. A machine of that name for that job is no error, and gives "".
@@ -248,6 +272,11 @@ class ComputeAdapter:
         """Drop what was kept of machines that are gone."""
         self._ends = {key: end for key, end in self._ends.items() if key in there}
         self._unread_since = {key: since for key, since in self._unread_since.items() if key in there}
+
+
+def _places(pools: Sequence[Pool]) -> Iterable[tuple[str, str]]:
+    """Each project and zone of the pools, once."""
+    return dict.fromkeys((pool.project, rung.zone) for pool in pools for rung in pool.rungs)
 
 
 @contextmanager

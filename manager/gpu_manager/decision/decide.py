@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ..memory import Memory, from_json, to_json
@@ -27,14 +27,19 @@ class Decision(NamedTuple):
     """Waiting jobs that have none, and why."""
 
 
-def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Decision:
+def decide(
+    pools: Sequence[Pool], seen: Observation, remembered: Memory, own: Collection[str] | None = None
+) -> Decision:
     """Pure: the same arguments give the same decision, and `remembered` is left as it is.
 
+    `own` are the names of the pools of this manager's share; None for all of them. A job is served by the share of the
+    first pool that may serve it, so that no two managers start machines for one job.
     No machine is started while jobs, runners or machines are unknown, and none is deleted that may have a job.
     """
     # A fifth of the time of copy.deepcopy, for a memory of some hundred jobs.
     memory = from_json(to_json(remembered))
-    by_name = {pool.name: pool for pool in pools}
+    ours = [pool for pool in pools if own is None or pool.name in own]
+    by_name = {pool.name: pool for pool in ours}
     capacity.forget_old(memory, seen.now)
     jobs.forget_old(memory, seen.now)
     reruns.forget_old(memory, seen.now)
@@ -52,9 +57,10 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
         return Decision(tuple(actions), memory, {}, {})
     actions += jobs.repeated(seen, memory)
     waiting, reasons = jobs.queue(pools, seen.jobs, seen.github_unix)
+    waiting = jobs.of_share(waiting, by_name)
     listed = jobs.pools_of(seen.machines)
-    free = {pool.name: machines.free(listed.get(pool.name, []), seen, memory) for pool in pools}
-    supplies = {pool.name: jobs.supply(pool, listed.get(pool.name, []), free[pool.name], memory) for pool in pools}
+    free = {pool.name: machines.free(listed.get(pool.name, []), seen, memory) for pool in ours}
+    supplies = {pool.name: jobs.supply(pool, listed.get(pool.name, []), free[pool.name], memory) for pool in ours}
     started_for = {machine.name: machine.job for machine in seen.machines}
     started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items()}
     found = jobs.cover(waiting, supplies, started_for, seen.now, memory)
@@ -63,7 +69,7 @@ def decide(pools: Sequence[Pool], seen: Observation, remembered: Memory) -> Deci
     pool_of |= {name: pending.pool for name, pending in memory.pending.items()}
     used = Counter(pool_of[name] for name in found.covered.values())
     runners = {runner.name: runner for runner in seen.runners}
-    for pool in pools:
+    for pool in ours:
         # What no queued job needs: first what has no runner, and of these what has no key yet; then what waited as
         # surplus longest.
         idle = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..memory import JobMemory, Memory, Pending
@@ -63,6 +63,14 @@ def queue(
         else:
             waiting.append((job, fitting))
     return waiting, reasons
+
+
+def of_share(waiting: Sequence[tuple[Job, list[Pool]]], own: Collection[str]) -> list[tuple[Job, list[Pool]]]:
+    """The jobs of the share with these pools, each with those of them that serve it.
+
+    A job is of the share of the first pool that serves it, which is the same one for every manager.
+    """
+    return [(job, [pool for pool in fitting if pool.name in own]) for job, fitting in waiting if fitting[0].name in own]
 
 
 def supply(pool: Pool, ours: Sequence[Machine], free: Sequence[Machine], memory: Memory) -> Supply:

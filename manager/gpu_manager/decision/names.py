@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Collection
 
@@ -26,6 +27,12 @@ def machine_name(pool: str, job: JobKey, insert: int) -> str:
 def runner_name(machine: Machine) -> str:
     """The name of the machine's runner, as its agent would choose it. GitHub takes 64 characters."""
     return f"{machine.name}-{machine.id}"[:64]
+
+
+def pool_of(machine: str) -> str:
+    """The pool of a machine with such a name; empty for another name."""
+    found = re.fullmatch(r"(.+)-[0-9a-f]{8}", machine)
+    return found[1] if found else ""
 
 
 def machine_of(runner: str, machines: Collection[str]) -> str:

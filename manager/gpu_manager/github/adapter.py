@@ -36,6 +36,8 @@ class GithubAdapter:
         organization: Its login.
         groups: Names of the pools' runner groups.
         repositories: Those to sweep in place of the groups' own: names, with the owner or without.
+        own_groups: Those of this manager's share, whose repositories alone are swept; by default all.
+        instances: How many managers ask as this installation.
         clocks, transport: For tests.
     """
 
@@ -47,15 +49,17 @@ class GithubAdapter:
         groups: Collection[str],
         repositories: Sequence[str] = (),
         *,
+        own_groups: frozenset[str] | None = None,
+        instances: int = 1,
         clocks: Clocks | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        self._client = RestClient(url, app, _PERMISSIONS, clocks, transport)
+        self._client = RestClient(url, app, _PERMISSIONS, clocks, transport, instances)
         # GitHub makes no token with a permission that the App lacks. A token of their own keeps the statuses from
         # stopping everything else.
-        self._status_client = RestClient(url, app, {"statuses": "write"}, clocks, transport)
+        self._status_client = RestClient(url, app, {"statuses": "write"}, clocks, transport, instances)
         names = [each if "/" in each else f"{organization}/{each}" for each in repositories]
-        self._sweep = Sweep(self._client, organization, groups, names)
+        self._sweep = Sweep(self._client, organization, groups, names, own_groups)
         self._runners = f"/orgs/{quote(organization, safe='')}/actions/runners"
 
     def close(self) -> None:
@@ -88,11 +92,12 @@ class GithubAdapter:
             if (state := _or_problem(lambda key=key: self._sweep.run(key), problems)) is not None:  # type: ignore[misc]
                 states[key] = state
         return GithubView(
-            unix=self._client.unix(),
+            unix=self._client.github_unix(),
             jobs=jobs,
             runners=runners,
             runs=states,
             limited_sec=self._client.limits.wait_sec(),
+            requests_left=self._client.limits.requests_left,
             problems=tuple(dict.fromkeys(problems)),
         )
 

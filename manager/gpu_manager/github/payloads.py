@@ -38,6 +38,7 @@ def job(found: Payload, repository: str, groups: frozenset[str] | None) -> Job:
         workflow=printable(found["workflow_name"] or ""),
         url=found["html_url"] or "",
         head_sha=found["head_sha"],
+        started_unix=_unix(found["started_at"]) if found["status"] == "in_progress" else 0,
         runner_groups=groups,
     )
 

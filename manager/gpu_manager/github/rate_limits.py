@@ -30,13 +30,19 @@ class Requests(NamedTuple):
 
 
 class RateLimits:
-    """What GitHub's answers said of its limits. Threads share it."""
+    """What GitHub's answers said of its limits. Threads share it.
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    `instances` managers ask as the same installation, so that each has that part of its requests.
+    """
+
+    def __init__(self, monotonic: Callable[[], float], instances: int = 1) -> None:
+        self._per_minute = _REQUESTS_PER_MINUTE / instances
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._until: float | None = None
         self._share_left = 1.0
+        self.requests_left: int | None = None
+        """Of the hour's budget, by the newest answer that says so."""
         self._asked = self._not_modified = self._asked_before = 0
 
     @property
@@ -76,7 +82,7 @@ class RateLimits:
     @property
     def _least_sec(self) -> float:
         """What the last sweep's requests need at the rate that is allowed a minute."""
-        return (self._asked - self._asked_before) * 60 / _REQUESTS_PER_MINUTE
+        return (self._asked - self._asked_before) * 60 / self._per_minute
 
     def take_in(self, status: int, headers: Mapping[str, str], message: str, github_unix: float) -> bool:
         """Count an answer and remember its limits. True where the answer is a limit.
@@ -93,7 +99,7 @@ class RateLimits:
             self._asked += 1
             self._not_modified += status == 304
             if remaining is not None and limit:
-                self._share_left = remaining / limit
+                self._share_left, self.requests_left = remaining / limit, int(remaining)
             if limited:
                 pause_sec = _SECONDARY_SEC
                 if retry_after is not None:

@@ -74,9 +74,10 @@ class RestClient:
         permissions: dict[str, str],
         clocks: Clocks | None = None,
         transport: httpx2.BaseTransport | None = None,
+        instances: int = 1,
     ) -> None:
         self._clocks = clocks or Clocks()
-        self.limits = RateLimits(self._clocks.monotonic)
+        self.limits = RateLimits(self._clocks.monotonic, instances)
         self._http = httpx2.Client(
             base_url=_checked(url),
             headers={
@@ -92,14 +93,23 @@ class RestClient:
         self._cache: dict[str, _Cached] = {}
         self._sweep = 0
         self._lock = threading.Lock()
-        self._skew_sec = 0.0
+        self._learned: tuple[float, float] | None = None
+        """GitHub's time, and this process's clock at that moment."""
 
     def close(self) -> None:
         self._http.close()
 
     def unix(self) -> float:
-        """Seconds since 1970 by GitHub's clock, as far as its answers have told it."""
-        return self._clocks.unix() + self._skew_sec
+        """Seconds since 1970 by GitHub's clock; by the computer's own before GitHub's first answer."""
+        known = self.github_unix()
+        return self._clocks.unix() if known is None else known
+
+    def github_unix(self) -> float | None:
+        """Seconds since 1970 by GitHub's clock; None before its first answer."""
+        if self._learned is None:
+            return None
+        at, monotonic = self._learned
+        return at + self._clocks.monotonic() - monotonic
 
     def authenticate(self) -> None:
         """Make a token, unless there is one. Unavailable or Refused."""
@@ -216,9 +226,9 @@ class RestClient:
         return response, answer
 
     def _make_token(self, path: str, bearer: str, body: dict[str, Any]) -> Any:
-        skew_sec = self._skew_sec
+        before = self.unix() - self._clocks.monotonic()
         _, answer = self._exchange("POST", path, path, bearer, body, {})
-        if answer.status == 401 and abs(self._skew_sec - skew_sec) > _SKEW_SEC:
+        if answer.status == 401 and abs(self.unix() - self._clocks.monotonic() - before) > _SKEW_SEC:
             # This machine's clock is wrong. GitHub's answer has just told the right time.
             _, answer = self._exchange("POST", path, path, self._token.jwt(), body, {})
         if answer.status != 201:
@@ -230,7 +240,7 @@ class RestClient:
             at = parsedate_to_datetime(response.headers["date"]).timestamp()
         except (KeyError, TypeError, ValueError):
             return
-        self._skew_sec = at - self._clocks.unix()
+        self._learned = (at, self._clocks.monotonic())
 
 
 def _checked(url: str) -> str:

@@ -33,6 +33,8 @@ class Sweep:
     """Names of the pools' runner groups."""
     repositories: Sequence[str] = ()
     """owner/name; where it is empty, the repositories that may use the groups."""
+    own_groups: frozenset[str] | None = None
+    """Those whose repositories are swept; None for all. Which other groups a repository may use is known as well."""
     _found_groups: list[Payload] | None = None
     """Of this sweep."""
     _active: set[RunKey] = field(default_factory=set)
@@ -54,7 +56,9 @@ class Sweep:
         def of_group(group: Payload) -> list[Payload]:
             return self.client.elements(f"{self._org}/runner-groups/{group['id']}/runners", "runners")
 
-        found = self._each(of_group, self._groups())
+        own = self.own_groups
+        groups = [group for group in self._groups() if own is None or group["name"] in own]
+        found = self._each(of_group, groups)
         return payloads.read("runners", lambda: tuple(payloads.runner(each) for part in found for each in part))
 
     def repositories_of_groups(self) -> dict[str, list[str]]:
@@ -125,7 +129,8 @@ class Sweep:
         for group, part in zip(groups, self._each(self._repositories_of, groups), strict=True):
             for name in part:
                 found[name] = (found.get(name) or frozenset()) | {str(group["name"])}
-        return found
+        own = self.own_groups
+        return {name: may_use for name, may_use in found.items() if own is None or not own.isdisjoint(may_use or ())}
 
     def _repositories_of(self, group: Payload) -> list[str]:
         """Names of the repositories whose jobs may run in the group."""

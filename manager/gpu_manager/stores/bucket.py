@@ -15,6 +15,7 @@ from contextlib import suppress
 from threading import Event, Lock, Thread
 from typing import Any
 
+from ..clock import uptime
 from ..memory import Memory, from_json, to_json
 from ..ports import Refused, Unavailable
 from . import InUse
@@ -28,16 +29,14 @@ CALL_SEC = 45.0
 (compute/adapter.py), is repeated once after a pause of at most 2 s, and may take 20 s to connect."""
 POLL_SEC = 5.0
 # cloud.google.com/storage/quotas, "Maximum rate of writes to the same object name": one a second.
-_WRITE_SEC = 1.0
-
-
-def uptime() -> float:
-    """Seconds by a clock that also runs while a computer sleeps, as a lease does."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+WRITE_SEC = 1.0
 
 
 class BucketStore:
-    """One object. `holder` names this process, and no other one ever."""
+    """One object. `holder` names this process, and no other one ever.
+
+    A memory of another `epoch` counts no more. The store then begins with `memory`, in the form of JSON.
+    """
 
     def __init__(
         self,
@@ -45,7 +44,10 @@ class BucketStore:
         holder: str,
         clock: Callable[[], float] = uptime,
         sleep: Callable[[float], None] = time.sleep,
+        epoch: int = 0,
+        memory: Any = None,
     ) -> None:
+        self._empty = {"memory": memory, "view": None, "epoch": epoch}
         self._object = object_
         self._holder = holder
         self._clock = clock
@@ -61,37 +63,24 @@ class BucketStore:
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
-    def hold(self, stopped: Event, waiting: Callable[[str], None]) -> bool:
-        """Take the lease, and renew it from now on; False where `stopped` came first. Refused.
-
-        It waits while another process renews the lease, and reports for whom.
-        """
-        while not stopped.is_set():
-            try:
-                holder = self.take()
-            except Unavailable as error:
-                waiting(str(error))
-            else:
-                if holder == self._holder:
-                    self._renewer = Thread(target=self._renew_until_closed, daemon=True)
-                    self._renewer.start()
-                    return True
-                waiting(f"{holder} has the lease")
-            stopped.wait(POLL_SEC)
-        return False
+    def keep(self) -> None:
+        """Renew the lease from now on, in a thread of its own."""
+        self._renewer = Thread(target=self._renew_until_closed, daemon=True)
+        self._renewer.start()
 
     def take(self) -> str:
         """Take the lease where it is free; who has it now. Unavailable or Refused."""
         with self._lock:
             # Written before it is read: without storage.objects.list Google answers 403 for a missing object.
-            kept: dict[str, Any] = {"memory": None, "view": None}
+            kept = self._empty
             if not self._write_over(0, kept):
                 found = self._object.read()
                 if found is None:
                     return "another process"
-                (holder, lease_sec), kept = _parse(found)
+                (holder, lease_sec), kept = parsed_share(found)
                 if holder not in ("", self._holder) and found.age_sec < lease_sec:
                     return holder
+                kept = kept if kept["epoch"] == self._empty["epoch"] else self._empty
                 if not self._write_over(found.generation, kept):
                     return "another process"
             self._kept, self._held = dict(kept), True
@@ -118,7 +107,7 @@ class BucketStore:
             self._pause()
             # One attempt is enough: the lease ends by itself.
             with suppress(Unavailable, Refused, Changed):
-                self._object.write(_content(self._kept, ""), self._generation)
+                self._object.write(share_content(self._kept, ""), self._generation)
 
     def _renew_until_closed(self) -> None:
         while not self._closed.wait(1.0):
@@ -154,7 +143,7 @@ class BucketStore:
     def published(self) -> dict[str, Any] | None:
         """What the last pass of any process saw; None before the first. Unavailable or Refused."""
         found = self._object.read()
-        view = _parse(found)[1]["view"] if found else None
+        view = parsed_share(found)[1]["view"] if found else None
         return None if view is None else dict(view)
 
     def _write(self, kept: dict[str, Any]) -> None:
@@ -170,14 +159,14 @@ class BucketStore:
 
     def _own_generation(self) -> int | None:
         found = self._object.read()
-        return found.generation if found and _parse(found)[0][0] == self._holder else None
+        return found.generation if found and parsed_share(found)[0][0] == self._holder else None
 
     def _write_over(self, generation: int, kept: dict[str, Any]) -> bool:
         """Write, and so renew the lease; False where the object has another generation."""
         self._pause()
         begun = self._clock()
         try:
-            self._generation = self._object.write(_content(kept, self._holder), generation)
+            self._generation = self._object.write(share_content(kept, self._holder), generation)
         except Changed:
             return False
         except Unavailable:
@@ -188,19 +177,19 @@ class BucketStore:
 
     def _pause(self) -> None:
         """Keep to the rate at which one object may be written."""
-        self._sleep(max(0.0, self._written_at + _WRITE_SEC - self._clock()))
+        self._sleep(max(0.0, self._written_at + WRITE_SEC - self._clock()))
 
 
-def _content(kept: dict[str, Any], holder: str) -> bytes:
-    lease = {"holder": holder, "seconds": LEASE_SEC}
-    return json.dumps({"lease": lease, "memory": kept["memory"], "view": kept["view"]}).encode()
+def share_content(kept: dict[str, Any], holder: str) -> bytes:
+    """What the object holds: the lease, and what is kept."""
+    return json.dumps({"lease": {"holder": holder, "seconds": LEASE_SEC}, **kept}).encode()
 
 
-def _parse(found: Found) -> tuple[tuple[str, float], dict[str, Any]]:
+def parsed_share(found: Found) -> tuple[tuple[str, float], dict[str, Any]]:
     """Holder and seconds of the lease, and what is kept; nobody and nothing where no manager wrote the object."""
     try:
         value = json.loads(found.content)
         lease = (str(value["lease"]["holder"]), float(value["lease"]["seconds"]))
-        return lease, {"memory": value["memory"], "view": value["view"]}
-    except (ValueError, KeyError, TypeError):
-        return ("", LEASE_SEC), {"memory": None, "view": None}
+        return lease, {"memory": value["memory"], "view": value["view"], "epoch": int(value.get("epoch", 0))}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ("", LEASE_SEC), {"memory": None, "view": None, "epoch": 0}

@@ -43,6 +43,9 @@ class SqliteStore:
             raise InUse(f"{self._file}: another manager runs with this file") from None
         return True
 
+    def keep(self) -> None:
+        """Nothing has to be renewed."""
+
     def may_act(self) -> bool:
         """The lock ends with the process and not before."""
         return True

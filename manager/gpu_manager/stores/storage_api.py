@@ -58,6 +58,14 @@ class GoogleObject:
         self._http, self._retries = http, retries
         self._made: Any = None
 
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def sibling(self, name: str) -> GoogleObject:
+        """Another object of the bucket."""
+        return GoogleObject(self._bucket, name, self._http, self._retries)
+
     def read(self) -> Found | None:
         dates: list[str] = []
         while True:

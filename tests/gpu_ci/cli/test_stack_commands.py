@@ -79,7 +79,7 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
         "  got: 'colour'\n"
         "  expected: one of kind, machineType, guestAccelerator, zones, market, reservation, "
         "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, "
-        "standby, smoke, runner, secrets, ladder, priceCeilingUsd\n"
+        "waitObjectiveSec, standby, smoke, runner, secrets, ladder, priceCeilingUsd\n"
         "  hint: remove it\n"
         "Pulumi.dev.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
         "  got: 'g2-standard-9'\n"

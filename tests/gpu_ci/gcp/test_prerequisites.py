@@ -17,6 +17,7 @@ from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
 from pulumi_sandbox.providers.gcp import discovery
 from pulumi_sandbox.providers.gcp.types import TARGETS
 
+from tests.gpu_ci.gcp.test_manager_metrics import CHANNEL, manager
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPONENTS, COMPUTED, WIRING, build
 
@@ -40,6 +41,8 @@ ROLES = {
     "gcp:compute/router:Router": {NETWORKS},
     "gcp:compute/routerNat:RouterNat": {NETWORKS},
     "gcp:compute/subnetwork:Subnetwork": {NETWORKS},
+    "gcp:logging/metric:Metric": {"logging.configWriter"},
+    "gcp:monitoring/alertPolicy:AlertPolicy": {"monitoring.alertPolicyEditor"},
     "gcp:projects/iAMCustomRole:IAMCustomRole": {"iam.roleAdmin"},
     "gcp:projects/iAMMember:IAMMember": {"resourcemanager.projectIamAdmin"},
     "gcp:secretmanager/secretIamMember:SecretIamMember": {"secretmanager.admin"},
@@ -68,9 +71,14 @@ def whole_builds() -> Component:
     )
 
 
+def whole_manager() -> Component:
+    """A manager with alerts."""
+    return manager(alerts={"notification_channels": [CHANNEL]})
+
+
 def made() -> set[str]:
     """The types of all that the components for Google Cloud make."""
-    programs = [whole_pool, whole_builds, *(partial(build, each) for each in COVERED)]
+    programs = [whole_pool, whole_builds, whole_manager, *(partial(build, each) for each in COVERED)]
     rows = [row.type for program in programs for row in deploy(program, computed=COMPUTED).rows]
     return {each for each in rows if each.startswith("gcp:") or each == GATE}
 

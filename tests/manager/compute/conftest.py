@@ -40,4 +40,4 @@ class Google:
 @pytest.fixture
 def google() -> Google:
     api, now = FakeCompute(), [0.0]
-    return Google(api, ComputeAdapter("staging", api, unix=lambda: NOW, monotonic=lambda: now[0]), now)
+    return Google(api, ComputeAdapter("staging", api, monotonic=lambda: now[0]), now)

@@ -74,6 +74,8 @@ class FakeCompute:
     ended: dict[str, tuple[bool, ApiError | None]] = field(default_factory=dict)
     """Operations, by name."""
     preemptions: list[Body] = field(default_factory=list)
+    inserts: list[Body] = field(default_factory=list)
+    """Operations of inserts, whatever their status."""
     properties: Body = field(default_factory=lambda: PROPERTIES)
     errors: dict[str, ApiError] = field(default_factory=dict)
     asked: list[tuple[str, ...]] = field(default_factory=list)
@@ -105,6 +107,17 @@ class FakeCompute:
                 "targetLink": f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/{zone}/instances/{name}",
                 "insertTime": datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
                 "status": "DONE",
+            }
+        )
+
+    def starts(self, name: str, status: str = "RUNNING", zone: str = ZONE, kind: str = "instances") -> None:
+        self.inserts.append(
+            {
+                "name": f"operation-{name}",
+                "operationType": "insert",
+                "targetLink": f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/{zone}/{kind}/{name}",
+                "insertTime": datetime.fromtimestamp(0, UTC).isoformat(timespec="milliseconds"),
+                "status": status,
             }
         )
 
@@ -141,7 +154,11 @@ class FakeCompute:
 
     def operations(self, project: str, zone: str, expression: str) -> Iterator[Body]:
         self._called("operations", project, zone, expression)
-        newest_first = sorted(self.preemptions, key=lambda each: str(each["insertTime"]), reverse=True)
+        kind = expression.split('"')[1]
+        found = [each for each in self.preemptions + self.inserts if each["operationType"] == kind]
+        if 'status!="DONE"' in expression:
+            found = [each for each in found if each["status"] != "DONE"]
+        newest_first = sorted(found, key=lambda each: str(each["insertTime"]), reverse=True)
         for each in newest_first:
             if f"/zones/{zone}/" in each["targetLink"]:
                 self.asked.append(("operation read", each["name"]))

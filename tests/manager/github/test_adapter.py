@@ -279,3 +279,32 @@ def test_a_limit_is_waited_for_one_hour_at_most() -> None:
     limits = RateLimits(lambda: 0.0)
     limits.take_in(429, {"retry-after": "9" * 400}, "", 0.0)
     assert limits.wait_sec() == 3600
+
+
+def test_a_share_sweeps_the_repositories_of_its_own_groups_and_knows_all_their_groups(
+    github: FakeGithub, tmp_path: Path
+) -> None:
+    """A repository of two groups is seen by both shares alike, so that both agree whose job it is."""
+    github.groups = [group(2, "a"), group(3, "b"), group(4, "c")]
+    github.group_repositories = {
+        2: [repository("kernels")],
+        3: [repository("kernels"), repository("models")],
+        4: [repository("docs")],
+    }
+    github.runners = {2: [runner(1, "a-1")], 3: [runner(2, "b-1")]}
+    github.runs = {name: [run(number, "queued")] for number, name in enumerate(("kernels", "models", "docs"), 1)}
+    github.jobs = {number: [job(number, number, "queued")] for number in (1, 2, 3)}
+
+    def seen(*own: str) -> tuple[dict[str, set[str]], list[str]]:
+        manager = adapter(github, tmp_path, groups=("a", "b", "c"), own_groups=frozenset(own))
+        view = manager.observe(())
+        manager.close()
+        repositories = {
+            each.key.repository.partition("/")[2]: set(each.runner_groups or ()) for each in view.jobs or ()
+        }
+        return repositories, [each.name for each in view.runners or ()]
+
+    assert seen("a") == ({"kernels": {"a", "b"}}, ["a-1"])
+    assert seen("b") == ({"kernels": {"a", "b"}, "models": {"b"}}, ["b-1"])
+    asked = [each for each in github.asked if "/docs/" in each]
+    assert asked == []

@@ -215,6 +215,15 @@ def test_a_large_sweep_comes_so_seldom_that_a_minute_has_no_more_than_720_reques
     assert manager.interval_sec(True) == 10
 
 
+def test_one_of_three_managers_has_a_third_of_the_requests_of_a_minute(github: FakeGithub, tmp_path: Path) -> None:
+    github.runs["kernels"] = [run(number, "queued") for number in range(300)]
+    manager = adapter(github, tmp_path, instances=3)
+    manager.observe(())
+    manager.observe(())
+    assert manager.interval_sec(True) == pytest.approx(307 * 60 / 240)
+    manager.close()
+
+
 @pytest.mark.parametrize("error", [httpx2.ConnectTimeout, httpx2.ReadTimeout, httpx2.RemoteProtocolError])
 def test_no_answer_is_unknown_and_its_kind_is_named(
     github: FakeGithub, manager: GithubAdapter, error: type[httpx2.TransportError]

@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Event
 
 import pytest
 from gpu_manager.memory import Cooldown, Memory
@@ -197,26 +196,6 @@ def test_it_needs_each_of_its_three_permissions_and_no_other(cloud: Cloud, missi
     cloud.storage.permissions.remove(missing)
     with pytest.raises(Refused, match=missing):
         cloud.store("b").take()
-
-
-def test_hold_waits_for_the_other_manager_and_names_it(cloud: Cloud) -> None:
-    first, second = cloud.store("a"), cloud.store("b")
-    stopped = Event()
-    assert first.hold(Event(), lambda _: None)
-    lines: list[str] = []
-
-    def waiting(text: str) -> None:
-        lines.append(text)
-        stopped.set()
-
-    assert not second.hold(stopped, waiting)
-    assert lines == ["a has the lease"]
-    first.close()
-    cloud.sleep(1)
-    assert second.hold(Event(), lines.append)
-    second.close()
-    assert lines == ["a has the lease"]
-    assert json.loads(cloud.found().content)["lease"]["holder"] == ""
 
 
 @given(st.integers(min_value=0, max_value=10**6))

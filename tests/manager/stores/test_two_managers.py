@@ -35,7 +35,7 @@ class Computer:
             world.advance,
         )
         github, compute = FakeGithub(world, self.faulty), FakeCompute(world, self.faulty, 0.2)
-        self.manager = Manager(world.pools, github, compute, self.store, lambda: world.now)
+        self.manager = Manager(world.pools, github, compute, self.store, lambda: world.now + self.skew_sec)
         self.holds = False
 
     def turn(self) -> None:

@@ -32,7 +32,7 @@ class Adapter(Scripted):
     url: ClassVar[str]
     passes: ClassVar[int] = 0
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: Any, **options: Any) -> None:
         super().__init__(view=GithubView(NOW, (), ()))
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pulumi
 import pulumi_gcp as gcp
+from gpu_ci.gcp.manager_metrics import ManagerAlerts
 from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
 
 PROJECT = "example-ci-staging"
@@ -19,6 +20,8 @@ manager = RunnerManager(
         configuration=pulumi.Output.json_dumps({"name": "dev", "max": pulumi.Config().get_int("max") or 1}),
         app_key=f"projects/{PROJECT}/secrets/github-manager-app-key",
         machine_accounts={"l4": machines.email},
+        alerts=ManagerAlerts(notification_channels=[f"projects/{PROJECT}/notificationChannels/1234567890"]),
+        metrics=True,
     ),
 )
 for name, value in manager.state().items():

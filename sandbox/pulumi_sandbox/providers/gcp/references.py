@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,7 @@ class References:
             types.TRIGGER: self._trigger,
             types.REPOSITORY_MEMBER: self._repository,
             types.RUN_POOL: self._run_pool,
+            types.ALERT_POLICY: self._alert_policy,
         }
         if check := checks.get(token):
             for problem in check(inputs, site):
@@ -122,6 +124,24 @@ class References:
         path = build.repository_path(text_of(inputs, "repository"), inputs, site)
         if last(path) and not self.exists(path):
             yield f"{errors.not_found(path)}{hint(path)}"
+
+    def _alert_policy(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        """A log-based metric is unknown to Cloud Monitoring until its first lines, and for minutes after its creation.
+
+        The message is that of hashicorp/terraform-provider-google#11102. A condition in PromQL may go without the
+        check (discovery document monitoring v3, disableMetricValidation).
+        """
+        for row in rows(inputs.get("conditions")):
+            condition = table(row)
+            promql = table(condition.get("conditionPrometheusQueryLanguage"))
+            text = text_of(promql, "query") if promql.get("disableMetricValidation") is not True else ""
+            for kind in ("conditionThreshold", "conditionAbsent"):
+                text += text_of(table(condition.get(kind)), "filter")
+            if found := re.search(r"logging(?:\.googleapis\.com/user/|_googleapis_com:user_)[^\"{\s]+", text):
+                yield (
+                    f'googleapi: Error 404: Cannot find metric(s) that match type = "{found[0]}". If a metric was '
+                    "created recently, it could take up to 10 minutes to become available. Please try again soon."
+                )
 
     def _run_pool(self, inputs: Inputs, site: Site) -> Iterator[str]:
         """A revision starts with its account and its secrets, which the account has to be able to read by then."""

@@ -9,7 +9,7 @@ resourcemanager,secretmanager}), which pulumi-gcp bridges.
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp.mapping import build, network, run
+from pulumi_sandbox.providers.gcp.mapping import build, network, observe, run
 from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, MEMBER, OURS, REGIONAL, Target
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
@@ -23,6 +23,7 @@ CONNECTION = network.CONNECTION
 WORKER_POOL, TRIGGER = build.WORKER_POOL, build.TRIGGER
 REPOSITORY, REPOSITORY_MEMBER = build.REPOSITORY, build.REPOSITORY_MEMBER
 RUN_POOL, CUSTOM_ROLE = run.RUN_POOL, run.CUSTOM_ROLE
+LOG_METRIC, ALERT_POLICY = observe.LOG_METRIC, observe.ALERT_POLICY
 ACCOUNT = "gcp:serviceaccount/account:Account"
 ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
@@ -170,4 +171,5 @@ TARGETS: dict[str, Target] = (
     | network.TARGETS
     | build.TARGETS
     | run.TARGETS
+    | observe.TARGETS
 )

@@ -125,6 +125,8 @@ UNSEEN = {
         "scaling.scalingMode",
     ],
     types.CUSTOM_ROLE: ["deletionPolicy", "project"],
+    types.LOG_METRIC: ["deletionPolicy", "project"],
+    types.ALERT_POLICY: ["deletionPolicy", "project"],
 }
 
 

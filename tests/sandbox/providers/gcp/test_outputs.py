@@ -34,6 +34,12 @@ ONE: dict[str, dict[str, Any]] = {
     types.REPOSITORY_MEMBER: {"repository": "images", "role": "roles/artifactregistry.reader", "member": "allUsers"},
     types.RUN_POOL: {"location": "us-central1", "template": {"containers": [{"image": "hello"}]}},
     types.CUSTOM_ROLE: {"roleId": "manager", "title": "manager", "permissions": ["compute.instances.list"]},
+    types.LOG_METRIC: {"filter": "severity=ERROR"},
+    types.ALERT_POLICY: {
+        "displayName": "none",
+        "combiner": "OR",
+        "conditions": [{"displayName": "none", "conditionPrometheusQueryLanguage": {"query": "vector(1)"}}],
+    },
     types.ACCOUNT: {},
     types.ACCOUNT_MEMBER: {
         "serviceAccountId": "projects/ci-project/serviceAccounts/1-compute@developer.gserviceaccount.com",

@@ -11,7 +11,7 @@ from typing import Any
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
 from pulumi_sandbox.providers.gcp.names import everywhere, in_region, in_zone, last, service_account_email
-from pulumi_sandbox.providers.gcp.outputs import build, network, run
+from pulumi_sandbox.providers.gcp.outputs import build, network, observe, run
 from pulumi_sandbox.providers.gcp.outputs.machine import At, group, kept, labels, template
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import table, text_of
@@ -33,6 +33,8 @@ def identity(token: str, inputs: Values, site: Site) -> str:
         return build.identity(token, inputs, site)
     if token in run.KINDS:
         return run.identity(token, inputs, site)
+    if token in observe.KINDS:
+        return observe.identity(token, inputs, site)
     match token:
         case types.TEMPLATE:
             return everywhere(project, "instanceTemplates", name)
@@ -149,4 +151,5 @@ _KINDS: dict[str, Callable[[At], Values]] = (
     | network.KINDS
     | build.KINDS
     | run.KINDS
+    | observe.KINDS
 )

@@ -1,0 +1,22 @@
+"""Which share of a stack's pools each of its managers has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from .model import Pool
+
+Assignment = tuple[tuple[str, ...], ...]
+"""The names of the pools of each share."""
+
+
+def assign(pools: Sequence[Pool], instances: int) -> Assignment:
+    """As many shares as there are instances, but none without a pool; their sizes differ by one pool at most.
+
+    Pools of one runner group are next to each other: a share sweeps the repositories of its own groups alone.
+    """
+    names = [pool.name for pool in sorted(pools, key=lambda pool: (pool.runner_group, pool.name))]
+    count = min(instances, len(names))
+    bounds = [len(names) * number // count for number in range(count + 1)]
+    return tuple(tuple(names[begin:end]) for begin, end in pairwise(bounds))

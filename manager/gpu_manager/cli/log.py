@@ -1,0 +1,95 @@
+"""The manager's log on standard output: for people, or as the JSON lines that Cloud Logging reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from ..job_states import JobState, job_states
+from ..loop import Event, Pass
+from ..model import JobKey
+
+# Cloud Logging's names (cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry, LogSeverity).
+_SEVERITY = {
+    "lease-lost": "ERROR",
+    "refused": "ERROR",
+    "insert-failed": "WARNING",
+    "preempted": "WARNING",
+    "unavailable": "WARNING",
+    "unknown-machine": "WARNING",
+}
+
+
+class Log:
+    """Standard output: each event once, and each change of a job's state."""
+
+    def __init__(self, as_json: bool, write: Callable[[str], Any] = sys.stdout.write, manager: str = "") -> None:
+        self._as_json = as_json
+        self._manager = manager
+        self._write = write
+        self._jobs: dict[int, dict[JobKey, tuple[str, str]]] = {}
+        """What was last reported of each job, by share."""
+        self._last: dict[int, set[Event]] = {}
+        self._waiting = ""
+
+    def waiting(self, text: str) -> None:
+        """Why the manager does not begin; each reason once."""
+        if text != self._waiting:
+            self._waiting = text
+            self.line("wait", "the lease", text)
+
+    def report(self, done: Pass, share: int = 0) -> None:
+        """What is new since the last pass of this share."""
+        jobs, last = self._jobs.get(share, {}), self._last.get(share, set())
+        for event in done.events:
+            # What fails in each pass is written once.
+            if event not in last or event.kind in ("insert", "delete", "rerun"):
+                own = {"pool": event.pool, "code": event.code}
+                self.line(event.kind, event.subject, event.detail, **{key: text for key, text in own.items() if text})
+        self._last[share] = set(done.events)
+        if done.seen.jobs is None:
+            return
+        states: dict[JobKey, tuple[str, str]] = {}
+        for state in job_states(done):
+            job = state.job
+            states[job.key] = _event_of(state)
+            if jobs.get(job.key) != states[job.key]:
+                kind, detail = states[job.key]
+                self.line(kind, f"{job.key.repository}#{job.key.job_id} {job.name}".strip(), detail)
+        for key in jobs.keys() - states.keys():
+            self.line("job-ended", f"{key.repository}#{key.job_id}", "no longer queued or running")
+        self._jobs[share] = states
+
+    def line(self, kind: str, subject: str, detail: str, **fields: Any) -> None:
+        """One line of the log. `fields` are in its JSON form alone.
+
+        severity, message, time and the labels are the fields that Cloud Logging takes out of a line
+        (cloud.google.com/logging/docs/structured-logging).
+        """
+        now = datetime.now(UTC)
+        if self._as_json:
+            row = {
+                "severity": _SEVERITY.get(kind, "INFO"),
+                "time": now.isoformat(timespec="milliseconds"),
+                "message": f"{kind} {subject}{': ' if detail else ''}{detail}".strip(),
+                "event": kind,
+                "subject": subject,
+                "detail": detail,
+                **fields,
+                "logging.googleapis.com/labels": {"gpu-ci-manager": self._manager},
+            }
+            self._write(json.dumps(row) + "\n")
+        else:
+            self._write(f"{time.strftime('%H:%M:%S')} {kind:14} {subject}{': ' if detail else ''}{detail}\n")
+        sys.stdout.flush()
+
+
+def _event_of(state: JobState) -> tuple[str, str]:
+    """Kind and detail of the log line on a job."""
+    if state.reason:
+        return "job-waits", f"{state.reason.code}: {state.reason.detail}"
+    return ("job-runs", f"on {state.machine}") if state.runs else ("job-covered", f"machine {state.machine}")

@@ -1,0 +1,116 @@
+"""One share of the pools in this process: its manager, its client of GitHub, and its measurements."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ..config import Config
+from ..github.app_token import App
+from ..loop import Manager, Pass
+from ..metrics.log_lines import LogLines
+from ..metrics.measure import Meter
+from ..stores.shares import Share
+from ..view import view
+from .log import Log
+
+if TYPE_CHECKING:
+    from ..metrics.prometheus import Prometheus
+
+# A limit of GitHub's may last an hour. Google's preemptions are asked for meanwhile, as it lists each for an hour.
+_LONGEST_PAUSE_SEC = 60.0
+
+
+class ShareLoop:
+    """Passes of one share. `due` says when the next one is."""
+
+    def __init__(
+        self,
+        share: Share,
+        config: Config,
+        app: App,
+        url: str,
+        log: Log,
+        *,
+        prometheus: Prometheus | None,
+        measured: bool,
+    ) -> None:
+        """Refused where `url` is no address that a token may go to."""
+        from ..compute.adapter import ComputeAdapter
+        from ..github.adapter import GithubAdapter
+
+        pools = [pool.plain() for pool in config.pools]
+        self.index = share.index
+        self.own = [pool for pool in pools if pool.name in share.pools]
+        self.store = share.store
+        self.idle = self._limited = False
+        """Whether the last pass found nothing to do, and whether GitHub limits requests."""
+        self.hinted_sec = 0.0
+        """From a hint to the pass that it starts."""
+        self.due = time.monotonic()
+        self._log, self._prometheus, self._measured = log, prometheus, measured
+        self._github = GithubAdapter(
+            url,
+            app,
+            config.github.owner,
+            {pool.runner_group for pool in pools},
+            config.github.repositories or (),
+            own_groups=frozenset(pool.runner_group for pool in self.own),
+            instances=config.instances,
+        )
+        statuses = config.github.commit_statuses
+        self._manager = Manager(
+            pools, self._github, ComputeAdapter(config.name), share.store, own=share.pools, writes_statuses=statuses
+        )
+        self._meter = Meter(pools, share.pools)
+        self._lines = LogLines(self._meter, share=share.index + 1)
+
+    def step(self) -> Pass:
+        """One pass, with its log. Unavailable or InUse."""
+        done = self._manager.step()
+        self.store.publish(view(self.own, done))
+        self._log.report(done, self.index)
+        samples = self._meter.take(done)
+        if self._prometheus:
+            self._prometheus.take(self.index, self._meter, done, samples)
+        for event, subject, fields in self._lines.of(done, samples) if self._measured else ():
+            self._log.line(event, subject, "", **fields)
+        self.idle = is_idle(done)
+        return done
+
+    def rest(self, done: Pass, interval_sec: float | None, hinted: bool) -> None:
+        """When the next pass is, after this one. `hinted`: GitHub announced a job lately."""
+        pause = pause_sec(done, interval_sec or self._github.interval_sec(hinted or not self.idle))
+        limited = done.seen.github_limited_until is not None
+        self.due, self.hinted_sec = time.monotonic() + pause, pause if limited else self._github.hinted_interval_sec()
+        self._limited = limited
+
+    def fail(self, pause_sec: float) -> None:
+        """The store could not be used: the next pass is after a pause."""
+        self.idle, self.due = False, time.monotonic() + pause_sec
+
+    def hint(self) -> None:
+        """GitHub announced something: the next pass is now, unless a limit of GitHub's lasts."""
+        if not self._limited:
+            self.due = time.monotonic()
+
+    def close(self) -> None:
+        """Give the share back."""
+        self._github.close()
+        self.store.close()
+        if self._prometheus:
+            self._prometheus.forget(self.index, [pool.name for pool in self.own])
+
+
+def is_idle(done: Pass) -> bool:
+    """Whether all is known, no job waits and no machine is left."""
+    seen, memory = done.seen, done.decision.memory
+    whole = seen.jobs is not None and seen.machines is not None and seen.runners is not None
+    waiting = done.decision.covered or done.decision.reasons
+    return whole and not (waiting or seen.machines or memory.pending or memory.lost)
+
+
+def pause_sec(done: Pass, interval_sec: float) -> float:
+    """Until the next pass. A limit of GitHub's is waited for, with a pass each minute that asks Google alone."""
+    until = done.seen.github_limited_until
+    return interval_sec if until is None else max(interval_sec, min(until - done.seen.now, _LONGEST_PAUSE_SEC))

@@ -1,0 +1,91 @@
+"""Measurements for a Prometheus on the same computer: http://127.0.0.1:PORT/metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from ..clock import uptime
+from ..loop import Pass
+from .measure import Meter, Sample
+
+_SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
+
+
+class Prometheus:
+    """The metrics of one manager. Their names and labels are described in docs/runner-manager.md."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._begun = uptime()
+        self._whole_at: dict[int, float] = {}
+        """By share."""
+
+        def gauge(name: str, about: str, *labels: str) -> Gauge:
+            return Gauge(f"gpu_ci_{name}", about, labels, registry=self.registry)
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(f"gpu_ci_{name}", about, labels, registry=self.registry)
+
+        def histogram(name: str, about: str) -> Histogram:
+            return Histogram(f"gpu_ci_{name}", about, ("pool",), registry=self.registry, buckets=_SECONDS)
+
+        self._queued = gauge("jobs_queued", "Jobs that wait for a runner.", "pool")
+        self._age = gauge("queue_age_seconds", "Age of the oldest job that waits.", "pool")
+        self._over = gauge("jobs_over_objective", "Jobs that wait longer than waitObjectiveSec.", "pool")
+        self._machines = gauge("machines", "Machines by state.", "pool", "state")
+        self._cost = gauge("usd_per_hour", "Catalog price of the machines that are on.", "pool")
+        self._left = gauge("github_requests_left", "Requests left of GitHub's limit of this hour.")
+        self._since = gauge("since_whole_pass_seconds", "Since the last pass that knew jobs, runners and machines.")
+        self._since.set_function(lambda: uptime() - min(self._whole_at.values(), default=self._begun))
+        self._wait = histogram("job_wait_seconds", "From the creation of a job to its start.")
+        self._boot = histogram("machine_boot_seconds", "From the first list with a machine to its runner.")
+        self._inserts = counter("inserts", "Machines asked for.", "pool")
+        self._failed = counter("inserts_failed", "Machines that Google did not give.", "pool", "code")
+        self._preempted = counter("preemptions", "Machines that Google took back.", "pool")
+        self._reruns = counter("reruns", "Jobs run again after a preemption.")
+
+    def serve(self, port: int) -> int:
+        """Answer on this port of 127.0.0.1, or on a free one for 0; the port. OSError where it is taken."""
+        server, _ = start_http_server(port, addr="127.0.0.1", registry=self.registry)
+        return int(server.server_port)
+
+    def take(self, share: int, meter: Meter, done: Pass, samples: Sequence[Sample]) -> None:
+        """Take in a pass of a share, after its meter did."""
+        self._whole_at.setdefault(share, uptime())
+        for sample in samples:
+            self._count(sample)
+        if meter.github_requests_left is not None:
+            self._left.set(meter.github_requests_left)
+        if not done.whole:
+            return
+        self._whole_at[share] = uptime()
+        for state in meter.states:
+            self._queued.labels(state.pool).set(state.queued)
+            self._age.labels(state.pool).set(state.queue_age_sec)
+            self._over.labels(state.pool).set(state.over_objective)
+            self._cost.labels(state.pool).set(state.usd_per_hour)
+            for name, count in state.machines.items():
+                self._machines.labels(state.pool, name).set(count)
+
+    def forget(self, share: int, pools: Sequence[str]) -> None:
+        """Drop what was true of a share that another manager has now."""
+        self._whole_at.pop(share, None)
+        for gauge in (self._queued, self._age, self._over, self._cost, self._machines):
+            for pool in pools:
+                gauge.remove_by_labels({"pool": pool})
+
+    def _count(self, sample: Sample) -> None:
+        if sample.kind == "wait":
+            self._wait.labels(sample.pool).observe(sample.seconds)
+        elif sample.kind == "boot":
+            self._boot.labels(sample.pool).observe(sample.seconds)
+        elif sample.kind == "insert":
+            self._inserts.labels(sample.pool).inc()
+        elif sample.kind == "insert-failed":
+            self._failed.labels(sample.pool, sample.code).inc()
+        elif sample.kind == "preempted":
+            self._preempted.labels(sample.pool).inc()
+        else:
+            self._reruns.inc()

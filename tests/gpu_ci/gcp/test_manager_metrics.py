@@ -1,0 +1,149 @@
+"""Metrics and alerts of gcp.RunnerManager: what they read is what the manager writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from gpu_ci.errors import ArgsError
+from gpu_ci.gcp.manager_metrics import LATE, MEASURED, PASSES, LogMetric
+from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
+from gpu_manager.cli.log import Log
+from gpu_manager.loop import Event
+from gpu_manager.metrics.log_lines import LogLines
+from gpu_manager.model import Runner
+
+from tests.gpu_ci.gcp.test_runner_manager import ACCOUNTS
+from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.support import COMPUTED
+from tests.manager.test_decide import NOW, job, machine, seen
+from tests.manager.test_metrics import Loop
+
+CHANNEL = "projects/example-ci/notificationChannels/12"
+
+
+def manager(**choices: Any) -> RunnerManager:
+    wiring = {"project": "example-ci", "app_key": "projects/example-ci/secrets/key", "machine_accounts": ACCOUNTS}
+    args = RunnerManagerArgs(**RunnerManager.EXAMPLE, **wiring, configuration="{}", **choices)
+    return RunnerManager("manager", args)
+
+
+def deployed(**choices: Any) -> Deployment:
+    return deploy(lambda: manager(**choices), computed=COMPUTED)
+
+
+def of(found: Deployment, kind: str) -> dict[str, dict[str, Any]]:
+    return {row.name: row.inputs for row in found.rows if row.type == kind}
+
+
+METRIC, POLICY = "gcp:logging/metric:Metric", "gcp:monitoring/alertPolicy:AlertPolicy"
+
+
+def test_by_default_there_is_nothing_that_costs() -> None:
+    found = deployed()
+    assert (of(found, METRIC), of(found, POLICY)) == ({}, {})
+
+
+def test_alerts_are_two_policies_and_the_metrics_they_read() -> None:
+    found = deployed(alerts={"notification_channels": [CHANNEL], "stalled_sec": 1200})
+    pool = found.one("cloudrunv2/workerPool:WorkerPool").inputs["name"]
+    assert {name: each["filter"] for name, each in of(found, METRIC).items()} == {
+        "manager-whole-passes": (
+            f'resource.type="cloud_run_worker_pool" AND resource.labels.worker_pool_name="{pool}" AND '
+            'resource.labels.location="us-central1" AND jsonPayload.event="pass" AND jsonPayload.whole=true'
+        ),
+        "manager-jobs-late": (
+            f'resource.type="cloud_run_worker_pool" AND resource.labels.worker_pool_name="{pool}" AND '
+            'resource.labels.location="us-central1" AND jsonPayload.event="pool" AND jsonPayload.jobsOverObjective>0'
+        ),
+    }
+    policies = of(found, POLICY)
+    assert {name: each["notificationChannels"] for name, each in policies.items()} == {
+        "manager-stalled": [CHANNEL],
+        "manager-late": [CHANNEL],
+    }
+    queries = {name: each["conditions"][0]["conditionPrometheusQueryLanguage"] for name, each in policies.items()}
+    series = 'logging_googleapis_com:user_gpu_ci_manager_stack_{}{{monitored_resource="cloud_run_worker_pool"}}'
+    assert queries["manager-stalled"]["query"] == f"absent_over_time({series.format('whole_passes')}[300s])"
+    assert queries["manager-stalled"]["duration"] == "900s"
+    assert queries["manager-late"]["query"] == f"sum by (pool) (increase({series.format('jobs_late')}[300s])) > 0"
+    # A metric that is minutes old is unknown to Cloud Monitoring, and the policy would be refused.
+    assert all(each["disableMetricValidation"] is True for each in queries.values())
+
+
+def test_each_share_of_several_instances_has_to_make_its_passes() -> None:
+    found = deployed(alerts={"notification_channels": [CHANNEL]}, instances=2)
+    [condition] = of(found, POLICY)["manager-stalled"]["conditions"]
+    series = 'logging_googleapis_com:user_gpu_ci_manager_stack_whole_passes{monitored_resource="cloud_run_worker_pool"}'
+    assert condition["conditionPrometheusQueryLanguage"]["query"] == (
+        f"absent_over_time({series}[300s]) or count(count by (share) (increase({series}[300s]) > 0)) < 2"
+    )
+    assert found.one("cloudrunv2/workerPool:WorkerPool").inputs["scaling"] == {"manualInstanceCount": 2}
+
+
+def test_more_instances_than_pools_are_refused() -> None:
+    with pytest.raises(ArgsError, match="has 2 pools for 3 instances"):
+        manager(instances=3)
+
+
+def test_metrics_are_the_others() -> None:
+    found = deployed(metrics=True)
+    assert set(of(found, METRIC)) == {f"manager-{each.name}" for each in MEASURED}
+    assert of(found, POLICY) == {}
+
+
+@pytest.mark.parametrize(
+    ("alerts", "path"),
+    [
+        ({"notificationChannels": []}, "alerts.notificationChannels"),
+        ({"notificationChannels": ["12"]}, "alerts.notificationChannels[0]"),
+        ({"notificationChannels": [CHANNEL], "stalledSec": 60}, "alerts.stalledSec"),
+        ({"notificationChannels": [CHANNEL], "waitObjectiveSec": 0}, "alerts.waitObjectiveSec"),
+    ],
+)
+def test_alerts_that_cannot_work_are_refused_in_the_preview(alerts: dict[str, Any], path: str) -> None:
+    problems = RunnerManagerArgs.choice_problems({**RunnerManager.EXAMPLE, "alerts": alerts})
+    assert [problem.path for problem in problems] == [path]
+
+
+def log() -> list[dict[str, Any]]:
+    """The lines of a manager in which everything that is measured happens."""
+    written: list[str] = []
+    loop, clock = Loop(), [0.0]
+    lines, out = LogLines(loop.meter, lambda: clock[0]), Log(as_json=True, write=written.append)
+    idle, busy = Runner(1, "l4-a", True, False), Runner(1, "l4-a", True, True)
+    running = job(1, status="in_progress", runner="l4-a")
+    events = (Event("insert-failed", "l4-c", "none", "l4", "no-capacity"), Event("rerun", "run 1"))
+    for observation in (
+        seen(jobs=(job(1, age=90),), machines=(machine("l4-a"), machine("l4-b")), github_requests_left=9),
+        seen(now=NOW + 60, jobs=(job(1, age=90),), machines=(machine("l4-a"), machine("l4-b")), runners=(idle,)),
+        seen(
+            now=NOW + 90, jobs=(running,), machines=(machine("l4-a"),), runners=(busy,), preempted=frozenset({"l4-b"})
+        ),
+    ):
+        done, samples = loop.pass_(observation, *events)
+        out.report(done)
+        for event, subject, fields in lines.of(done, samples):
+            out.line(event, subject, "", **fields)
+        clock[0] += 60
+    return [json.loads(line) for line in written]
+
+
+@pytest.mark.parametrize("metric", [PASSES, LATE, *MEASURED], ids=lambda each: each.name)
+def test_a_metric_finds_its_lines_its_value_and_its_labels(metric: LogMetric) -> None:
+    def value(line: dict[str, Any], path: str) -> Any:
+        for key in path.split("."):
+            line = line[key]
+        return line
+
+    found = [line for line in log() if line["event"] == metric.event]
+    if metric.where:
+        [(field, sign, wanted)] = re.findall(r"jsonPayload\.(\w+)([=>])(\w+)", metric.where)
+        found = [line for line in found if (line[field] is True if sign == "=" else line[field] > int(wanted))]
+    assert found
+    # The budget is in a line only once GitHub has said it.
+    values = [value(line, metric.value) for line in found] if metric.value else []
+    assert all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
+    assert all(line[label] for line in found for label in metric.labels)

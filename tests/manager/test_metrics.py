@@ -1,0 +1,181 @@
+"""What the manager measures, as lines of its log and for Prometheus."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from gpu_manager.cli.log import Log
+from gpu_manager.decision.decide import decide
+from gpu_manager.loop import Event, Pass
+from gpu_manager.memory import Memory
+from gpu_manager.metrics.log_lines import LogLines
+from gpu_manager.metrics.measure import Meter, PoolState, Sample
+from gpu_manager.metrics.prometheus import Prometheus
+from gpu_manager.model import Observation, Runner
+
+from tests.manager.test_decide import NOW, POOL, job, machine, seen
+
+OBJECTIVE = replace(POOL, wait_objective_sec=60)
+
+
+class Loop:
+    """Passes of one pool, each with the memory of the one before."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.meter = Meter([OBJECTIVE])
+
+    def pass_(self, observation: Observation, *events: Event) -> tuple[Pass, list[Sample]]:
+        decision = decide([OBJECTIVE], observation, self.memory)
+        self.memory = decision.memory
+        done = Pass(observation, decision, list(events))
+        return done, self.meter.take(done)
+
+
+def test_a_pool_is_its_queue_its_machines_by_state_and_their_price() -> None:
+    loop = Loop()
+    loop.pass_(
+        seen(
+            jobs=(job(1, age=90), job(2, age=30), job(3, status="in_progress", runner="l4-c")),
+            runners=(Runner(1, "l4-b", True, False), Runner(2, "l4-c", True, True)),
+            machines=(
+                machine("l4-a"), machine("l4-b"), machine("l4-c"), machine("l4-d", "STOPPING"),
+                machine("l4-e", "TERMINATED"), machine("l4-f", "STAGING"), machine("l4-g", zone="europe-west4-a"),
+            ),
+        )
+    )  # fmt: skip
+    [state] = loop.meter.states
+    machines = {"booting": 3, "idle": 1, "busy": 1, "stopping": 1, "off": 1}
+    assert state == PoolState("l4", 2, 90.0, 1, machines, pytest.approx(5 * 0.4))
+
+
+def test_a_boot_and_a_wait_are_measured_once() -> None:
+    loop = Loop()
+    waiting = job(1, age=5)
+    loop.pass_(seen(jobs=(waiting,), machines=(machine("l4-a"),)))
+    idle = (Runner(1, "l4-a", True, False),)
+    _, samples = loop.pass_(seen(now=NOW + 70, jobs=(waiting,), machines=(machine("l4-a"),), runners=idle))
+    assert samples == [Sample("boot", "l4", "l4-a", 70.0)]
+    running = replace(job(1, age=5, status="in_progress", runner="l4-a"), started_unix=NOW + 72)
+    now = {"now": NOW + 80, "github_unix": NOW + 80, "machines": (machine("l4-a"),)}
+    _, samples = loop.pass_(seen(jobs=(running,), runners=(Runner(1, "l4-a", True, True),), **now))
+    assert samples == [Sample("wait", "l4", "example-org/kernels#1", 77.0)]
+    assert loop.pass_(seen(jobs=(running,), runners=(Runner(1, "l4-a", True, True),), **now))[1] == []
+
+
+def test_a_job_that_ran_when_the_manager_started_is_no_wait() -> None:
+    loop = Loop()
+    running = job(1, status="in_progress", runner="l4-a")
+    assert loop.pass_(seen(jobs=(running,), machines=(machine("l4-a"),)))[1] == []
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_preemption_is_counted_once(listed: bool) -> None:
+    loop = Loop()
+    loop.pass_(seen(machines=(machine("l4-a"),)))
+    left = (machine("l4-a"),) if listed else ()
+    taken = seen(machines=left, preempted=frozenset({"l4-a"}))
+    assert loop.pass_(taken)[1] == [Sample("preempted", "l4", "l4-a")]
+    assert loop.pass_(taken)[1] == []
+
+
+def test_inserts_their_failures_and_reruns_are_counted_by_their_events() -> None:
+    events = (
+        Event("insert", "l4-a", "in a", "l4"),
+        Event("insert-failed", "l4-b", "none", "l4", "no-capacity"),
+        Event("rerun", "example-org/kernels run 1"),
+        Event("delete", "l4-c", "off", "l4"),
+    )
+    assert Loop().pass_(seen(), *events)[1] == [
+        Sample("insert", "l4", "l4-a"),
+        Sample("insert-failed", "l4", "l4-b", code="no-capacity"),
+        Sample("rerun", "", "example-org/kernels run 1"),
+    ]
+
+
+def test_the_log_has_the_state_of_each_pool_once_a_minute_and_says_which_passes_are_whole() -> None:
+    loop, clock = Loop(), [0.0]
+    lines = LogLines(loop.meter, lambda: clock[0])
+
+    def written(observation: Observation) -> list[tuple[str, dict[str, Any]]]:
+        done, samples = loop.pass_(observation)
+        return [(line.event, line.fields) for line in lines.of(done, samples)]
+
+    whole = seen(jobs=(job(1, age=90),), github_requests_left=4321)
+    state = {
+        "pool": "l4", "queued": 1, "queueAgeSec": 90.0, "jobsOverObjective": 1, "usdPerHour": 0.0,
+        "machines": dict.fromkeys(("booting", "idle", "busy", "stopping", "off"), 0),
+    }  # fmt: skip
+    assert written(whole) == [
+        ("pass", {"share": 1, "whole": True, "sinceWholeSec": 0.0, "githubRequestsLeft": 4321}),
+        ("pool", state),
+    ]
+    clock[0] = 59
+    assert written(whole) == []
+    clock[0] = 130
+    # An unknown queue is no empty one: it has no line.
+    assert written(seen(jobs=None)) == [
+        ("pass", {"share": 1, "whole": False, "sinceWholeSec": 71.0, "githubRequestsLeft": 4321})
+    ]
+
+
+def test_a_pass_whose_memory_was_not_kept_is_not_whole() -> None:
+    decision = decide([POOL], seen(), Memory())
+    assert Pass(seen(), decision).whole
+    assert not Pass(seen(), decision, saved=False).whole
+
+
+def test_a_line_has_the_fields_that_cloud_logging_knows() -> None:
+    lines: list[str] = []
+    log = Log(as_json=True, write=lines.append, manager="prod")
+    log.line("insert-failed", "l4-a", "no capacity", pool="l4", code="no-capacity")
+    log.line("stop", "prod", "")
+    failed, stopped = map(json.loads, lines)
+    assert failed.pop("time").endswith("+00:00")
+    assert failed == {
+        "severity": "WARNING",
+        "message": "insert-failed l4-a: no capacity",
+        "event": "insert-failed",
+        "subject": "l4-a",
+        "detail": "no capacity",
+        "pool": "l4",
+        "code": "no-capacity",
+        "logging.googleapis.com/labels": {"gpu-ci-manager": "prod"},
+    }
+    assert (stopped["severity"], stopped["message"]) == ("INFO", "stop prod")
+
+
+def test_prometheus_reads_the_same_numbers_on_this_computer_alone() -> None:
+    loop = Loop()
+    prometheus = Prometheus()
+    port = prometheus.serve(0)
+    for observation, events in (
+        (seen(jobs=(job(1, age=90),), machines=(machine("l4-a"),), github_requests_left=4321), ()),
+        (
+            seen(now=NOW + 70, machines=(machine("l4-a"),), runners=(Runner(1, "l4-a", True, False),)),
+            (Event("insert-failed", "l4-b", "none", "l4", "over-quota"), Event("rerun", "run 1")),
+        ),
+    ):
+        done, samples = loop.pass_(observation, *events)
+        prometheus.take(0, loop.meter, done, samples)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert {key: found[key] for key in (
+        'gpu_ci_jobs_queued{pool="l4"}', 'gpu_ci_machines{pool="l4",state="idle"}', 'gpu_ci_usd_per_hour{pool="l4"}',
+        'gpu_ci_machine_boot_seconds_sum{pool="l4"}', 'gpu_ci_inserts_failed_total{code="over-quota",pool="l4"}',
+        "gpu_ci_reruns_total", "gpu_ci_github_requests_left",
+    )} == {
+        'gpu_ci_jobs_queued{pool="l4"}': "0.0", 'gpu_ci_machines{pool="l4",state="idle"}': "1.0",
+        'gpu_ci_usd_per_hour{pool="l4"}': "0.4", 'gpu_ci_machine_boot_seconds_sum{pool="l4"}': "70.0",
+        'gpu_ci_inserts_failed_total{code="over-quota",pool="l4"}': "1.0", "gpu_ci_reruns_total": "1.0",
+        "gpu_ci_github_requests_left": "4321.0",
+    }  # fmt: skip
+    assert float(found["gpu_ci_since_whole_pass_seconds"]) < 60
+    prometheus.forget(0, ["l4"])
+    assert prometheus.registry.get_sample_value("gpu_ci_jobs_queued", {"pool": "l4"}) is None
+    assert prometheus.registry.get_sample_value("gpu_ci_reruns_total") == 1.0
