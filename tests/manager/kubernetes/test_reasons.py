@@ -261,3 +261,17 @@ def test_the_next_step_names_what_to_delete() -> None:
     found = cluster(runners=[runner("l4-a", phase="Failed", reason="TooManyPodFailures", message="x")])
     step = f"mend the cause, then kubectl delete ephemeralrunner --namespace {NAMESPACE} l4-a"
     assert explain(JOB, found).next_step == step
+
+
+def test_a_listener_that_ended_is_named_with_the_command_for_its_log() -> None:
+    ended = listener_pod({"phase": "Running", "containerStatuses": [container(terminated={"exitCode": 1})]})
+    assert explain(JOB, cluster(pods=[ended])).next_step == f"kubectl logs --namespace {SYSTEM} {LISTENER}"
+    step = f"kubectl logs --namespace {SYSTEM} --selector actions.github.com/scale-set-name=l4 --previous"
+    assert explain(JOB, cluster(pods=[])).next_step == step
+
+
+def test_a_job_of_the_same_run_with_another_name_has_another_runner() -> None:
+    ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "lint"})
+    assert explain(JOB, cluster(runners=[ours])).machine == ""
+    # Without an answer of GitHub's the name is unknown, and the run has to do.
+    assert explain(replace(JOB, name=""), cluster(runners=[ours])).machine == "l4-a"
