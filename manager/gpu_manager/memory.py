@@ -214,9 +214,7 @@ def of_pools(memory: Memory, pools: Collection[str]) -> Memory:
         machines={name: each for name, each in memory.machines.items() if each.pool in pools},
         lost={name: each for name, each in memory.lost.items() if each.pool in pools},
         refusals={key: each for key, each in memory.refusals.items() if key.partition(" ")[0] in pools},
-        registrations={
-            name: each for name, each in memory.registrations.items() if name.rpartition("-")[0] in pools
-        },
+        registrations={name: each for name, each in memory.registrations.items() if name.rpartition("-")[0] in pools},
     )
 
 
