@@ -70,6 +70,7 @@ def ends_well(made: History) -> None:
     assert world.vms == {}
     waiting = {commit_of(job.key) for job in world.jobs.values() if job.status == "queued"}
     assert {sha for (_, sha), status in world.statuses.items() if status.state != "success"} == waiting
-    assert world.registered == {}, "runners without a machine"
+    # A manager that lost its memory does not know which runners it registered. GitHub removes them after a day.
+    assert world.forgotten or world.registered == {}, "runners without a machine"
     assert max(world.reruns.values(), default=0) <= 1
     assert {attempt for _, attempt in world.reruns} <= {1}
