@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpu_manager.decision.names import machine_name
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineMemory, Memory
 from gpu_manager.model import (
@@ -20,7 +21,7 @@ from gpu_manager.model import (
 )
 from gpu_manager.ports import GithubView, Metadata, Unavailable
 
-from tests.manager.test_decide import NOW, POOL, job, machine
+from tests.manager.test_decide import NOW, POOL, RUN, failed_run, job, lost_memory, machine
 
 
 @dataclass
@@ -252,3 +253,39 @@ def test_runners_and_jobs_are_known_by_their_machines() -> None:
     world.listed, world.taken_back = (), frozenset({"l4-a"})
     loop.step()
     assert [lost.key for lost in store.memory.lost.values()] == [running.key]
+
+
+class Down(Scripted):
+    """Neither Google nor GitHub answers a change."""
+
+    def insert(self, pool: Pool, insert: Insert) -> str:
+        raise Unavailable("down")
+
+    def delete(self, project: str, zone: str, name: str) -> None:
+        raise Unavailable("down")
+
+    def rerun(self, run: RunKey, job_id: int | None) -> None:
+        raise Unavailable("down")
+
+
+def test_a_change_that_fails_is_named_by_its_machine_or_run() -> None:
+    waiting = job(2)
+    view = GithubView(NOW, (waiting,), (), {RUN: failed_run()})
+    loop, _ = manager(Down(listed=OFF[:1], view=view), lost_memory())
+    assert [(event.kind, event.subject) for event in loop.step().events] == [
+        ("unavailable", "l4-a"),
+        ("unavailable", "example-org/kernels run 11"),
+        ("unavailable", machine_name("l4", waiting.key, 1)),
+    ]
+
+
+def test_a_rerun_says_whether_it_is_of_one_job_or_of_all_that_failed() -> None:
+    class Reruns(Scripted):
+        def rerun(self, run: RunKey, job_id: int | None) -> None:
+            """Taken."""
+
+    for failed, detail in (((1,), "all failed jobs"), ((1, 2), "job 1")):
+        view = GithubView(NOW, (), (), {RUN: failed_run(failed_jobs=failed)})
+        loop, _ = manager(Reruns(view=view), lost_memory())
+        [event] = loop.step().events
+        assert (event.kind, event.subject, event.detail) == ("rerun", "example-org/kernels run 11", detail)

@@ -8,9 +8,9 @@ import pytest
 from gpu_manager.decision.decide import decide
 from gpu_manager.decision.names import slug
 from gpu_manager.memory import LostJob, MachineMemory, Memory
-from gpu_manager.model import Job, JobKey, Rerun
+from gpu_manager.model import Insert, Job, JobKey, Rerun
 
-from tests.manager.test_decide import LOST, NOW, POOL, RUN, failed_run, lost_memory, seen
+from tests.manager.test_decide import FIRM, LOST, NOW, POOL, RUN, A, failed_run, job, lost_memory, seen
 
 STILL = Job(LOST, frozenset({"gpu", "l4"}), "in_progress", NOW - 900, runner_name="l4-a")
 CANCELLED = failed_run(conclusion="cancelled")
@@ -66,3 +66,18 @@ def test_a_lost_job_is_waited_for_a_day() -> None:
     memory = lost_memory()
     assert list(decide([POOL], seen(now=NOW + 24 * 3600 - 1), memory).memory.lost) == [slug(LOST)]
     assert decide([POOL], seen(now=NOW + 24 * 3600), memory).memory.lost == {}
+
+
+def test_a_run_of_exactly_thirty_days_is_run_again() -> None:
+    """GitHub refuses to run again what is older."""
+    month = failed_run(created_unix=NOW - 30 * 24 * 3600)
+    assert decide([POOL], seen(runs={RUN: month}), lost_memory()).actions == (Rerun(RUN, 1, None),)
+
+
+def test_a_pool_buys_spot_machines_again_a_day_after_a_rerun() -> None:
+    pool = replace(POOL, rungs=(A, FIRM))
+    waiting = seen(jobs=(job(),))
+    for until, market in ((NOW + 1, "standard"), (NOW, "spot")):
+        [insert] = decide([pool], waiting, Memory(steady={"example-org/kernels 11": until})).actions
+        assert isinstance(insert, Insert)
+        assert insert.rung.market == market
