@@ -177,6 +177,14 @@ def test_a_job_with_a_runner_has_no_reason() -> None:
     assert (explained.code, explained.machine) == ("", "l4-a")
 
 
+def test_without_its_name_a_job_may_be_another_one_of_its_run() -> None:
+    """So it is with --runs-on, where GitHub is not asked."""
+    ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "lint"})
+    explained = explain(replace(JOB, name=""), cluster(runners=[ours]))
+    assert (explained.code, explained.machine) == ("", "l4-a")
+    assert explained.detail == "the runner l4-a has a job of this run; `gh` knows whether it is this one"
+
+
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
 def test_the_pod_of_a_job_that_has_its_runner_may_still_wait(status: str) -> None:
     """In the container modes of Kubernetes the job has a pod of its own, and GitHub shows the job as running."""
