@@ -15,6 +15,9 @@ from .model import Pool, Rung
 Number = Annotated[
     int, BeforeValidator(lambda value: int(value) if isinstance(value, str) and value.isdecimal() else value)
 ]
+# The forms of gpu_ci/gcp/resource_names.py, whose module loads Pulumi's SDK.
+_ZONE = r"^[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]$"
+_TEMPLATE = r"(^|/)regions/[a-z0-9-]+/instanceTemplates/[^/]+$"
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 
 
@@ -31,7 +34,7 @@ class _Model(BaseModel):
 class RungConfig(_Model):
     """One place to ask for a machine."""
 
-    zone: str = Field(pattern=r"^[a-z]+-[a-z]+[0-9]+-[a-z]$")
+    zone: str = Field(pattern=_ZONE)
     """A zone, such as us-central1-a."""
     machine_type: str = Field(min_length=1)
     """A machine type, such as g2-standard-8."""
@@ -41,8 +44,8 @@ class RungConfig(_Model):
     """Google's accelerator type, such as nvidia-l4."""
     usd_per_hour: float | None = Field(default=None, ge=0)
     """The price of one machine."""
-    template: str = ""
-    """Of this rung, where it is another than the pool's."""
+    template: str = Field(default="", pattern=rf"^$|{_TEMPLATE}")
+    """The self link of this rung's regional instance template, where it is another than the pool's."""
 
 
 class PoolConfig(_Model):
@@ -52,8 +55,8 @@ class PoolConfig(_Model):
     """The name of the pool: 1 to 40 lower-case letters, digits and dashes."""
     project: str = Field(min_length=1)
     """The id of the Google Cloud project."""
-    template: str = Field(min_length=1)
-    """The self link of the instance template whose check passed."""
+    template: str = Field(pattern=_TEMPLATE)
+    """The self link of the regional instance template whose check passed."""
     max: int = Field(ge=1, le=1000)
     """The most machines at any time, 1 to 1000."""
     labels: list[str] = Field(min_length=1, max_length=100)

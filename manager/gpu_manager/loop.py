@@ -249,6 +249,9 @@ class Manager:
                 self._github.commit_status(status)
             except (Unavailable, Refused) as error:
                 events.append(Event(_kind(error), "commit status", str(error)))
+                if isinstance(error, Unavailable):
+                    # Each request may last half a minute, and the next pass starts machines.
+                    break
             else:
                 commit_statuses.written(status, memory)
                 subject = f"{status.repository}@{status.sha[:12]}"

@@ -309,6 +309,7 @@ class CommitStatus:
     state: str
     """GitHub's word: pending, error or success."""
     description: str
+    """At most 140 characters."""
     url: str
     """The page of a waiting job."""
 

@@ -137,6 +137,37 @@ def test_a_status_that_cannot_be_written_fails_no_pass_and_is_tried_again_in_a_m
     assert (event.kind, event.subject) == ("commit-status", "example-org/kernels@009b8a3a9ccb")
 
 
+def test_a_github_that_does_not_answer_is_asked_for_one_status_a_pass() -> None:
+    """Each request may take half a minute, and the next pass starts machines."""
+    jobs = tuple(replace(of_commit(number, "gpu", "v5"), head_sha=f"{number:040x}") for number in range(5))
+    counts = []
+    for error in (Unavailable("no answer"), Refused("403")):
+        world = Refusing(view=GithubView(NOW, jobs, ()), error=error)
+        done = Manager([POOL], world, world, Kept(), lambda: NOW, writes_statuses=True).step()
+        counts.append(sum(event.subject == "commit status" for event in done.events))
+    assert counts == [1, 5]
+
+
+def test_a_status_that_cannot_be_written_is_given_up_after_a_day() -> None:
+    memory = Memory()
+    for minute in range(24 * 60 + 1):
+        commit_statuses.due([POOL], at(60 * minute), {}, memory)
+        if minute == 0:
+            commit_statuses.due([POOL], at(0, of_commit()), {of_commit().key: FULL}, memory)
+    assert len(memory.statuses) == 1
+    commit_statuses.due([POOL], at(24 * 3600 + 1), {}, memory)
+    assert memory.statuses == {}
+
+
+def test_a_change_that_github_does_not_show_is_not_written() -> None:
+    """It takes 140 characters, and 1,000 statuses of one context for a commit."""
+    memory = Memory()
+    zones = ", ".join(f"us-central1-{letter}" for letter in "abcdefghijkl")
+    [first] = write(at(0, of_commit()), memory, Reason("no-capacity", f"{zones}, us-east1-b"))
+    assert first.description == f"no-capacity: {zones}"[:140]
+    assert write(at(60, of_commit()), memory, Reason("no-capacity", f"{zones}, us-east1-c")) == []
+
+
 def test_without_being_asked_for_no_status_is_written() -> None:
     world, manager = refusing(None, writes=False)
     assert manager.step().events == []

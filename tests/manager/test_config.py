@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_ci.gcp.resource_names import ZONE
 from gpu_manager.config import ConfigError, read
 
 POOL: dict[str, Any] = {
     "name": "l4",
     "project": "example",
-    "template": "templates/l4",
+    "template": "projects/example/regions/us-central1/instanceTemplates/l4",
     "max": 2,
     "labels": ["GPU", "l4"],
     "rungs": [{"zone": "us-central1-a", "machineType": "g2-standard-8", "market": "spot", "gpu": "nvidia-l4"}],
 }
+EAST = "https://www.googleapis.com/compute/v1/projects/example/regions/us-east1/instanceTemplates/l4?uniqueId=1"
 CONFIG: dict[str, Any] = {
     "name": "staging",
     "github": {"owner": "acme", "appId": "37", "installationId": 38},
@@ -59,6 +62,23 @@ def test_every_mistake_is_named_with_its_place(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("link", ["l4-template", "projects/example/global/instanceTemplates/l4"])
+def test_a_template_that_is_no_regional_one_is_refused_for_pool_and_rung(tmp_path: Path, link: str) -> None:
+    pool = {**POOL, "template": link, "rungs": [{**POOL["rungs"][0], "template": link}]}
+    with pytest.raises(ConfigError) as found:
+        read(written(tmp_path, {**CONFIG, "pools": [pool]}))
+    assert "pools[0].template: has a form that is not accepted" in str(found.value)
+    assert "pools[0].rungs[0].template: has a form that is not accepted" in str(found.value)
+
+
+@pytest.mark.parametrize("zone", ["us-central1-a", "us-south1-ai1b", "northamerica-northeast2-c"])
+def test_a_zone_that_a_pool_may_have_is_accepted(tmp_path: Path, zone: str) -> None:
+    """A stack's `up` exports it."""
+    assert re.fullmatch(ZONE, zone)
+    config = read(written(tmp_path, {**CONFIG, "pools": [{**POOL, "rungs": [{**POOL["rungs"][0], "zone": zone}]}]}))
+    assert config.pools[0].plain().rungs[0].zone == zone
+
+
 def test_a_pool_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="pools: two pools have the name l4"):
         read(written(tmp_path, {**CONFIG, "pools": [POOL, POOL]}))
@@ -82,7 +102,7 @@ def test_a_key_in_the_wrong_place_is_not_printed(tmp_path: Path) -> None:
 
 
 def test_a_rung_may_have_a_template_of_its_own_and_has_the_pools_otherwise(tmp_path: Path) -> None:
-    far = {**POOL["rungs"][0], "zone": "us-east1-b", "template": "templates/l4-east"}
+    far = {**POOL["rungs"][0], "zone": "us-east1-b", "template": EAST}
     ladder = {**CONFIG, "pools": [{**POOL, "rungs": [*POOL["rungs"], far]}]}
     [pool] = [each.plain() for each in read(written(tmp_path, ladder)).pools]
-    assert [pool.template_of(rung) for rung in pool.rungs] == ["templates/l4", "templates/l4-east"]
+    assert [pool.template_of(rung) for rung in pool.rungs] == [POOL["template"], EAST]

@@ -8,7 +8,7 @@ import pytest
 from gpu_manager.decision.decide import decide
 from gpu_manager.decision.names import slug
 from gpu_manager.memory import Cooldown, Memory
-from gpu_manager.model import Delete, Insert, InsertError, Machine, OperationState, Reason, Rung
+from gpu_manager.model import Delete, Insert, InsertError, Machine, OperationState, Reason, Rung, Runner
 
 from tests.manager.test_decide import NOW, POOL, job, machine, seen
 
@@ -100,3 +100,32 @@ def test_a_request_that_google_has_not_taken_is_no_wait_for_capacity() -> None:
     late = decide([FLEX], seen(jobs=(job(),), now=NOW + 301), memory)
     assert late.reasons[job().key].code == "no-answer"
     assert [each.rung for each in late.actions if isinstance(each, Insert)] == [A]
+
+
+def test_a_request_that_google_has_taken_is_answered_although_no_list_has_its_machine_yet() -> None:
+    memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
+    [(name, pending)] = memory.pending.items()
+    pending.operation = "operation-1"
+    later = seen(jobs=(job(),), operations={name: OperationState(False)}, now=NOW + 301)
+    decision = decide([FLEX], later, memory)
+    assert (decision.covered, decision.reasons) == ({job().key: name}, {})
+
+
+def test_a_stockout_is_remembered_although_google_takes_the_next_request() -> None:
+    memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
+    [(name, pending)] = memory.pending.items()
+    pending.operation = "operation-1"
+    memory.cooldowns = {PLACE: Cooldown(NOW - 1, 3)}
+    taken = seen(jobs=(job(),), operations={name: OperationState(True)}, now=NOW + 5)
+    assert decide([FLEX], taken, memory).memory.cooldowns == {PLACE: Cooldown(NOW - 1, 3)}
+
+
+def test_of_two_machines_for_one_job_the_one_without_capacity_goes_and_the_idle_one_stays() -> None:
+    memory, waits = begun(done=True)
+    idle = machine("l4-idle", market="flex-start", machine_type="a3-highgpu-1g")
+    both = seen(
+        jobs=(job(),), machines=(waits, idle), runners=(Runner(7, "l4-idle", online=True, busy=False),), now=NOW + 20
+    )
+    decision = decide([FLEX], both, memory)
+    assert decision.actions == (Delete(waits, "no queued job needs it, and it waits for capacity"),)
+    assert decision.memory.machines["l4-idle"].surplus_since is None

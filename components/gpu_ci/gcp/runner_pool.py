@@ -94,7 +94,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     @field_validator("price_ceiling_usd")
     @classmethod
     def _price_ceiling(cls, value: float | None, info: ValidationInfo) -> float | None:
-        if value is None or not {"machine_type", "zones", "market", "ladder"} <= info.data.keys():
+        if value is None or "ladder" not in info.data or not ladder.own_machine(info.data):
             return value
         offers = [info.data, *(ladder.choices(rung, info.data) for rung in info.data["ladder"])]
         return ladder.cheapest_usd(value, offers)
@@ -102,8 +102,10 @@ class RunnerPoolArgs(GpuMachineArgs):
     @field_validator("ladder_subnetworks")
     @classmethod
     def _ladder_subnetworks(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        rungs = [ladder.choices(rung, info.data)["zones"][0] for rung in info.data.get("ladder", ())]
-        own = region_of(info.data["zones"][0]) if info.data.get("zones") else ""
+        if "ladder" not in info.data or not ladder.own_machine(info.data):
+            return values
+        rungs = [ladder.choices(rung, info.data)["zones"][0] for rung in info.data["ladder"]]
+        own = region_of(info.data["zones"][0])
         if missing := [region for region in dict.fromkeys(map(region_of, rungs)) if region not in (own, *values)]:
             raise invalid(f"has no subnetwork of {', '.join(missing)}, where ladder has machines")
         return values

@@ -12,12 +12,16 @@ from gpu_ci.cli.verify.checklist import NotAskedError
 from ..kubernetes import reading
 from ..kubernetes.model import Explanation, WaitingJob
 from ..kubernetes.reasons import explain
+from ..text import printable
 from . import options
 from .status_command import age, sentence, stale, unknown_jobs
 
 # https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>, as the address of a job's page has it.
+# `gh` sends its token to the host, so that nothing but a host's name is accepted there.
 _URL = re.compile(
-    r"https?://(?P<host>[^/]+)/(?P<repository>[^/]+/[^/]+)/actions/runs/(?P<run>\d+)(?:/jobs?/(?P<job>\d+))?/?(?:[?#].*)?"
+    r"https?://(?P<host>[0-9a-z][0-9a-z.-]*(?::\d+)?)/(?P<repository>[\w-]+/(?!\.\.?/)[\w.-]+)"
+    r"/actions/runs/(?P<run>\d+)(?:/jobs?/(?P<job>\d+))?/?(?:[?#].*)?",
+    re.ASCII | re.IGNORECASE,
 )
 
 
@@ -130,10 +134,10 @@ def _row(job: WaitingJob, found: Explanation) -> dict[str, Any]:
         "labels": list(job.runs_on),
         "status": job.status,
         "machine": found.machine,
-        "detail": found.detail,
+        "detail": printable(found.detail),
     }
     if found.code:
-        row |= {"reason": found.code, "nextTry": None, "nextStep": found.next_step}
+        row |= {"reason": found.code, "nextTry": None, "nextStep": printable(found.next_step)}
     return row
 
 

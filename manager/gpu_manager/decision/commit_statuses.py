@@ -15,6 +15,8 @@ _EVERY_SEC = 60.0
 # GitHub allows 80 requests a minute that create content (docs.github.com, "Rate limits for the REST API"). A pass whose
 # statuses are answered slowly must not keep the next one waiting.
 _MOST_A_MINUTE, _MOST_A_PASS = 60, 10
+# What GitHub takes of a description (docs.github.com, "REST API endpoints for commit statuses", example of 422).
+_DESCRIPTION_CHARACTERS = 140
 # After this time a status that cannot be written is given up.
 _KEPT_SEC = 24 * 3600.0
 # Reasons that do not end by waiting.
@@ -74,7 +76,8 @@ def _waits(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason]) -> CommitStatu
     reason = reasons[first.key]
     state = "error" if reason.code in _FAILURES else "pending"
     more = f" (and {len(others)} more)" if others else ""
-    return CommitStatus(first.key.repository, first.head_sha, state, f"{reason.code}{more}: {reason.detail}", first.url)
+    description = f"{reason.code}{more}: {reason.detail}"[:_DESCRIPTION_CHARACTERS]
+    return CommitStatus(first.key.repository, first.head_sha, state, description, first.url)
 
 
 def _is_due(status: CommitStatus, earlier: WrittenStatus | None, now: float) -> bool:

@@ -17,8 +17,6 @@ from .rest_client import Clocks, RestClient, refusal
 from .sweep import Sweep, repository_path, run_path
 
 _PERMISSIONS = {"actions": "write", "organization_self_hosted_runners": "write"}
-# The most that GitHub shows of a status (docs.github.com, "REST API endpoints for commit statuses", example of 422).
-_DESCRIPTION_CHARACTERS = 140
 _STATUS_CONTEXT = "gpu-ci"
 
 # The folder that the agent gives the runner for its jobs (gpu_agent/config.py).
@@ -165,7 +163,7 @@ class GithubAdapter:
             raise Unavailable(f"POST {path}: not asked, as GitHub's limit is reached for {wait_sec:.0f} s more")
         body = {
             "state": status.state,
-            "description": status.description[:_DESCRIPTION_CHARACTERS],
+            "description": status.description,
             "target_url": status.url,
             "context": _STATUS_CONTEXT,
         }

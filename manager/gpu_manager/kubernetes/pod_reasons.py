@@ -34,11 +34,13 @@ def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
         )
     if node := (pod.get("spec") or {}).get("nodeName"):
         return Explanation(f"its runner starts in pod {name} on node {node}", machine=name)
-    if _NO_NODE in own:
-        detail = f"no node for pod {name}, and the autoscaler starts none: {own[_NO_NODE]}"
+    # The autoscaler's last answer counts: a node group may have room again, or its node may not come.
+    answer = next((reason for reason in reversed(own) if reason in (_NO_NODE, *_NODE_COMES)), "")
+    if answer == _NO_NODE:
+        detail = f"no node for pod {name}, and the autoscaler starts none: {own[answer]}"
         return Explanation(detail, "no-capacity", "raise the node group's max, or look at the pool's labels and taint")
-    if comes := next((reason for reason in _NODE_COMES if reason in own), ""):
-        return Explanation(f"a node starts for pod {name}: {own[comes]}", machine=name)
+    if answer:
+        return Explanation(f"a node starts for pod {name}: {own[answer]}", machine=name)
     message = own.get("FailedScheduling") or _unschedulable(pod)
     if not message:
         return Explanation(f"pod {name} is new, and the scheduler has not looked at it", machine=name)
@@ -66,10 +68,13 @@ def _unschedulable(pod: Object) -> str:
 
 def _latest(pod: Object, events: Sequence[Object]) -> dict[str, str]:
     """The latest message of each reason, in the order of their last occurrence."""
-    own = [each for each in events if _concerns(each, pod)]
-    return {
-        str(each.get("reason")): " ".join(str(each.get("message") or "").split()) for each in sorted(own, key=_time)
-    }
+    found: dict[str, str] = {}
+    for each in sorted((each for each in events if _concerns(each, pod)), key=_time):
+        reason = str(each.get("reason"))
+        # A dictionary keeps the place of a key that it has.
+        found.pop(reason, None)
+        found[reason] = " ".join(str(each.get("message") or "").split())
+    return found
 
 
 def _concerns(event: Object, pod: Object) -> bool:

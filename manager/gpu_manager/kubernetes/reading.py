@@ -12,6 +12,8 @@ from .model import Cluster, Object, WaitingJob, name_of, namespace_of
 from .reasons import scale_set_of
 
 _GROUP = "actions.github.com"
+# GitHub lists 100 jobs a page at most. A matrix has up to 256 jobs, and a run may have several.
+_PER_PAGE, _MOST_PAGES = 100, 50
 _UNFINISHED = ("queued", "waiting", "pending", "requested", "in_progress")
 
 
@@ -20,7 +22,13 @@ def jobs_of(host: str, repository: str, run_id: int, job_id: int | None) -> list
     command = ["gh", "api", "--hostname", host]
     if job_id is not None:
         return [_job(run_json([*command, f"repos/{repository}/actions/jobs/{job_id}"]), repository)]
-    found = run_json([*command, f"repos/{repository}/actions/runs/{run_id}/jobs?filter=latest&per_page=100"])["jobs"]
+    path = f"repos/{repository}/actions/runs/{run_id}/jobs?filter=latest&per_page={_PER_PAGE}"
+    found: list[dict[str, Any]] = []
+    for page in range(1, _MOST_PAGES + 1):
+        answer = run_json([*command, f"{path}&page={page}"])
+        found += answer["jobs"]
+        if page * _PER_PAGE >= answer["total_count"]:
+            break
     return [_job(each, repository) for each in found if each["status"] in _UNFINISHED]
 
 

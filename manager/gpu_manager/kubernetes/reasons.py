@@ -112,7 +112,10 @@ def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanatio
         status = status_of(runner)
         same_name = not job.name or status.get("jobDisplayName") in (None, "", job.name)
         if status.get("workflowRunId") == job.run_id and same_name and job.run_id:
-            return _has_job(name_of(runner), f"GitHub gave it to the runner {name_of(runner)}", cluster)
+            detail = f"GitHub gave it to the runner {name_of(runner)}"
+            if not job.name:
+                detail = f"the runner {name_of(runner)} has a job of this run; `gh` knows whether it is this one"
+            return _has_job(name_of(runner), detail, cluster)
     # One that is being deleted counts no more, and takes no job.
     ours = [each for each in ours if not each["metadata"].get("deletionTimestamp")]
     failed = [each for each in ours if status_of(each).get("phase") in ("Failed", "Outdated")]

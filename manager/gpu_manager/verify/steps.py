@@ -182,7 +182,8 @@ STEPS: tuple[Step[Target], ...] = (
         "the run of a spot machine's job fails, and is run again on a standard one", "attach the log to an issue",
     ),
     Step(
-        "webhook", "redeliver an event on the App's page, under Advanced", "answer 202, and a pass two seconds later",
+        "webhook", "gh workflow run gpu.yml, and see Recent deliveries on the App's page",
+        "answer 202 `the manager looks for jobs`, and a pass two seconds later",
         "401: the secret differs; no answer: the proxy or tunnel",
     ),
     Step(

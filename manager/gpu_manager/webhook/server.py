@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .hints import Hints, Reply
 
@@ -21,8 +22,24 @@ PATH = "/webhook"
 MOST_BYTES = 1024 * 1024
 # GitHub gives up a delivery after ten seconds (docs.github.com, "Best practices for using webhooks").
 _BODY_WITHIN_SEC = 10.0
+# Open connections take file descriptors, which the manager needs for its own requests.
 _CONNECTIONS = 100
+_CONNECTION_SEC = 30.0
 _STOP_WITHIN_SEC = 5.0
+
+
+class _Connection(H11Protocol):
+    """A connection that ends by itself. uvicorn limits requests, and not connections that send none."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._end = self.loop.call_later(_CONNECTION_SEC, transport.abort)
+        if len(self.connections) > _CONNECTIONS:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._end.cancel()
 
 
 def application(hints: Hints) -> Starlette:
@@ -47,12 +64,11 @@ def serving(hints: Hints, listener: socket.socket) -> Iterator[None]:
     """Serve on an open socket until the end of the block."""
     config = uvicorn.Config(
         application(hints),
-        http="h11",
+        http=_Connection,
         lifespan="off",
         access_log=False,
         log_level="error",
         server_header=False,
-        limit_concurrency=_CONNECTIONS,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
     )

@@ -116,6 +116,23 @@ def test_a_rung_that_is_wrong_is_refused_at_its_place(
     assert (found.path, found.text) == (path, text)
 
 
+@pytest.mark.parametrize(
+    ("rung", "changes", "path"),
+    [
+        ({"region": "us-east1"}, {"machineType": "g2-standrd-8"}, "machineType"),
+        ({"region": "us-east1"}, {"machineType": "n1-standard-8"}, "guestAccelerator"),
+        ({"region": "us-east1"}, {"market": "sopt"}, "market"),
+        ({"market": "standard"}, {"zones": "us-central1-a"}, "zones"),
+        ({"market": "standard"}, {"zones": ["us-central1-a"], "machineType": ""}, "machineType"),
+    ],
+)
+@pytest.mark.parametrize("ceiling", [{}, {"priceCeilingUsd": 2.0}])
+def test_a_mistake_of_the_pool_is_named_alone_although_it_has_a_ladder(
+    rung: dict[str, Any], changes: dict[str, Any], path: str, ceiling: dict[str, Any]
+) -> None:
+    assert [problem.path for problem in problems(rung, **changes, **ceiling)] == [path]
+
+
 def test_a_zone_that_two_rungs_ask_for_the_same_machine_is_refused() -> None:
     [found] = problems({"zones": ["us-east1-b"]}, {"region": "us-east1"})
     assert (found.path, found.text, found.hint) == (

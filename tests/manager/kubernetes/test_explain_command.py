@@ -15,7 +15,7 @@ from gpu_ci.cli.verify import programs
 from gpu_ci.cli.verify.checklist import NotAskedError
 from gpu_ci.cli.verify.programs import Output
 
-from tests.manager.kubernetes.objects import NAMESPACE, SYSTEM, listener, listener_pod, pod, runner, scale_set
+from tests.manager.kubernetes.objects import NAMESPACE, SYSTEM, event, listener, listener_pod, pod, runner, scale_set
 
 URL = "https://github.com/acme/kernels/actions/runs/123"
 QUEUED: dict[str, Any] = {
@@ -32,6 +32,8 @@ class Programs:
     jobs: int = 1
     missing: str = ""
     forbidden: str = ""
+    message: str = ""
+    """Of the scheduler, which has no node for the runner's pod; by default it has one."""
     ran: list[list[str]] = field(default_factory=list)
 
     def run(
@@ -41,8 +43,7 @@ class Programs:
         if command[0] == self.missing:
             raise NotAskedError(f"{command[0]} is not installed")
         if command[0] == "gh":
-            answer = {"jobs": [self.job] * self.jobs} if "/runs/" in command[-1] else self.job
-            return Output(0, json.dumps(answer), "")
+            return Output(0, json.dumps(self.page(command[-1]) if "/runs/" in command[-1] else self.job), "")
         kind = command[command.index("get") + 1].partition(".")[0]
         namespace = command[command.index("--namespace") + 1] if "--namespace" in command else ""
         if kind == self.forbidden:
@@ -51,12 +52,18 @@ class Programs:
             "autoscalingrunnersets": [scale_set()],
             "autoscalinglisteners": [listener()],
             "ephemeralrunners": [runner("l4-a")],
-            "pods": [pod("l4-a", node="gpu-1"), listener_pod()],
+            "pods": [pod("l4-a", node="" if self.message else "gpu-1"), listener_pod()],
             "resourcequotas": [],
-            "events": [],
+            "events": [event("l4-a", "FailedScheduling", self.message)] if self.message else [],
         }
         found = [each for each in objects[kind] if namespace in ("", each["metadata"]["namespace"])]
         return Output(0, json.dumps({"items": found}), "")
+
+    def page(self, path: str) -> dict[str, Any]:
+        """GitHub lists 100 jobs a page at most (docs.github.com, "REST API endpoints for workflow jobs")."""
+        number = int(path.partition("&page=")[2] or 1)
+        rows = [{**self.job, "id": 456 + each} for each in range(self.jobs)][(number - 1) * 100 : number * 100]
+        return {"total_count": self.jobs, "jobs": rows}
 
 
 @pytest.fixture
@@ -93,6 +100,35 @@ def test_a_matrix_asks_the_cluster_once(asked: Programs) -> None:
     asked.jobs = 100
     assert len(json.loads(call(URL, "--kubernetes", "--json").output)["jobs"]) == 100
     assert len(asked.ran) == once
+
+
+def test_the_jobs_of_a_large_matrix_are_read_page_by_page(asked: Programs) -> None:
+    asked.jobs = 256
+    rows = json.loads(call(URL, "--kubernetes", "--json").output)["jobs"]
+    assert [row["id"] for row in rows] == list(range(456, 712))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com@evil.example/acme/kernels/actions/runs/123",
+        "https://--help/acme/kernels/actions/runs/123",
+        "https://github.com/acme/ker?nels/actions/runs/123",
+        "https://github.com/acme/../actions/runs/123",
+        "http://github.com/{owner}/kernels/actions/runs/123",
+    ],
+)
+def test_an_address_that_leads_elsewhere_runs_nothing(asked: Programs, url: str) -> None:
+    """`gh` sends its token to the host."""
+    assert call(url, "--kubernetes").exit_code == 2
+    assert asked.ran == []
+
+
+def test_a_message_of_the_cluster_cannot_command_the_terminal(asked: Programs) -> None:
+    asked.message = "\x1b]0;title\x07 full"
+    found = call(f"{URL}/job/456", "--kubernetes").output
+    assert " ]0;title  full" in found
+    assert "\x1b" not in found
 
 
 def test_a_reason_is_a_row_like_the_managers(asked: Programs) -> None:

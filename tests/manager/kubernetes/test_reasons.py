@@ -102,6 +102,23 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
         "no-capacity",
         "no node for pod l4-a, and the autoscaler starts none: 1 max node group size reached",
     ),
+    "the autoscaler finds no node any more": (
+        waiting(
+            event("l4-a", "NotTriggerScaleUp", "1 max node group size reached", at="2026-11-24T09:55:00Z"),
+            event("l4-a", "TriggeredScaleUp", "pod triggered scale-up", at="2026-11-24T10:00:00Z"),
+            event("l4-a", "NotTriggerScaleUp", "1 in backoff after failed scale-up", at="2026-11-24T10:15:00Z"),
+        ),
+        "no-capacity",
+        "no node for pod l4-a, and the autoscaler starts none: 1 in backoff after failed scale-up",
+    ),
+    "the events are about others": (
+        waiting(
+            event("l4-a", "NotTriggerScaleUp", "1 max node group size reached", namespace=SYSTEM),
+            event("l4-a", "FailedScheduling", "0/3 nodes are available"),
+        ),
+        "no-capacity",
+        "no node for pod l4-a, and no autoscaler has answered: 0/3 nodes are available",
+    ),
     "no autoscaler has seen the pod": (
         waiting(event("l4-a", "FailedScheduling", "0/3 nodes are available")),
         "no-capacity",
@@ -145,10 +162,27 @@ def test_each_cause_has_its_reason(case: str) -> None:
     assert explained.next_step
 
 
+def test_a_node_starts_where_the_autoscaler_found_none_before() -> None:
+    """Another node group got room, or a person has raised its maximum."""
+    explained = explain(JOB, waiting(
+        event("l4-a", "NotTriggerScaleUp", "1 max node group size reached", at="2026-11-24T10:00:00Z"),
+        event("l4-a", "TriggeredScaleUp", "pod triggered scale-up", at="2026-11-24T10:15:00Z"),
+    ))  # fmt: skip
+    assert (explained.code, explained.detail) == ("", "a node starts for pod l4-a: pod triggered scale-up")
+
+
 def test_a_job_with_a_runner_has_no_reason() -> None:
     ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "gpu tests"})
     explained = explain(JOB, cluster(runners=[runner("l4-b", **BUSY), ours]))
     assert (explained.code, explained.machine) == ("", "l4-a")
+
+
+def test_without_its_name_a_job_may_be_another_one_of_its_run() -> None:
+    """So it is with --runs-on, where GitHub is not asked."""
+    ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "lint"})
+    explained = explain(replace(JOB, name=""), cluster(runners=[ours]))
+    assert (explained.code, explained.machine) == ("", "l4-a")
+    assert explained.detail == "the runner l4-a has a job of this run; `gh` knows whether it is this one"
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -68,6 +69,37 @@ def test_a_body_that_does_not_come_is_not_waited_for(endpoint: Endpoint, monkeyp
     with socket.create_connection(("127.0.0.1", port or 0), timeout=10) as connection:
         connection.sendall(b"POST /webhook HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the receiver closes the connection within the time limit of the socket."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_connections_without_a_request_take_no_file_from_the_manager(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share its process, and without free file descriptors it reaches neither GitHub nor Google."""
+    monkeypatch.setattr(server, "_CONNECTIONS", 2)
+    address = ("127.0.0.1", httpx2.URL(endpoint.url).port or 0)
+    with ExitStack() as opened:
+        silent = [opened.enter_context(socket.create_connection(address, timeout=5)) for _ in range(3)]
+        assert is_closed(silent[2])
+        silent[0].close()
+        silent[1].close()
+        assert httpx2.post(endpoint.url, content=BODY, headers=headers(BODY)).status_code == 202
+
+
+def test_a_connection_that_sends_its_header_slowly_is_closed(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_CONNECTION_SEC", 0.1)
+    with socket.create_connection(("127.0.0.1", httpx2.URL(endpoint.url).port or 0), timeout=5) as connection:
+        connection.sendall(b"POST /webhook HTTP/1.1\r\nHost: x\r\nX-A")
+        assert is_closed(connection)
 
 
 def test_a_new_secret_needs_no_restart(endpoint: Endpoint) -> None:

@@ -64,10 +64,15 @@ class _Found(NamedTuple):
     at: tuple[str | int, ...]
 
 
+def own_machine(pool: Mapping[str, Any]) -> Machine | None:
+    """The pool's own machine; None while a choice of it is wrong, and then its ladder is not checked."""
+    return machine_of(pool) if all(name in pool for name in _CHOICES) else None
+
+
 def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
     """Raise what is wrong with a ladder, once the pool's own machine is in order."""
-    own = machine_of(pool)
-    if own is None or not all(name in pool for name in _CHOICES):
+    own = own_machine(pool)
+    if own is None:
         return
     asked: dict[tuple[str, str, str], str] = {}
     if pool["reservation"] is None:
