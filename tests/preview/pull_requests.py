@@ -166,11 +166,15 @@ PULL_REQUESTS = (
     PullRequest(
         "gate-removed",
         several(
-            cut(POOL, "        gate = SmokeGate(\n", "        group = self._group("),
+            cut(POOL, "        return SmokeGate(\n", "    def _may_read("),
             replace(
                 POOL,
-                ("self._group(name, args, gate.checked_template)", "self._group(name, args, template.self_link)"),
-                ("self.template = gate.checked_template", "self.template = template.self_link"),
+                (
+                    "args.registration_of(name),\n        )\n",
+                    "args.registration_of(name),\n        )\n        return template\n",
+                ),
+                ("self._group(name, args, gate.checked_template)", "self._group(name, args, gate.self_link)"),
+                ("self.template = gate.checked_template", "self.template = gate.self_link"),
                 ("self.verdict = gate.verdict", 'self.verdict = pulumi.Output.from_input("pass")'),
                 ("self.smoke_summary = gate.summary", 'self.smoke_summary = pulumi.Output.from_input("")'),
             ),
