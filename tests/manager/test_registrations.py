@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import pkcs7
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from gpu_manager import registration
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
@@ -288,6 +288,18 @@ def of_key(make: Callable[[], Any]) -> str:
     return published(certificate_of(make()))
 
 
+def changed(before: bytes, after: bytes) -> str:
+    """A machine's certificate with other bytes in one place."""
+    content = base64.b64decode(PUBLISHED)
+    assert content.count(before) == 1
+    return base64.b64encode(content.replace(before, after)).decode()
+
+
+VERSION = b"\xa0\x03\x02\x01\x02"
+# The last byte of the modulus, and the exponent 65,537.
+MODULUS_END = CERTIFICATE.public_bytes(Encoding.DER).partition(b"\x02\x03\x01\x00\x01")[0][-4:]
+
+
 @pytest.mark.parametrize(
     "key",
     [
@@ -295,8 +307,10 @@ def of_key(make: Callable[[], Any]) -> str:
         base64.b64encode(b"no certificate").decode(),
         of_key(lambda: rsa.generate_private_key(65537, 1024)),  # noqa: S505 - that is the point
         of_key(lambda: ec.generate_private_key(ec.SECP256R1())),
+        changed(VERSION, VERSION[:-1] + b"\x07"),
+        changed(MODULUS_END + b"\x02\x03\x01\x00\x01", MODULUS_END[:-1] + b"\x00\x02\x03\x01\x00\x01"),
     ],
-    ids=["base64", "der", "1024", "ec"],
+    ids=["base64", "der", "1024", "ec", "version 8", "even modulus"],
 )
 def test_nothing_is_registered_for_a_key_that_nothing_can_be_sealed_to(key: str) -> None:
     both = Both()
