@@ -188,6 +188,21 @@ def test_a_machine_that_is_missing_from_one_list_keeps_its_runner() -> None:
     assert decided(jobs=0, runners=(runner,), memory=first.memory).actions != ()
 
 
+def test_a_runner_of_another_shares_machine_is_no_stray() -> None:
+    """Each share begins with the memories of all shares, and lists the machines of its own pools alone."""
+    t4 = replace(BROKERED, name="t4")
+    name, removed = "t4-0a1b2c3d", "old-0a1b2c3d"
+    runners = (Runner(7, name, online=False, busy=False), Runner(8, removed, online=False, busy=False))
+    memory = Memory(registrations={name: Registration("42", NOW), removed: Registration("43", NOW)})
+    second = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"t4"})
+    assert second.actions == (RemoveRunner(runners[0], None, "its machine is gone"),)
+    assert set(second.memory.registrations) == {name}
+    # Machines of a pool that was removed belong to the share of the first pool.
+    first = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"l4"})
+    assert first.actions == (RemoveRunner(runners[1], None, "its machine is gone"),)
+    assert set(first.memory.registrations) == {removed}
+
+
 @pytest.mark.parametrize("unknown", ["machines", "runners"])
 def test_no_runner_is_a_stray_while_a_source_is_unknown(unknown: str) -> None:
     memory = Memory(registrations={"l4-a": Registration("42", NOW)})
