@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
 from .model import Pool
@@ -20,3 +20,16 @@ def assign(pools: Sequence[Pool], instances: int) -> Assignment:
     count = min(instances, len(names))
     bounds = [len(names) * number // count for number in range(count + 1)]
     return tuple(tuple(names[begin:end]) for begin, end in pairwise(bounds))
+
+
+def ownership(pools: Sequence[Pool], own: Collection[str] | None) -> Callable[[str], bool]:
+    """Whether the machines of a pool of this name belong to the share with the pools `own`; all do where it is None.
+
+    Those of pools that were removed belong to the share of the first pool.
+    """
+    if own is None:
+        return lambda _: True
+    if pools[0].name not in own:
+        return lambda pool: pool in own
+    others = {pool.name for pool in pools} - set(own)
+    return lambda pool: pool not in others

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from . import registration
+from .assignment import ownership
 from .clock import uptime
 from .decision import capacity, commit_statuses, jobs, reruns
 from .decision.decide import Decision, decide
@@ -96,9 +97,7 @@ class Manager:
         self._pools = list(pools)
         self._own = [pool for pool in pools if own is None or pool.name in own]
         self._by_name = {pool.name: pool for pool in self._own}
-        # Machines of pools that were removed belong to the share of the first pool.
-        others = {pool.name for pool in pools} - self._by_name.keys()
-        self._not_ours = others if self._pools[0] in self._own else None
+        self._owns = ownership(pools, own)
         self._github = github
         self._compute = compute
         self._store = store
@@ -199,9 +198,6 @@ class Manager:
             github_requests_left=view.requests_left,
             github_limited_until=None if view.limited_sec is None else view.unix + view.limited_sec,
         )
-
-    def _owns(self, pool: str) -> bool:
-        return pool in self._by_name if self._not_ours is None else pool not in self._not_ours
 
     def _with_starting(
         self, listed: tuple[Machine, ...] | None, starting: tuple[Machine, ...] | None

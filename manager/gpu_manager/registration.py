@@ -49,7 +49,7 @@ def register(machine: Machine, pool: Pool, github: Github, compute: Compute) -> 
         return ""
     runner = github.register(pool, runner_name(machine))
     try:
-        sent = compute.set_metadata(machine, seen, METADATA_KEY, _sealed(runner, machine, certificate))
+        sent = compute.set_metadata(machine, seen, METADATA_KEY, _sealed(_message(runner, machine), certificate))
     except Refused:
         github.remove_runner(runner)
         raise
@@ -69,20 +69,25 @@ def _certificate(machine: Machine) -> Any:
     try:
         certificate = x509.load_der_x509_certificate(base64.b64decode(machine.key, validate=True))
         key = certificate.public_key()
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+        if not isinstance(key, RSAPublicKey) or not _LEAST_KEY_BITS <= key.key_size <= _MOST_KEY_BITS:
+            raise UnusableKey(problem)
+        # Numbers that are no key of RSA are found out here alone.
+        _sealed({}, certificate)
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         raise UnusableKey(problem) from None
-    if not isinstance(key, RSAPublicKey) or not _LEAST_KEY_BITS <= key.key_size <= _MOST_KEY_BITS:
-        raise UnusableKey(problem)
     return certificate
 
 
-def _sealed(runner: NewRunner, machine: Machine, certificate: Any) -> str:
-    """The registration as CMS EnvelopedData (RFC 5652), which the machine opens with openssl; base64."""
+def _message(runner: NewRunner, machine: Machine) -> dict[str, Any]:
+    return {"machine": f"{machine.name}-{machine.id}", "runnerId": runner.id, "jitConfig": runner.jit_config}
+
+
+def _sealed(message: dict[str, Any], certificate: Any) -> str:
+    """A message as CMS EnvelopedData (RFC 5652), which the machine opens with openssl; base64."""
     from cryptography.hazmat.primitives.ciphers.algorithms import AES256
     from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.hazmat.primitives.serialization.pkcs7 import PKCS7EnvelopeBuilder, PKCS7Options
 
-    message = {"machine": f"{machine.name}-{machine.id}", "runnerId": runner.id, "jitConfig": runner.jit_config}
     envelope = PKCS7EnvelopeBuilder().set_data(json.dumps(message).encode()).add_recipient(certificate)
     sealed = envelope.set_content_encryption_algorithm(AES256).encrypt(Encoding.DER, [PKCS7Options.Binary])
     return base64.b64encode(sealed).decode()

@@ -314,6 +314,13 @@ def failed_run(**others: object) -> Run:
     return replace(plain, **others)  # type: ignore[arg-type]
 
 
+def test_one_share_runs_a_lost_job_again() -> None:
+    """Each share begins with the memories of all shares."""
+    pools, world = [POOL, replace(POOL, name="t4")], seen(runs={RUN: failed_run()})
+    assert decide(pools, world, lost_memory(), {"t4"}).actions == ()
+    assert decide(pools, world, lost_memory(), {"l4"}).actions == (Rerun(RUN, 1, None),)
+
+
 def test_the_job_of_a_preempted_machine_is_run_again_once_its_run_has_ended() -> None:
     memory = lost_memory()
     running = decide([POOL], seen(runs={RUN: failed_run(status="in_progress", conclusion="")}), memory)

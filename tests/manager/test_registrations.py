@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import pkcs7
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from gpu_manager import registration
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
@@ -188,6 +188,21 @@ def test_a_machine_that_is_missing_from_one_list_keeps_its_runner() -> None:
     assert decided(jobs=0, runners=(runner,), memory=first.memory).actions != ()
 
 
+def test_a_runner_of_another_shares_machine_is_no_stray() -> None:
+    """Each share begins with the memories of all shares, and lists the machines of its own pools alone."""
+    t4 = replace(BROKERED, name="t4")
+    name, removed = "t4-0a1b2c3d", "old-0a1b2c3d"
+    runners = (Runner(7, name, online=False, busy=False), Runner(8, removed, online=False, busy=False))
+    memory = Memory(registrations={name: Registration("42", NOW), removed: Registration("43", NOW)})
+    second = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"t4"})
+    assert second.actions == (RemoveRunner(runners[0], None, "its machine is gone"),)
+    assert set(second.memory.registrations) == {name}
+    # Machines of a pool that was removed belong to the share of the first pool.
+    first = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"l4"})
+    assert first.actions == (RemoveRunner(runners[1], None, "its machine is gone"),)
+    assert set(first.memory.registrations) == {removed}
+
+
 @pytest.mark.parametrize("unknown", ["machines", "runners"])
 def test_no_runner_is_a_stray_while_a_source_is_unknown(unknown: str) -> None:
     memory = Memory(registrations={"l4-a": Registration("42", NOW)})
@@ -288,6 +303,18 @@ def of_key(make: Callable[[], Any]) -> str:
     return published(certificate_of(make()))
 
 
+def changed(before: bytes, after: bytes) -> str:
+    """A machine's certificate with other bytes in one place."""
+    content = base64.b64decode(PUBLISHED)
+    assert content.count(before) == 1
+    return base64.b64encode(content.replace(before, after)).decode()
+
+
+VERSION = b"\xa0\x03\x02\x01\x02"
+# The last byte of the modulus, and the exponent 65,537.
+MODULUS_END = CERTIFICATE.public_bytes(Encoding.DER).partition(b"\x02\x03\x01\x00\x01")[0][-4:]
+
+
 @pytest.mark.parametrize(
     "key",
     [
@@ -295,8 +322,10 @@ def of_key(make: Callable[[], Any]) -> str:
         base64.b64encode(b"no certificate").decode(),
         of_key(lambda: rsa.generate_private_key(65537, 1024)),  # noqa: S505 - that is the point
         of_key(lambda: ec.generate_private_key(ec.SECP256R1())),
+        changed(VERSION, VERSION[:-1] + b"\x07"),
+        changed(MODULUS_END + b"\x02\x03\x01\x00\x01", MODULUS_END[:-1] + b"\x00\x02\x03\x01\x00\x01"),
     ],
-    ids=["base64", "der", "1024", "ec"],
+    ids=["base64", "der", "1024", "ec", "version 8", "even modulus"],
 )
 def test_nothing_is_registered_for_a_key_that_nothing_can_be_sealed_to(key: str) -> None:
     both = Both()

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from ..assignment import ownership
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Observation, Pool, Reason
 from . import capacity, jobs, machines, registrations, reruns
-from .names import slug
+from .names import pool_of, slug
 
 # How long a machine whose insert has ended well may be in no list yet.
 _LISTED_WITHIN_SEC = 60.0
@@ -45,6 +46,10 @@ def decide(
     reruns.forget_old(memory, seen.now)
     # A pool that the configuration no longer has starts nothing more. Its machines are found by their labels.
     memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
+    # A share begins with the memories of all shares, and lists its own machines alone.
+    owns = ownership(pools, own)
+    memory.registrations = {name: each for name, each in memory.registrations.items() if owns(pool_of(name))}
+    memory.lost = {name: each for name, each in memory.lost.items() if owns(each.pool)}
     _follow_operations(seen, memory)
     machines.follow(by_name, seen, memory)
     reruns.notice(by_name, seen, memory)
@@ -65,9 +70,9 @@ def decide(
     started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items()}
     found = jobs.cover(waiting, supplies, started_for, seen.now, memory)
     actions += found.inserts
-    pool_of = {machine.name: machine.pool for machine in seen.machines}
-    pool_of |= {name: pending.pool for name, pending in memory.pending.items()}
-    used = Counter(pool_of[name] for name in found.covered.values())
+    pools_by_machine = {machine.name: machine.pool for machine in seen.machines}
+    pools_by_machine |= {name: pending.pool for name, pending in memory.pending.items()}
+    used = Counter(pools_by_machine[name] for name in found.covered.values())
     runners = {runner.name: runner for runner in seen.runners}
     for pool in ours:
         # What no queued job needs: first what has no runner, and of these what has no key yet; then what waited as
