@@ -184,7 +184,9 @@ class Manager:
         now = view.unix - (self._now() - begun)
         events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
         # Runners are known by their machines from here on.
-        names = {machine.name for machine in machines or ()} | memory.machines.keys() | memory.registrations.keys()
+        names = dict.fromkeys(memory.machines, "")
+        names |= {name: known.machine_id for name, known in memory.registrations.items()}
+        names |= {machine.name: machine.id for machine in machines or ()}
         jobs, runners = view.jobs, view.runners
         return Observation(
             now=now,
@@ -272,6 +274,8 @@ class Manager:
 
     def _register(self, action: Register, memory: Memory, now: Callable[[], float]) -> list[Event]:
         machine = action.machine
+        # A sweep may have taken longer than the pause before the next request.
+        memory.registrations[machine.name].asked = now()
         try:
             runner = registration.register(machine, self._by_name[machine.pool], self._github, self._compute)
         except registration.UnusableKey:

@@ -255,6 +255,21 @@ def test_runners_and_jobs_are_known_by_their_machines() -> None:
     assert [lost.key for lost in store.memory.lost.values()] == [running.key]
 
 
+def test_a_runner_of_an_earlier_machine_of_a_name_is_not_taken_for_the_runner_of_the_next_one() -> None:
+    """Its machine is gone, and GitHub still lists it. Taken for the busy one, it would cost that machine its job."""
+    old, new = (
+        Runner(7, "l4-a-1110000000000000000", online=False, busy=False),
+        Runner(8, "l4-a-2220000000000000000", online=True, busy=True),
+    )
+    world = Scripted((replace(machine("l4-a"), id="2220000000000000000"),), GithubView(NOW, (), (old, new)))
+    made, _ = manager(world)
+    for _ in range(40):
+        seen = made.step().seen
+        world.now += 30
+    assert [runner.name for runner in seen.runners or ()] == ["l4-a-1110000000000000000", "l4-a"]
+    assert world.deleted == []
+
+
 class Down(Scripted):
     """Neither Google nor GitHub answers a change."""
 

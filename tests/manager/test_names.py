@@ -15,13 +15,20 @@ KEY = JobKey("example-org/kernels", 11, 1, 1)
         ("l4-0a1b2c3d", "l4-0a1b2c3d"),
         ("l4-0a1b2c3d-1234567890123456789", "l4-0a1b2c3d"),
         ("l4-0a1b2c3d-1234567890123456789-2", "l4-0a1b2c3d"),
+        # Cut at 64 characters.
+        ("l4-0a1b2c3d-12345678901234", "l4-0a1b2c3d"),
+        # Of an earlier machine of that name.
+        ("l4-0a1b2c3d-9934567890123456789", "l4-0a1b2c3d-9934567890123456789"),
+        ("l4-0a1b2c3d-9934567890123456789-2", "l4-0a1b2c3d-9934567890123456789-2"),
+        # Of a machine that is in no list for now.
+        ("l4-99999999-1234567890123456789", "l4-99999999"),
         ("l4-ffffffff-1234567890123456789", "l4-ffffffff-1234567890123456789"),
         ("workstation", "workstation"),
         ("", ""),
     ],
 )
 def test_a_runner_is_of_the_machine_whose_name_it_begins_with(runner: str, machine: str) -> None:
-    assert machine_of(runner, {"l4-0a1b2c3d", "l4-99999999"}) == machine
+    assert machine_of(runner, {"l4-0a1b2c3d": "1234567890123456789", "l4-99999999": ""}) == machine
 
 
 def test_a_job_and_a_machine_keep_their_names_over_releases() -> None:

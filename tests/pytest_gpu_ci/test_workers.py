@@ -26,6 +26,7 @@ def seen(result: pytest.RunResult) -> set[str]:
     return {line for line in result.outlines if line.startswith("seen gw")}
 
 
+@pytest.mark.slow
 def test_each_worker_has_its_own_gpu(suite: Suite) -> None:
     result = suite(SEEN, "--gpu=auto", "-n2", gpus=[L4, T4], process=True, visible="0,1")
     result.assert_outcomes(failed=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ..assignment import ownership
 from ..config import Config
 from ..github.app_token import App
 from ..loop import Manager, Pass
@@ -59,9 +60,8 @@ class ShareLoop:
             instances=config.instances,
         )
         statuses = config.github.commit_statuses
-        self._manager = Manager(
-            pools, self._github, ComputeAdapter(config.name), share.store, own=share.pools, writes_statuses=statuses
-        )
+        compute = ComputeAdapter(config.name, owns=ownership(pools, share.pools))
+        self._manager = Manager(pools, self._github, compute, share.store, own=share.pools, writes_statuses=statuses)
         self._meter = Meter(pools, share.pools)
         self._lines = LogLines(self._meter, share=share.index + 1)
 

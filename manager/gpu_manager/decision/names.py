@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from ..model import JobKey, Machine, Rung
 
@@ -35,16 +35,20 @@ def pool_of(machine: str) -> str:
     return found[1] if found else ""
 
 
-def machine_of(runner: str, machines: Collection[str]) -> str:
-    """The machine whose agent registered a runner of this name; the name itself where it is none of these.
+def machine_of(runner: str, machines: Mapping[str, str]) -> str:
+    """The machine whose runner has this name; the name itself where it is none of these. `machines` are ids by name.
 
-    The agent puts the instance's id behind the machine's name, and a suffix where GitHub has that name already
-    (gpu_agent/google/compute_engine.py, gpu_agent/github/registration.py).
+    Agent and manager put the instance's id behind the machine's name, and a suffix where GitHub has that name already
+    (gpu_agent/google/compute_engine.py, gpu_agent/github/registration.py). The name is cut at 64 characters. The id
+    tells a machine from an earlier one of its name, whose runner GitHub may still list.
     """
     name = runner
     while name not in machines and "-" in name:
         name = name.rpartition("-")[0]
-    return name if name in machines else runner
+    if name not in machines:
+        return runner
+    digits = runner[len(name) + 1 :].partition("-")[0]
+    return name if not machines[name] or machines[name].startswith(digits) else runner
 
 
 def request_id(machine: str, zone: str) -> str:

@@ -354,7 +354,8 @@ def _memory(content: Any) -> Memory | None:
     try:
         return from_json(json.dumps(content).encode()) if content else None
     except ValueError:
-        return None
+        # One that has not begun: inserts of the lost memory are looked for before anything is started.
+        return Memory()
 
 
 def _layout_content(layout: Layout) -> bytes:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_manager.compute.adapter import ComputeAdapter
 from gpu_manager.model import Machine
 from gpu_manager.ports import Refused, Unavailable
 
 from tests.manager.compute.conftest import POOL, Google, wanted
-from tests.manager.compute.fake_compute import NAME, PROJECT, ZONE
+from tests.manager.compute.fake_compute import NAME, PROJECT, ZONE, FakeCompute
 from tests.manager.machine_key import PUBLISHED
 
 LABELS = {
@@ -148,6 +149,15 @@ def test_the_registration_is_added_to_all_other_metadata(google: Google) -> None
         {"key": "gpu-agent-registration", "value": "sealed"},
     ]
     assert only(google).sealed
+
+
+def test_no_key_is_read_of_a_machine_of_another_share() -> None:
+    """Each of several shares would read it four times a minute, and Google allows ten readings."""
+    api = FakeCompute()
+    google = Google(api, ComputeAdapter("staging", api, monotonic=lambda: 0, owns=lambda pool: pool != "l4"), [0.0])
+    waiting(google)
+    assert google.manager.machines([POOL]) == ()
+    assert [each for each in api.asked if each[0] == "guest attribute"] == []
 
 
 def test_metadata_that_has_changed_meanwhile_is_left_as_it_is(google: Google) -> None:

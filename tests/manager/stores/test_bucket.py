@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from gpu_manager.ports import Refused, Unavailable
 from gpu_manager.stores import InUse
 from gpu_manager.stores.bucket import CALL_SEC, LEASE_SEC, BucketStore
 from gpu_manager.stores.storage_api import Found, GoogleObject
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.manager.histories import Killed
@@ -198,6 +199,7 @@ def test_it_needs_each_of_its_three_permissions_and_no_other(cloud: Cloud, missi
         cloud.store("b").take()
 
 
+@settings(max_examples=int(os.environ.get("HISTORIES", "30")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_one_manager_acts_at_a_time(seed: int) -> None:
     """Three managers on wrong clocks; requests and answers are lost, processes pause and are killed at any request."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from gpu_manager.loop import Manager
 from gpu_manager.ports import Refused, Unavailable
 from gpu_manager.stores import InUse
@@ -53,7 +54,7 @@ class Computer:
             self.start()
 
 
-@settings(max_examples=6)
+@settings(max_examples=int(os.environ.get("HISTORIES", "4")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_two_managers_start_no_machine_twice_and_delete_none_with_a_job(seed: int) -> None:
     """The world raises for more machines than `max`, a busy machine deleted, or a cancelled run rerun."""
