@@ -17,12 +17,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
+from pulumi_sandbox.providers.github.actions.model import COMPLETED, JOB
 from pulumi_sandbox.providers.github.actions.state import Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
 from pulumi_sandbox.providers.rsa_key import private_key
@@ -48,6 +49,8 @@ STEPS = {
 _STEP = re.compile(r"GPU-AGENT-STEP (\{.*\})")
 _RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
 _LIMIT_SEC = 600
+# Another queued job gets its machine within this time, as the manager passes each second.
+_REST_SEC = 5
 
 
 class Terminal:
@@ -71,7 +74,7 @@ def main() -> int:
     options = parser.parse_args()
     if ENDPOINT not in os.environ:
         if (process := serving_process(Workspace.find())) is not None:
-            print(f"make job: {served_already(process, options.repository)}", file=sys.stderr)
+            print(f"make job: {served_already(process, options.repository, options.pool)}", file=sys.stderr)
             return 1
         # Run this program again with the servers of the sandbox and their environment.
         given = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
@@ -88,9 +91,9 @@ def main() -> int:
         return 1
 
 
-def served_already(process: str, repository: str) -> str:
+def served_already(process: str, repository: str, pool: str) -> str:
     """What a second `make job` answers: the manager of the first one takes any job."""
-    queue = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels self-hosted,gpu,l4 --run nvidia-smi"
+    queue = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels self-hosted,gpu,{pool} --run ls"
     return (
         f"another process serves this sandbox\n  got: process {process}\n  expected: one `make job` at a time\n"
         f"  hint: the manager of a `make job` that runs takes more jobs: {queue}"
@@ -110,6 +113,12 @@ def may_not_use(world: World, owner: str, repository: str, group: str) -> str:
         f"the repository may not use the runner group {group}, so its job would wait for ever\n  got: {repository}\n"
         f"  expected: one of {', '.join(names)}\n  hint: gpu-ci:github.runnerGroup.repositories names them"
     )
+
+
+def explain_command(url: str, folder: Path) -> str:
+    """The command that says why the job waits, as it is typed in the repository's folder."""
+    shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
+    return f".venv/bin/gpu-ci explain {url} --config {shown}/manager.json --state {shown}/state.sqlite"
 
 
 class Problem(Exception):  # noqa: N818 - what a person reads
@@ -141,8 +150,9 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     job = sandbox("job", "queue", "--repository", repository, "--labels", labels, *steps, "--json")
     terminal.line("queued", f"job {job['id']} in {owner}/{repository}, runs-on: [{labels.replace(',', ', ')}]")
     print(f"{'':20} cancel it from another terminal: .venv/bin/pulumi-sandbox job cancel {job['id']}", flush=True)
+    print(f"{'':20} why it waits: {explain_command(job['html_url'], folder)}", flush=True)
     try:
-        with_manager(folder, world, terminal, wanted, int(job["id"]))
+        with_manager(folder, world, terminal, config["pools"], int(job["id"]))
     except KeyboardInterrupt:
         with contextlib.suppress(Problem):  # of a job that has ended already
             sandbox("job", "cancel", str(job["id"]), json_out=False)
@@ -159,8 +169,11 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     return 0 if ended["conclusion"] == "success" else 1
 
 
-def with_manager(folder: Path, world: World, terminal: Terminal, pool: dict[str, Any], job: int) -> None:
-    """Run the manager until no job waits and no machine is left."""
+def with_manager(folder: Path, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int) -> None:
+    """Run the manager until it is idle, or until the job has ended and no machine is left.
+
+    A job that waits for an approval may wait for ever, and keeps the manager from being idle.
+    """
     command: list[str | Path] = [
         BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
         "--config", folder / "manager.json", "--state", folder / "state.sqlite", "--app-key", folder / "app-key.pem",
@@ -168,32 +181,53 @@ def with_manager(folder: Path, world: World, terminal: Terminal, pool: dict[str,
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     lines: queue.Queue[str] = queue.Queue()
     assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
-    threading.Thread(target=read_lines, args=(process.stdout, lines), daemon=True).start()
-    machines = Machines(world, terminal, pool)
-    until = time.monotonic() + _LIMIT_SEC
+    reader = threading.Thread(target=read_lines, args=(process.stdout, lines), daemon=True)
+    reader.start()
+    machines = Machines(world, terminal, pools)
+    busy = time.monotonic()
+    until = busy + _LIMIT_SEC
     try:
         while process.poll() is None or not lines.empty():
             for event in events(lines):
                 machines.handle(event)
             machines.read_serial_ports()
+            ended = has_ended(world, job)
+            if not ended or machines.left():
+                busy = time.monotonic()
+            if time.monotonic() > busy + _REST_SEC:
+                break
             if time.monotonic() > until:
+                if ended:
+                    terminal.line("stopped", f"the manager, which has machines for other jobs after {_LIMIT_SEC} s")
+                    break
                 raise Problem(f"job {job} has not ended within {_LIMIT_SEC} s; gpu-ci explain says why")
             time.sleep(0.2)
     finally:
         process.terminate()
         code = process.wait()
+        reader.join(_REST_SEC)
+    for event in events(lines):
+        machines.handle(event)
     if code not in (0, -15):
         raise Problem(f"gpu-ci manager run ended with code {code}")
     machines.print_cost()
 
 
+def has_ended(world: World, job: int) -> bool:
+    """Whether GitHub has the job's conclusion."""
+    record = world.get(JOB, str(job))
+    return record is not None and record.outputs["status"] == COMPLETED
+
+
 class Machines:
     """Prints the lifecycle of the job's machines, from the manager's log and from their serial ports."""
 
-    def __init__(self, world: World, terminal: Terminal, pool: dict[str, Any]) -> None:
+    def __init__(self, world: World, terminal: Terminal, pools: list[dict[str, Any]]) -> None:
         self._world, self._line = world, terminal.line
         self._prices = {
-            f"{rung['machineType']} {rung['market']} in {rung['zone']}": rung["usdPerHour"] for rung in pool["rungs"]
+            f"{rung['machineType']} {rung['market']} in {rung['zone']}": rung["usdPerHour"]
+            for pool in pools
+            for rung in pool["rungs"]
         }
         self._places: dict[str, str] = {}
         self._since: dict[str, float] = {}
@@ -215,6 +249,10 @@ class Machines:
             self._line("ended", f"{subject} {detail}")
         elif kind in ("job-waits", "insert-failed", "rerun", "unavailable", "refused", "remove-runner"):
             self._line(kind, f"{subject}: {detail}")
+
+    def left(self) -> bool:
+        """Whether there is still one of them."""
+        return any(self._world.find(INSTANCE, name=name) for name in self._since)
 
     def read_serial_ports(self) -> None:
         """Print what the machines have written to their serial ports since the last call."""
@@ -246,10 +284,11 @@ class Machines:
                 self._line("cost", f"{machine} at {price:.2f} USD/h: {usd:.4f} USD")
 
 
-def read_lines(source: Iterable[str], lines: queue.Queue[str]) -> None:
-    """Put each line of a stream into the queue."""
-    for line in source:
-        lines.put(line)
+def read_lines(source: IO[str], lines: queue.Queue[str]) -> None:
+    """Put each line of a stream into the queue, and close the stream at its end."""
+    with source:
+        for line in source:
+            lines.put(line)
 
 
 def events(lines: queue.Queue[str]) -> Iterator[dict[str, str]]:
@@ -266,7 +305,7 @@ def configuration(stack: str) -> dict[str, Any]:
     )  # fmt: skip
     if done.returncode:
         got = next((line for line in done.stderr.splitlines() if line.startswith("error:")), done.stderr.strip())
-        raise Problem(f"the stack {stack} has no output `manager`\n  got: {got}\n  hint: make up")
+        raise Problem(f"the stack {stack} has no output `manager`\n  got: {got}\n  hint: make up STACK={stack}")
     return dict(json.loads(done.stdout))
 
 

@@ -324,3 +324,8 @@ class Reason:
     detail: str
     next_try: float | None = None
     """On the clock of Observation.now; None where no time is known."""
+
+    @property
+    def waiting_helps(self) -> bool:
+        """Whether the job may get a machine although nobody changes or cancels it."""
+        return self.code not in ("no-pool", "never-picked-up", "expired")

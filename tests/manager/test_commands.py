@@ -153,6 +153,17 @@ def test_a_source_that_is_unknown_is_no_rest() -> None:
     assert not is_idle(one_pass(seen(machines=None)))
 
 
+def test_a_job_that_waiting_does_not_help_is_nothing_to_wait_for() -> None:
+    no_pool, expired = job(1, "self-hosted", "gpu", "l5"), job(2, age=25 * 3600)
+    found = one_pass(seen(jobs=(no_pool, expired)))
+    assert [reason.code for reason in found.decision.reasons.values()] == ["expired", "no-pool"]
+    assert is_idle(found)
+    approval = one_pass(seen(jobs=(no_pool, job(3, status="waiting"))))
+    assert "approval-pending" in [reason.code for reason in approval.decision.reasons.values()]
+    assert not is_idle(approval)
+    assert not is_idle(one_pass(seen(jobs=(no_pool,), machines=(machine("l4-a"),))))
+
+
 def test_status_and_explain_read_the_object_that_managers_share(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud = Cloud()
     store = cloud.store("a")

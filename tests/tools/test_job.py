@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pulumi_sandbox.cli.serve import alone
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.github.actions.model import JOB
 from pulumi_sandbox.providers.github.repositories import number
 from pulumi_sandbox.workspace import ENDPOINT, Workspace
 from pulumi_sandbox.world.store import Record, World
@@ -45,7 +47,7 @@ def world(workspace: Workspace) -> Iterator[World]:
 def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["job", "--repository", "kernels"])
+    monkeypatch.setattr("sys.argv", ["job", "--repository", "kernels", "--pool", "t4"])
     with alone(workspace):
         assert job.main() == 1
     assert capsys.readouterr().err == (
@@ -53,7 +55,7 @@ def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
         f"  got: process {os.getpid()}\n"
         "  expected: one `make job` at a time\n"
         "  hint: the manager of a `make job` that runs takes more jobs: .venv/bin/pulumi-sandbox job queue "
-        "--repository kernels --labels self-hosted,gpu,l4 --run nvidia-smi\n"
+        "--repository kernels --labels self-hosted,gpu,t4 --run ls\n"
     )
 
 
@@ -93,7 +95,7 @@ def test_each_machine_costs_what_its_rung_does_and_a_minute_at_least(
     ]
     now = [0.0]
     monkeypatch.setattr(job.time, "monotonic", lambda: now[0])
-    machines = job.Machines(world, job.Terminal(), {"rungs": rungs})
+    machines = job.Machines(world, job.Terminal(), [{"rungs": rungs[1:]}, {"rungs": rungs[:1]}])
     for name, rung in zip(("l4-a", "l4-b", "l4-c"), rungs, strict=True):
         detail = f"g2-standard-8 {rung['market']} in {rung['zone']}"
         machines.handle({"event": "insert", "subject": name, "detail": detail})
@@ -107,3 +109,74 @@ def test_each_machine_costs_what_its_rung_does_and_a_minute_at_least(
         "400 s of g2-standard-8 standard in us-east1-b at 0.90 USD/h: 0.1000 USD",
         "500 s of g2-standard-8 standard in us-east1-c, whose price is unknown",
     ]
+
+
+# A manager that has one machine from its insert to its delete, and does not end by itself.
+MANAGER = """#!/bin/sh
+trap 'echo end >&2; exit 0' TERM
+row() { printf '{"event": "%s", "subject": "l4-a", "detail": "x"}\\n' $1; }
+row insert; sleep 0.5; row delete
+while :; do sleep 0.1; done
+"""
+
+
+@pytest.fixture
+def managed(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A call that follows a job of a status."""
+    (tmp_path / "gpu-ci").write_text(MANAGER)
+    (tmp_path / "gpu-ci").chmod(0o755)
+    monkeypatch.setattr(job, "BIN", tmp_path)
+    monkeypatch.setattr(job, "_LIMIT_SEC", 3)
+    monkeypatch.setattr(job, "_REST_SEC", 1)
+
+    def follow(status: str) -> None:
+        world.insert(Record(JOB, "50001", "test", "", {}, {"id": 50001, "status": status}, "api"))
+        job.with_manager(tmp_path, world, job.Terminal(), [], 50001)
+
+    return follow
+
+
+def test_the_end_of_the_job_and_its_machines_ends_a_manager_that_another_job_keeps(
+    managed: Callable[[str], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    managed("completed")
+    found = capfd.readouterr()
+    assert found.err == "end\n"
+    assert "machine l4-a: x" in found.out
+    assert "stopped" not in found.out
+
+
+def test_a_job_that_has_ended_is_no_failure_where_another_one_still_has_a_machine(
+    world: World, managed: Callable[[str], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    world.insert(Record(INSTANCE, "projects/p/zones/z/instances/l4-a", "l4-a", "", {}, {"name": "l4-a"}, "api"))
+    managed("completed")
+    found = capfd.readouterr()
+    assert "stopped    the manager, which has machines for other jobs after 3 s" in found.out
+    assert found.err == "end\n"
+
+
+def test_a_job_that_does_not_end_is_given_up(managed: Callable[[str], None], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(job.Problem, match="job 50001 has not ended within 3 s"):
+        managed("queued")
+    assert capfd.readouterr().err == "end\n"
+
+
+def test_a_stack_that_is_not_up_is_refused_with_the_command_that_brings_it_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pulumi-sandbox").write_text("#!/bin/sh\necho 'error: no stack named prod' >&2\nexit 1\n")
+    (tmp_path / "pulumi-sandbox").chmod(0o755)
+    monkeypatch.setattr(job, "BIN", tmp_path)
+    with pytest.raises(job.Problem, match="hint: make up STACK=prod"):
+        job.configuration("prod")
+
+
+def test_the_command_that_explains_a_job_can_be_copied(tmp_path: Path) -> None:
+    assert job.explain_command(
+        "https://github.com/acme/kernels/actions/runs/1/job/2", job.ROOT / ".sandbox/manager"
+    ) == (
+        ".venv/bin/gpu-ci explain https://github.com/acme/kernels/actions/runs/1/job/2 "
+        "--config .sandbox/manager/manager.json --state .sandbox/manager/state.sqlite"
+    )
+    assert f"--config {tmp_path}/manager.json" in job.explain_command("URL", tmp_path)

@@ -41,7 +41,9 @@ _LOOK_SEC = 10.0
 @click.option("--interval-sec", type=click.FloatRange(0.5, 300),
               help="Between two passes; by default 10 or, when idle, 30; more near a limit.")  # fmt: skip
 @click.option("--once", is_flag=True, help="One pass, and no more.")
-@click.option("--until-idle", is_flag=True, help="End as soon as no job waits and no machine is left.")
+@click.option("--until-idle", is_flag=True,
+              help="End once no machine is left and no job waits; no-pool, never-picked-up and expired jobs do not "
+                   "count.")  # fmt: skip
 @click.option("--webhook", metavar="HOST:PORT", envvar="GPU_CI_MANAGER_WEBHOOK",
               help="Take GitHub's webhook at HOST:PORT/webhook; an event only starts the next pass early.")  # fmt: skip
 @click.option("--webhook-secret", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),

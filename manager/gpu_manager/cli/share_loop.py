@@ -103,10 +103,10 @@ class ShareLoop:
 
 
 def is_idle(done: Pass) -> bool:
-    """Whether all is known, no job waits and no machine is left."""
+    """Whether all is known, no machine is left, and no job waits but those that waiting does not help."""
     seen, memory = done.seen, done.decision.memory
     whole = seen.jobs is not None and seen.machines is not None and seen.runners is not None
-    waiting = done.decision.covered or done.decision.reasons
+    waiting = done.decision.covered or any(reason.waiting_helps for reason in done.decision.reasons.values())
     return whole and not (waiting or seen.machines or memory.pending or memory.lost)
 
 

@@ -19,8 +19,6 @@ _MOST_A_MINUTE, _MOST_A_PASS = 60, 10
 _DESCRIPTION_CHARACTERS = 140
 # After this time a status that cannot be written is given up.
 _KEPT_SEC = 24 * 3600.0
-# Reasons that do not end by waiting.
-_FAILURES = frozenset({"no-pool", "never-picked-up", "expired"})
 # GitHub gives these to every runner, or documentation does (docs.github.com, "Using labels with self-hosted runners").
 _EVERYBODYS = frozenset({"self-hosted", "linux", "x64", "arm64"})
 _DONE = "no job of this commit waits for a machine"
@@ -72,9 +70,9 @@ def _key(repository: str, sha: str) -> str:
 
 def _waits(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason]) -> CommitStatus:
     """One status for all waiting jobs of a commit: the reason that needs a person first, then the oldest job's."""
-    first, *others = sorted(jobs, key=lambda job: (reasons[job.key].code not in _FAILURES, job.created_unix, job.key))
+    first, *others = sorted(jobs, key=lambda job: (reasons[job.key].waiting_helps, job.created_unix, job.key))
     reason = reasons[first.key]
-    state = "error" if reason.code in _FAILURES else "pending"
+    state = "pending" if reason.waiting_helps else "error"
     more = f" (and {len(others)} more)" if others else ""
     description = f"{reason.code}{more}: {reason.detail}"[:_DESCRIPTION_CHARACTERS]
     return CommitStatus(first.key.repository, first.head_sha, state, description, first.url)

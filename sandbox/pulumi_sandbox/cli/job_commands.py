@@ -27,7 +27,7 @@ def job() -> None:
     """Jobs of GitHub Actions in the sandbox: queue, list, show, approve and cancel them.
 
     \b
-    pulumi-sandbox job queue --repository kernels --labels self-hosted,gpu,l4 --run nvidia-smi
+    pulumi-sandbox job queue --repository kernels --labels self-hosted,gpu,l4 --run ls
     pulumi-sandbox job list                       what is queued, runs and has ended
     pulumi-sandbox job show 50001                 steps and log of one
     pulumi-sandbox job cancel 50001               cancel its workflow run
@@ -66,7 +66,7 @@ def queue(
     if not wanted:
         raise click.UsageError("--labels needs at least one label, such as self-hosted")
     if not all(script.strip() for script in scripts):
-        raise click.UsageError("--run needs a command, such as nvidia-smi")
+        raise click.UsageError("--run needs a command, such as ls")
     steps = tuple(Step(f"Run {script.strip().splitlines()[0]}", script) for script in scripts)
     with opened() as actions:
         names = [repository] if "/" in repository else actions.repositories.named(repository)
