@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+
 from gpu_manager.loop import Manager
 from gpu_manager.ports import Refused, Unavailable
 from gpu_manager.stores import InUse
