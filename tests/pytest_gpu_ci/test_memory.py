@@ -61,6 +61,7 @@ def test_a_suite_allows_what_stays(suite: Suite, limit: str, errors: int) -> Non
 
 
 @pytest.mark.parametrize("limit", ["-1", "much", "nan"])
+@pytest.mark.slow
 def test_a_limit_that_is_none_is_refused(suite: Suite, limit: str) -> None:
     result = suite("def test_a(): pass", "-o", f"gpu_leak_mib={limit}", process=True)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -198,6 +199,7 @@ def test_after():
     assert lines_of(result) == []
 
 
+@pytest.mark.slow
 def test_a_seed_needs_no_torch(suite: Suite, pytester: pytest.Pytester) -> None:
     # NumPy as a suite without torch has it: loaded by nobody yet.
     pytester.makepyfile(**{"numpy/__init__": "", "numpy/random": "seeds = []\ndef seed(value): seeds.append(value)"})

@@ -218,6 +218,7 @@ def test_a(gpu_device):
         ),
     ],
 )
+@pytest.mark.slow
 def test_a_place_that_is_none_is_refused(
     suite: Suite, monkeypatch: pytest.MonkeyPatch, given: str, lines: list[str]
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_check_machine_that_github_would_refuse_fails_its_gate(live: Live) -> 
 
 
 @pytest.mark.parametrize("role", ["check", ""])
+@pytest.mark.slow
 def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_nothing(live: Live, role: str) -> None:
     found = live(Plan(role=role, loads=NO_LIBICU))
     assert (found["reason"], found["end"]["step"], found["registered"]) == ("no-tool", "runner", 0), found["serial"]

@@ -37,6 +37,7 @@ def test_a_stop_of_the_machine_reaches_the_job_and_github_before_the_network_is_
         assert "Stopped apt-daily.timer" in found["serial"]
 
 
+@pytest.mark.slow
 def test_systemd_switches_a_machine_off_whose_boot_script_is_killed(
     tmp_path: Path, app_key: bytes, public_key: RSAPublicKey, systemd: type[Systemd]
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_clusters_name_has_the_apis_form() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, BLOCK, EFA])
+@pytest.mark.slow
 def test_a_node_group_is_what_cloudformations_schema_takes(changes: dict[str, Any]) -> None:
     """Names of properties, of what is in them, and their words."""
     schema = cloudformation("AWS::EKS::Nodegroup")

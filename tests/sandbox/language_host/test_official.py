@@ -66,6 +66,7 @@ def by_uv_venv(folder: Path) -> Path:
 
 @pytest.mark.parametrize(("folder", "sdks"), [(".venv", ["aws", "gcp", "github", "kubernetes"]), (".venv-policy", [])])
 @pytest.mark.usefixtures("policy_python")
+@pytest.mark.slow
 def test_the_environments_of_the_makefile_answer_all_that_the_official_host_asks(
     official: Stub, folder: str, sdks: list[str]
 ) -> None:
