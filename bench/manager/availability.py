@@ -26,6 +26,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import NamedTuple
 
+from gpu_catalog.locations import region_of
+
 STEP_SEC = 195.0
 
 
@@ -37,7 +39,7 @@ class Place(NamedTuple):
 
     @property
     def region(self) -> str:
-        return self.zone.rpartition("-")[0]
+        return region_of(self.zone)
 
 
 @dataclass(frozen=True)

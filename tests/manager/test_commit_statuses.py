@@ -175,7 +175,7 @@ def test_without_being_asked_for_no_status_is_written() -> None:
 
 
 class Adapter(Refusing):
-    """The world of `refusing` in the place of both adapters of the command."""
+    """The world of `refusing` instead of both adapters of the command."""
 
     made: ClassVar[list[Adapter]] = []
 

@@ -1,7 +1,7 @@
 """A key pair of this machine, to which others seal what only this machine may read.
 
 A sealed message is CMS EnvelopedData (RFC 5652) in DER form, with RSA and AES-256 in CBC mode. It has no signature:
-whoever may write the metadata of this machine can seal a message too, as the key is public.
+everyone who may write the metadata of this machine can seal a message too, as the key is public.
 """
 
 from __future__ import annotations

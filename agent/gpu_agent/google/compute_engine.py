@@ -165,7 +165,7 @@ class GoogleHost:
     def _held_back(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
         """A value and its ETag, once it is another one than that of `known`, or after that time.
 
-        The documentation does not say what becomes of a request for a value that is missing: it may be answered at
+        The documentation does not say how the server answers a request for a value that is missing. It may answer at
         once.
         """
         wait_sec = int(within_sec)

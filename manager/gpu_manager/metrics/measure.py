@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gpu_catalog.locations import region_of
+
 from ..decision import jobs
 from ..loop import Pass
 from ..memory import Memory
@@ -149,7 +151,7 @@ def _machine_state(machine: Machine, registered: bool, job: Job | None) -> str:
 
 def _usd_per_hour(pool: Pool, machine: Machine) -> float:
     """The price of a rung that could have made it: prices differ by region and not by zone."""
-    region = machine.zone.rpartition("-")[0]
+    region = region_of(machine.zone)
     for rung in pool.rungs:
         if (rung.region, rung.machine_type, rung.market) == (region, machine.machine_type, machine.market):
             return rung.usd_per_hour or 0.0

@@ -1,4 +1,4 @@
-"""Keys of machines, and metadata that is changed: what is asked of Google, how often, and what becomes of errors."""
+"""Keys of machines, and metadata that is changed: what is asked of Google, how often, and how errors end."""
 
 from __future__ import annotations
 
