@@ -25,6 +25,8 @@ from .model import (
     Pool,
     Register,
     RemoveRunner,
+    Start,
+    Stop,
 )
 from .ports import Compute, Github, InsertRefused, Refused, Unavailable
 
@@ -52,14 +54,14 @@ class Event:
     """Something that the manager did or met, for its log."""
 
     kind: str
-    """insert, register, delete, remove-runner, rerun, commit-status, insert-failed, unknown-machine, unavailable or
-    refused."""
+    """insert, start, stop, register, delete, remove-runner, rerun, commit-status, insert-failed, start-failed,
+    unknown-machine, unavailable or refused."""
     subject: str
     """The machine, run, commit or source."""
     detail: str = ""
     pool: str = ""
     code: str = ""
-    """Of a failed insert: no-capacity, over-quota or refused."""
+    """Of a failed insert or start: no-capacity, over-quota or refused."""
 
 
 @dataclass
@@ -127,7 +129,7 @@ class Manager:
             if not self._store.may_act():
                 events.append(Event("unavailable", "the lease", "was not renewed in time; the rest is decided anew"))
                 break
-            if self._now() - observed > STALE_SEC and not isinstance(action, Insert):
+            if self._now() - observed > STALE_SEC and not isinstance(action, Insert | Start):
                 # A slow call or a stopped process has made the observation old. The next pass decides anew.
                 events.append(Event("unavailable", "this pass", "took too long; the rest is decided anew"))
                 break
@@ -151,7 +153,8 @@ class Manager:
             if state.error:
                 pending = memory.pending[name]
                 detail = f"{pending.rung.zone}: {state.error.message}"
-                events.append(Event("insert-failed", name, detail, pending.pool, state.error.kind))
+                kind = "start-failed" if pending.is_start else "insert-failed"
+                events.append(Event(kind, name, detail, pending.pool, state.error.kind))
         if memory.begun:
             for machine in seen.machines or ():
                 if machine.pool in self._by_name and machine.name not in memory.machines.keys() | memory.pending.keys():
@@ -225,6 +228,12 @@ class Manager:
         try:
             if isinstance(action, Insert):
                 return [self._insert(action, memory, now)]
+            if isinstance(action, Start):
+                return [self._start(action, memory, now)]
+            if isinstance(action, Stop):
+                self._compute.stop(action.machine)
+                detail = "it is ready, and no queued job needs it"
+                return [Event("stop", action.machine.name, detail, action.machine.pool)]
             if isinstance(action, Delete):
                 machine = action.machine
                 self._compute.delete(machine.project, machine.zone, machine.name)
@@ -272,6 +281,17 @@ class Manager:
         detail = f"{action.rung.machine_type} {action.rung.market} in {action.rung.zone}"
         return Event("insert", action.machine, detail, action.pool)
 
+    def _start(self, action: Start, memory: Memory, now: Callable[[], float]) -> Event:
+        machine = action.machine
+        try:
+            operation = self._compute.start(machine, action.request_id)
+        except InsertRefused as refusal:
+            jobs.failed(machine.name, refusal.error, memory, now())
+            detail = f"{machine.zone}: {refusal.error.message}"
+            return Event("start-failed", machine.name, detail, machine.pool, refusal.error.kind)
+        memory.pending[machine.name] = replace(memory.pending[machine.name], operation=operation)
+        return Event("start", machine.name, f"it was on standby in {machine.zone}", machine.pool)
+
     def _register(self, action: Register, memory: Memory, now: Callable[[], float]) -> list[Event]:
         machine = action.machine
         # A sweep may have taken longer than the pause before the next request.
@@ -307,6 +327,6 @@ def _subject(action: Action) -> str:
         return action.machine
     if isinstance(action, RemoveRunner):
         return action.machine.name if action.machine else action.runner.name
-    if isinstance(action, Delete | Register):
+    if isinstance(action, Delete | Register | Start | Stop):
         return action.machine.name
     return f"{action.run.repository} run {action.run.run_id}"

@@ -16,15 +16,18 @@ from .model import Job, JobKey, Rung, RunKey
 
 @dataclass
 class Pending:
-    """An insert that has been decided on and whose end is not known yet."""
+    """An insert or a start that has been decided on and whose end is not known yet."""
 
     pool: str
     rung: Rung
-    job: Job
+    job: Job | None
+    """None for a machine that is made for standby."""
     request_id: str
     since: float
+    is_start: bool = False
+    """Whether it is the start of a stopped machine."""
     operation: str = ""
-    """Google's name of it; empty while the answer to the insert is unknown."""
+    """Google's name of it; empty while the answer to the request is unknown."""
     done_since: float | None = None
     """Since when the operation has ended well, while the machine is not in any list yet."""
 
@@ -80,6 +83,14 @@ class MachineMemory:
     """Whether that job was seen to have ended before the machine was taken back."""
     taken_back: bool = False
     """Whether its preemption has been counted."""
+    stopped_for_later: bool = False
+    """Whether the manager stops it, or has stopped it, to start it for a later job."""
+    old_key: str = ""
+    """The digest of the key that it had before it was stopped."""
+    starts: int = 0
+    """How often it was started; numbers the requests."""
+    started_for: str = ""
+    """The slug of the job that it was started for."""
 
 
 @dataclass
@@ -91,6 +102,17 @@ class JobMemory:
     machines: int = 0
     """Those that Google did not refuse."""
     last_seen: float = 0
+
+
+@dataclass
+class StandbyMemory:
+    """The machines that were made for a pool's standby."""
+
+    made: int = 0
+    """All of them; numbers the names."""
+    unproven: int = 0
+    """Those that were made since one was last stopped or got a runner."""
+    last_made: float = 0.0
 
 
 @dataclass
@@ -177,6 +199,8 @@ class Memory:
     """By repository and commit."""
     registrations: dict[str, Registration] = field(default_factory=dict)
     """By the machine's name; kept until machine and runner are gone."""
+    standby: dict[str, StandbyMemory] = field(default_factory=dict)
+    """By pool."""
 
 
 def merged(memories: Sequence[Memory]) -> Memory:
@@ -189,6 +213,7 @@ def merged(memories: Sequence[Memory]) -> Memory:
         whole.stopped |= each.stopped
         whole.statuses |= each.statuses
         whole.registrations |= each.registrations
+        whole.standby |= each.standby
         for name, job in each.jobs.items():
             known = whole.jobs.setdefault(name, JobMemory())
             known.inserts = max(known.inserts, job.inserts)
@@ -215,6 +240,7 @@ def of_pools(memory: Memory, pools: Collection[str]) -> Memory:
         lost={name: each for name, each in memory.lost.items() if each.pool in pools},
         refusals={key: each for key, each in memory.refusals.items() if key.partition(" ")[0] in pools},
         registrations={name: each for name, each in memory.registrations.items() if name.rpartition("-")[0] in pools},
+        standby={name: each for name, each in memory.standby.items() if name in pools},
     )
 
 

@@ -65,6 +65,8 @@ class Pool:
     """Who registers the runner of a machine: `machine` or `manager`."""
     wait_objective_sec: int | None = None
     """How long a job may wait for its runner before an alert counts it; None for no objective."""
+    standby: int = 0
+    """How many machines are kept stopped, checked and ready to be started for a job."""
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -74,6 +76,14 @@ class Pool:
     def template_of(self, rung: Rung) -> str:
         """The template that a machine on this rung is made from."""
         return rung.template or self.template
+
+    def rung_of(self, machine: Machine) -> Rung | None:
+        """The rung on which this machine would be made now; None where there is none any more."""
+        for rung in self.rungs:
+            made = (rung.zone, rung.machine_type, rung.market, self.template_of(rung))
+            if made == (machine.zone, machine.machine_type, machine.market, machine.template):
+                return rung
+        return None
 
 
 class JobKey(NamedTuple):
@@ -177,7 +187,7 @@ class Machine:
     """Whether an operation of Google says that it was taken back."""
     project: str = ""
     job: str = ""
-    """The label gpu-ci-job: the key of the job it was started for, as `slot` made it."""
+    """The label gpu-ci-job: the slug of the job it was made for; empty for a machine that was made for standby."""
     id: str = ""
     """Google's number of it: a later machine of the same name has another one."""
     registered_by: str = "machine"
@@ -236,7 +246,7 @@ class Observation:
     machines: tuple[Machine, ...] | None
     """Of all pools, in all zones."""
     operations: Mapping[str, OperationState] = field(default_factory=dict)
-    """Of the inserts that were pending, by the machine's name; those that could not be asked are left out."""
+    """Of the pending inserts and starts, by the machine's name; those that could not be asked are left out."""
     runs: Mapping[RunKey, Run] = field(default_factory=dict)
     """The runs of lost jobs."""
     preempted: frozenset[str] = frozenset()
@@ -255,9 +265,28 @@ class Insert:
     machine: str
     """Its name, which follows from the job and the number of the try."""
     rung: Rung
-    job: Job
+    job: Job | None
+    """None for a machine on standby."""
     request_id: str
     """The same for the same machine and zone, so that a repeated request starts nothing twice."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stop a machine that has published its key and that no job needs, to start it for a later job."""
+
+    machine: Machine
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start a stopped machine for a job."""
+
+    machine: Machine
+    rung: Rung
+    job: Job
+    request_id: str
+    """The same for a repeated request."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +325,7 @@ class Register:
     machine: Machine
 
 
-Action = Insert | Delete | RemoveRunner | Rerun | Register
+Action = Insert | Delete | Stop | Start | RemoveRunner | Rerun | Register
 
 
 @dataclass(frozen=True)

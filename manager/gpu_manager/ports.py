@@ -17,7 +17,7 @@ class Unavailable(Exception):  # noqa: N818 - a state of the other side
 
 
 class InsertRefused(Exception):  # noqa: N818 - an answer
-    """Google refuses an insert at once; `error` says whether for lack of capacity, of quota, or for good."""
+    """Google refuses an insert or a start at once; `error` says whether for lack of capacity, of quota, or for good."""
 
     def __init__(self, error: InsertError) -> None:
         super().__init__(error.message)
@@ -101,6 +101,15 @@ class Compute(Protocol):
 
     def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
         """Add one value; False where the metadata has changed since it was seen. Unavailable or Refused."""
+
+    def stop(self, machine: Machine) -> None:
+        """Ask for its stop; one that is off or gone is no error. Unavailable; or Refused, as for one with a runner."""
+
+    def start(self, machine: Machine, request_id: str) -> str:
+        """Ask for the start of a stopped machine; the name of the operation.
+
+        Unavailable where the answer was lost: the same start may be repeated. InsertRefused where Google says no.
+        """
 
     def delete(self, project: str, zone: str, name: str) -> None:
         """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""

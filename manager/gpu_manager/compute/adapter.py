@@ -44,6 +44,8 @@ class Api(Protocol):
     def template(self, project: str, region: str, name: str) -> Body: ...
     def insert(self, project: str, zone: str, body: Body, template: str, request_id: str = "") -> str: ...
     def delete(self, project: str, zone: str, name: str) -> str: ...
+    def start(self, project: str, zone: str, name: str, request_id: str) -> str: ...
+    def stop(self, project: str, zone: str, name: str) -> str: ...
     def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]: ...
     def operations(self, project: str, zone: str, expression: str) -> Iterator[Body]: ...
     def instance(self, project: str, zone: str, name: str) -> Body: ...
@@ -98,7 +100,8 @@ class ComputeAdapter:
             for template in pool.templates
         }
         with _asking("the machines"):
-            self._forget({str(row["id"]) for _, row in rows})
+            # A machine on standby is off more than once, and each time has an end of its own.
+            self._forget({str(row["id"]) for _, row in rows if row["status"] in _OFF})
             listed = tuple(self._machine(project, row, templates) for project, row in rows)
             return self._keys.with_keys(listed, self._google().guest_attribute)
 
@@ -196,6 +199,33 @@ class ComputeAdapter:
             raise _of_machine(f"the metadata of {machine.name} in {machine.zone}", error) from None
         return True
 
+    def stop(self, machine: Machine) -> None:
+        """Ask for its stop; one that is off or gone is no error. Unavailable; or Refused, as for one with a runner."""
+        what = f"the stop of {machine.name} in {machine.zone}"
+        try:
+            with _usable(what):
+                row = self._google().instance(machine.project, machine.zone, machine.name)
+                if not self._ours(row) or str(row["id"]) != machine.id or _is_sealed(row):
+                    raise Refused(f"{what}: another machine has this name now, or it has a runner")
+                self._google().stop(machine.project, machine.zone, machine.name)
+        except ApiError as error:
+            if not error.missing:
+                raise _failure(what, error) from None
+
+    def start(self, machine: Machine, request_id: str) -> str:
+        """Ask for the start of a stopped machine; the name of the operation.
+
+        Unavailable where the answer was lost: the same start may be repeated. InsertRefused where Google says no.
+        """
+        what = f"the start of {machine.name} in {machine.zone}"
+        try:
+            with _usable(what):
+                return self._google().start(machine.project, machine.zone, machine.name, request_id)
+        except ApiError as error:
+            if _may_pass(error) and not (error.no_capacity or error.over_quota):
+                raise Unavailable(f"{what}: {error}") from None
+            raise InsertRefused(_insert_error(error)) from None
+
     def delete(self, project: str, zone: str, name: str) -> None:
         """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""
         try:
@@ -252,7 +282,7 @@ class ComputeAdapter:
             job=own.get(JOB, ""),
             id=str(row["id"]),
             registered_by=own.get(REGISTERED_BY, "machine"),
-            sealed=any(each["key"] == METADATA_KEY for each in row.get("metadata", {}).get("items", [])),
+            sealed=_is_sealed(row),
         )
 
     def _end(self, project: str, zone: str, row: Body) -> tuple[bool, End | None]:
@@ -272,9 +302,13 @@ class ComputeAdapter:
         return True, self._ends[key]
 
     def _forget(self, there: set[str]) -> None:
-        """Drop what was kept of machines that are gone."""
+        """Drop what was kept of other machines than those that are off."""
         self._ends = {key: end for key, end in self._ends.items() if key in there}
         self._unread_since = {key: since for key, since in self._unread_since.items() if key in there}
+
+
+def _is_sealed(row: Body) -> bool:
+    return any(each["key"] == METADATA_KEY for each in row.get("metadata", {}).get("items", []))
 
 
 def _places(pools: Sequence[Pool]) -> Iterable[tuple[str, str]]:

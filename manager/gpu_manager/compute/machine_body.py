@@ -7,7 +7,7 @@ from typing import Any
 from gpu_ci.gcp.resource_names import region_and_name_of_template
 from gpu_ci.naming import fit
 
-from ..decision.names import slug
+from ..decision.names import STANDBY, slug
 from ..model import Insert, InsertError, Pool
 from ..ports import InsertRefused
 
@@ -59,14 +59,15 @@ def machine_body(template: Body, pool: Pool, insert: Insert, manager: str) -> Bo
 def labels(pool: Pool, insert: Insert, manager: str) -> dict[str, str]:
     """Labels that find the machine, and labels that attribute its cost."""
     job = insert.job
-    workflow = {WORKFLOW: fit(job.workflow, _LABEL_CHARACTERS)} if job.workflow else {}
+    cost = {REPOSITORY: fit(job.key.repository, _LABEL_CHARACTERS)} if job else {}
+    workflow = {WORKFLOW: fit(job.workflow, _LABEL_CHARACTERS)} if job and job.workflow else {}
     return {
         POOL: pool.name,
         MANAGER: manager,
-        JOB: slug(job.key),
+        JOB: slug(job.key) if job else STANDBY,
         TEMPLATE: region_and_name_of_template(pool.template_of(insert.rung))[1],
         **({REGISTERED_BY: pool.registered_by} if pool.registered_by == "manager" else {}),
-        REPOSITORY: fit(job.key.repository, _LABEL_CHARACTERS),
+        **cost,
         **workflow,
     }
 

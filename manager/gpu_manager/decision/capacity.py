@@ -44,7 +44,7 @@ def choose(pool: Pool, memory: Memory, now: float, steady: bool) -> Rung | Reaso
         open_rungs = [rung for rung, reason in against.items() if reason is None]
         # Spot machines are bought elsewhere, or not at all, while they are taken back here; where nothing else is open
         # they are better than no machine.
-        calm = [rung for rung in open_rungs if not (rung.preemptible and _broken(rung, memory))]
+        calm = [rung for rung in open_rungs if is_calm(rung, memory)]
         if open_rungs:
             # `min` takes the first of equals, in the order of the ladder.
             return min(calm or open_rungs, key=lambda rung: _order(rung, pool, memory))
@@ -69,6 +69,17 @@ def _kind(rung: Rung) -> tuple[str, str, str]:
 def is_probe(rung: Rung, memory: Memory) -> bool:
     """Whether an insert on this rung finds out for all others whether a place has machines again."""
     return place(rung) in memory.cooldowns
+
+
+def is_open(pool: Pool, rung: Rung, memory: Memory, now: float) -> bool:
+    """Whether nothing speaks against a machine on this rung now."""
+    asked = {place(pending.rung) for pending in memory.pending.values()}
+    return _against(pool, rung, asked, memory, now, starved=False) is None and is_calm(rung, memory)
+
+
+def is_calm(rung: Rung, memory: Memory) -> bool:
+    """Whether the machine is not one of the spot machines that are taken back there lately."""
+    return not (rung.preemptible and _broken(rung, memory))
 
 
 def stopped(pool: Pool, memory: Memory) -> StoppedPool | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..assignment import ownership
 from ..memory import Memory, from_json, to_json
 from ..model import Action, JobKey, Observation, Pool, Reason
-from . import capacity, jobs, machines, registrations, reruns
+from . import capacity, jobs, machines, registrations, reruns, standby
 from .names import pool_of, slug
 
 # How long a machine whose insert has ended well may be in no list yet.
@@ -50,10 +50,12 @@ def decide(
     owns = ownership(pools, own)
     memory.registrations = {name: each for name, each in memory.registrations.items() if owns(pool_of(name))}
     memory.lost = {name: each for name, each in memory.lost.items() if owns(each.pool)}
+    standby.forget(by_name, memory)
     _follow_operations(seen, memory)
     machines.follow(by_name, seen, memory)
     reruns.notice(by_name, seen, memory)
-    actions: list[Action] = [*machines.ends(seen), *machines.lost_runners(by_name, seen, memory)]
+    kept = standby.kept(by_name, seen, memory)
+    actions: list[Action] = [*machines.ends(seen, kept), *machines.lost_runners(by_name, seen, memory)]
     actions += machines.hung(by_name, seen, memory)
     actions += registrations.strays(seen, memory)
     actions += reruns.due(seen, memory)
@@ -65,11 +67,17 @@ def decide(
     waiting = jobs.of_share(waiting, by_name)
     listed = jobs.pools_of(seen.machines)
     free = {pool.name: machines.free(listed.get(pool.name, []), seen, memory) for pool in ours}
-    supplies = {pool.name: jobs.supply(pool, listed.get(pool.name, []), free[pool.name], memory) for pool in ours}
-    started_for = {machine.name: machine.job for machine in seen.machines}
-    started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items()}
+    stopped = {pool.name: [each for each in kept.values() if each[0].pool == pool.name] for pool in ours}
+    supplies = {
+        pool.name: jobs.supply(pool, listed.get(pool.name, []), free[pool.name], stopped[pool.name], memory)
+        for pool in ours
+    }
+    started_for = {machine.name: memory.machines[machine.name].started_for or machine.job for machine in seen.machines}
+    started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items() if pending.job}
     found = jobs.cover(waiting, supplies, started_for, seen.now, memory)
-    actions += found.inserts
+    actions += [*found.starts, *found.inserts]
+    # A pool whose jobs get no machine makes none for standby.
+    short = {pool.name for job, fitting in waiting if job.key not in found.covered for pool in fitting}
     pools_by_machine = {machine.name: machine.pool for machine in seen.machines}
     pools_by_machine |= {name: pending.pool for name, pending in memory.pending.items()}
     used = Counter(pools_by_machine[name] for name in found.covered.values())
@@ -92,14 +100,24 @@ def decide(
         spare = max(len(free[pool.name]) - used[pool.name], 0)
         without_capacity = [machine for machine in free[pool.name] if machine.waits]
         actions += machines.unneeded(without_capacity, spare, memory)
-        actions += machines.surplus(idle, max(spare - len(without_capacity), 0), memory, seen.now)
+        spare = max(spare - len(without_capacity), 0)
+        unregistered = [machine for machine, runner in idle[:spare] if runner is None]
+        waiting_off = [machine for machine, _ in supplies[pool.name].stopped]
+        staying = {each.name for each in standby.keep(pool, unregistered, waiting_off, seen, memory)}
+        idle = [each for each in idle if each[0].name not in staying]
+        actions += machines.surplus(idle, spare - len(staying), memory, seen.now)
         actions += registrations.due(free[pool.name], seen, memory)
+        if pool.name not in short:
+            spare_names = [*supplies[pool.name].spare, *supplies[pool.name].late]
+            have = standby.stock(pool, len(waiting_off), spare_names, seen, memory)
+            actions += standby.refill(pool, have, supplies[pool.name].count, memory, seen.now)
+    actions += standby.stops(seen, memory)
     return Decision(tuple(actions), memory, found.covered, {**reasons, **found.reasons})
 
 
 def _follow_operations(seen: Observation, memory: Memory) -> None:
     """Take in how pending inserts have ended."""
-    listed = {machine.name for machine in seen.machines or ()}
+    listed = {machine.name: machine for machine in seen.machines or ()}
     for name, pending in list(memory.pending.items()):
         state = seen.operations.get(name)
         if state and state.error:
@@ -110,5 +128,8 @@ def _follow_operations(seen: Observation, memory: Memory) -> None:
                 # A flex-start machine may have no capacity yet.
                 capacity.worked(pending.rung, memory)
         late = pending.done_since is not None and seen.now - pending.done_since > _LISTED_WITHIN_SEC
-        if seen.machines is not None and name in memory.pending and (late or (pending.done_since and name in listed)):
+        appeared = name in listed and not (pending.is_start and listed[name].off)
+        if seen.machines is not None and name in memory.pending and (late or (pending.done_since and appeared)):
             del memory.pending[name]
+            if appeared and (known := memory.machines.get(name)):
+                known.stopped_for_later = False

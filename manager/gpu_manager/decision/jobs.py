@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..memory import JobMemory, Memory, Pending
-from ..model import Insert, InsertError, Job, JobKey, Machine, Observation, Pool, Reason, Rung
-from . import capacity, machines, reruns
-from .names import machine_name, request_id, slug
+from ..model import Insert, InsertError, Job, JobKey, Machine, Observation, Pool, Reason, Rung, Start
+from . import capacity, machines, reruns, standby
+from .names import STANDBY, machine_name, request_id, slug
 
 # GitHub cancels a job that waited for a runner for 24 hours (docs.github.com, "Actions limits").
 OLDEST_JOB_SEC = 24 * 3600.0
@@ -27,6 +27,7 @@ class Cover:
     """What the queue needs."""
 
     inserts: list[Insert] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
     covered: dict[JobKey, str] = field(default_factory=dict)
     """The machine that counts as the job's. Any machine of the pool may take it, as GitHub decides."""
     reasons: dict[JobKey, Reason] = field(default_factory=dict)
@@ -39,6 +40,10 @@ class Supply:
     pool: Pool
     spare: list[str]
     """Names of machines that take a job or may, and are not yet counted for one."""
+    late: list[str]
+    """The same, of those that boot for the first time and were made for standby: a stopped one starts sooner."""
+    stopped: list[tuple[Machine, Rung]]
+    """Those on standby."""
     count: int
     """Those that count against the maximum."""
 
@@ -73,15 +78,29 @@ def of_share(waiting: Sequence[tuple[Job, list[Pool]]], own: Collection[str]) ->
     return [(job, [pool for pool in fitting if pool.name in own]) for job, fitting in waiting if fitting[0].name in own]
 
 
-def supply(pool: Pool, ours: Sequence[Machine], free: Sequence[Machine], memory: Memory) -> Supply:
-    """What a pool has: `ours` are its listed machines, and `free` those of them that take a job or may.
+def supply(
+    pool: Pool,
+    ours: Sequence[Machine],
+    free: Sequence[Machine],
+    stopped: Sequence[tuple[Machine, Rung]],
+    memory: Memory,
+) -> Supply:
+    """What a pool has: `ours` are its listed machines, `free` those of them that take a job or may.
 
-    Machines of pending inserts are counted as well.
+    `stopped` are those on standby. Machines of pending inserts and starts are counted as well.
     """
-    listed = {machine.name for machine in ours}
-    pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in listed]
-    count = sum(machines.alive(machine) for machine in ours) + len(pending)
-    return Supply(pool, [machine.name for machine in free] + pending, count)
+    on = {machine.name for machine in ours if machines.alive(machine)}
+    pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in on]
+    late = [machine.name for machine in free if _boots_for_standby(machine, memory)]
+    late += [name for name in pending if memory.pending[name].job is None]
+    spare = [name for name in [*(machine.name for machine in free), *pending] if name not in late]
+    waiting = [each for each in stopped if each[0].name not in memory.pending]
+    return Supply(pool, spare, late, waiting, len(on) + len(pending))
+
+
+def _boots_for_standby(machine: Machine, memory: Memory) -> bool:
+    """Whether it boots for the first time, which takes longer than the start of one that is stopped."""
+    return machine.job == STANDBY and not machine.key and memory.machines[machine.name].starts == 0
 
 
 def cover(
@@ -100,8 +119,10 @@ def cover(
     for job, _ in waiting:
         memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = now
     _cover_from_spare(waiting, supplies, started_for, found)
-    found.reasons |= _unanswered(found.covered, memory, now) | _without_capacity(found.covered, memory)
     steady = {pool.name for job, fitting in waiting if reruns.is_steady(job, memory) for pool in fitting}
+    _start_stopped(waiting, supplies, steady, now, memory, found)
+    _cover_from_late(waiting, supplies, found)
+    found.reasons |= _unanswered(found.covered, memory, now) | _without_capacity(found.covered, memory)
     chosen: dict[str, Rung | Reason] = {}
     for job, fitting in waiting:
         if job.key in found.covered:
@@ -151,6 +172,41 @@ def _cover_from_spare(
                 found.covered[job.key] = spare.pop(0)
 
 
+def _start_stopped(
+    waiting: Sequence[tuple[Job, Sequence[Pool]]],
+    supplies: Mapping[str, Supply],
+    steady: Collection[str],
+    now: float,
+    memory: Memory,
+    found: Cover,
+) -> None:
+    """Start machines on standby for jobs that have none, within each pool's maximum."""
+    for job, fitting in waiting:
+        for pool in fitting:
+            supply = supplies[pool.name]
+            has_had_its_machines = memory.jobs[slug(job.key)].machines >= pool.machines_per_job
+            if job.key in found.covered or supply.count >= pool.max or has_had_its_machines:
+                continue
+            for machine, rung in supply.stopped:
+                if capacity.is_open(pool, rung, memory, now) and not (rung.preemptible and pool.name in steady):
+                    found.starts.append(standby.start(pool, machine, rung, job, memory, now))
+                    found.covered[job.key] = machine.name
+                    memory.jobs[slug(job.key)].machines += 1
+                    supply.stopped.remove((machine, rung))
+                    supply.count += 1
+                    break
+
+
+def _cover_from_late(
+    waiting: Sequence[tuple[Job, Sequence[Pool]]], supplies: Mapping[str, Supply], found: Cover
+) -> None:
+    """Give machines that boot for standby to jobs: no new one would be sooner."""
+    for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
+        late = next((supplies[pool.name].late for pool in fitting if supplies[pool.name].late), None)
+        if late and job.key not in found.covered:
+            found.covered[job.key] = late.pop(0)
+
+
 def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
     """The reasons of jobs whose insert Google has not answered for a while."""
     late = {
@@ -160,10 +216,14 @@ def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> di
         if now - each.since > _ANSWER_WITHIN_SEC and not (each.operation and each.rung.market == "flex-start")
     }
     return {
-        job: Reason("no-answer", f"Google has not answered the insert of {name} in {late[name].rung.zone}")
+        job: Reason("no-answer", f"Google has not answered the {_verb(late[name])} of {name} in {late[name].rung.zone}")
         for job, name in covered.items()
         if name in late and late[name].done_since is None
     }
+
+
+def _verb(pending: Pending) -> str:
+    return "start" if pending.is_start else "insert"
 
 
 def _without_capacity(covered: Mapping[JobKey, str], memory: Memory) -> dict[JobKey, Reason]:
@@ -175,19 +235,22 @@ def _without_capacity(covered: Mapping[JobKey, str], memory: Memory) -> dict[Job
     }
 
 
-def repeated(seen: Observation, memory: Memory) -> Iterator[Insert]:
-    """Inserts whose answer was lost: the same request again, which Google carries out once.
+def repeated(seen: Observation, memory: Memory) -> Iterator[Insert | Start]:
+    """Inserts and starts whose answer was lost: the same request again, which Google carries out once.
 
     Where the job no longer waits, the machine either is listed soon or was never made.
     """
     waiting = {job.key for job in seen.jobs or () if job.status == "queued"}
+    listed = {machine.name: machine for machine in seen.machines or ()}
     for name, each in list(memory.pending.items()):
         if each.operation or each.done_since is not None:
             continue
-        if each.job.key not in waiting:
+        if each.job is not None and each.job.key not in waiting:
             each.done_since = seen.now
-        else:
+        elif not each.is_start:
             yield Insert(each.pool, name, each.rung, each.job, each.request_id)
+        elif each.job is not None and name in listed:
+            yield Start(listed[name], each.rung, each.job, each.request_id)
 
 
 def forget_old(memory: Memory, now: float) -> None:
@@ -256,10 +319,12 @@ def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Ins
 def failed(name: str, error: InsertError, memory: Memory, now: float) -> None:
     """Take back that a machine was started for its job, and remember why none was."""
     pending = memory.pending.pop(name)
-    if listed := memory.machines.get(name):
+    if not pending.is_start and (listed := memory.machines.get(name)):
         # Google lists a machine that gets no capacity until it has deleted it.
         listed.condemned = True
-    if known := memory.jobs.get(slug(pending.job.key)):
+    if pending.job is None:
+        memory.standby[pending.pool].unproven -= 1
+    elif known := memory.jobs.get(slug(pending.job.key)):
         known.machines -= 1
     capacity.failed(pending.pool, pending.rung, error, memory, now)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gpu_catalog.locations import region_of
 
 from ..memory import MachineMemory, Memory, StoppedPool
 from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool, RemoveRunner, Rung, Runner
-from . import capacity
+from . import capacity, standby
 from .names import spot_place
 
 # A runner that no job needs is kept this long: a new commit cancels jobs and queues the same ones again.
@@ -79,10 +79,10 @@ def _waited_in_vain(pool: Pool, known: MachineMemory, memory: Memory, now: float
         job.machines -= 1
 
 
-def ends(seen: Observation) -> Iterator[Action]:
-    """The deletion of each machine that is off: its disk costs money as long as it is there."""
+def ends(seen: Observation, kept: Collection[str]) -> Iterator[Action]:
+    """The deletion of each machine that is off, but for those on standby: its disk costs money."""
     for machine in seen.machines or ():
-        if machine.off:
+        if machine.off and machine.name not in kept:
             why = f"{machine.end.reason}: {machine.end.detail}".rstrip(": ") if machine.end else "it is off"
             yield Delete(machine, why)
 
@@ -186,6 +186,7 @@ def _is_observed(known: MachineMemory, pools: Mapping[str, Pool]) -> bool:
 def _may_take_a_job(machine: Machine, busy: set[str], memory: Memory) -> bool:
     known = memory.machines[machine.name]
     over = known.missing_since is not None or known.condemned or known.job is not None
+    over = over or standby.is_stopping(machine, memory)
     return alive(machine) and machine.status not in _LEAVING and machine.name not in busy and not over
 
 

@@ -13,6 +13,10 @@ from ..model import JobKey, Machine, Rung
 _NAMESPACE = uuid.UUID("5d1f6f3e-9c1b-4b52-8e9a-6f1f6e7c8a10")
 
 
+STANDBY = "standby"
+"""The label gpu-ci-job of a machine that was made for standby. No slug is the same: it has other characters."""
+
+
 def slug(job: JobKey) -> str:
     """Twelve characters for one attempt of a job: a label's value, and a key of the memory."""
     return hashlib.sha256("\0".join(map(str, job)).encode()).hexdigest()[:12]
@@ -22,6 +26,11 @@ def machine_name(pool: str, job: JobKey, insert: int) -> str:
     """The name of the machine that this insert for this job makes. A pool's name has at most 40 characters."""
     digest = hashlib.sha256("\0".join((*map(str, job), str(insert))).encode()).hexdigest()[:8]
     return f"{pool}-{digest}"
+
+
+def standby_name(pool: str, number: int) -> str:
+    """The name of a machine that is made for standby."""
+    return f"{pool}-{hashlib.sha256(f'standby/{pool}/{number}'.encode()).hexdigest()[:8]}"
 
 
 def runner_name(machine: Machine) -> str:
@@ -54,6 +63,11 @@ def machine_of(runner: str, machines: Mapping[str, str]) -> str:
 def request_id(machine: str, zone: str) -> str:
     """A UUID with which Compute Engine carries out a repeated insert once (discovery document, `requestId`)."""
     return str(uuid.uuid5(_NAMESPACE, f"{zone}/{machine}"))
+
+
+def start_id(machine: str, zone: str, number: int) -> str:
+    """The same for a start of a stopped machine, by the number of the start."""
+    return str(uuid.uuid5(_NAMESPACE, f"{zone}/{machine}/start/{number}"))
 
 
 def place(rung: Rung) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..memory import Memory, Registration
+from ..memory import Memory, Registration, StandbyMemory
 from ..model import Machine, Observation, Register, RemoveRunner, Runner
+from . import standby
 
 # A request of a manager that was killed may still be carried out: it is waited for before the next one.
 _AGAIN_SEC = 30.0
@@ -27,12 +28,14 @@ def due(free: Sequence[Machine], seen: Observation, memory: Memory) -> Iterator[
     begun = sum(known.asked == seen.now for known in memory.registrations.values())
     for machine in free:
         known = _begun(machine, memory)
-        ready = machine.unregistered and machine.status == "RUNNING" and machine.key
-        wanted = memory.machines[machine.name].surplus_since is None
+        remembered = memory.machines[machine.name]
+        ready = machine.unregistered and machine.status == "RUNNING" and standby.has_new_key(machine, remembered)
+        wanted = remembered.surplus_since is None and not standby.is_stopping(machine, memory)
         asked_lately = known is not None and seen.now - known.asked < _AGAIN_SEC
         if ready and wanted and not asked_lately and begun < _MOST_A_PASS:
             begun += 1
             memory.registrations[machine.name] = Registration(machine.id, seen.now)
+            memory.standby.setdefault(machine.pool, StandbyMemory()).unproven = 0
             yield Register(machine)
 
 

@@ -1,0 +1,148 @@
+"""Machines on standby: stopped once they had checked their GPU, and started for a job in a fraction of a boot.
+
+A machine that is stopped holds no GPU and costs its disk alone. It has no runner, as the manager registers runners, so
+that stopping it takes nothing from a job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ..memory import MachineMemory, Memory, Pending, StandbyMemory
+from ..model import Insert, Job, Machine, Observation, Pool, Rung, Start, Stop
+from . import capacity
+from .names import request_id, slug, standby_name, start_id
+
+# Machines that never come to standby are made again after a minute, then after twice as long each time.
+_FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 60.0, 1800.0
+
+
+def digest(key: str) -> str:
+    """What is remembered of a machine's key."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def has_new_key(machine: Machine, known: MachineMemory) -> bool:
+    """Whether it has published the key of this boot. A guest attribute may be left from the boot before."""
+    return bool(machine.key) and digest(machine.key) != known.old_key
+
+
+def is_kept_off(machine: Machine, known: MachineMemory) -> bool:
+    """Whether the manager has stopped the machine for a later job, and it ended as one that was told to stop."""
+    ended_well = machine.end is None or machine.end.reason == "stopped"
+    return machine.off and known.stopped_for_later and not machine.sealed and ended_well
+
+
+def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[str, tuple[Machine, Rung]]:
+    """The stopped machines that stay, by name, the oldest first, each with the rung that it is started on.
+
+    Those that are being started stay in any case.
+    """
+    found: dict[str, tuple[Machine, Rung]] = {}
+    count: dict[str, int] = {}
+    # A machine that is being started comes first, so that the number of the others is what is left.
+    for machine in sorted(seen.machines or (), key=lambda each: each.name not in memory.pending):
+        pool, known = pools.get(machine.pool), memory.machines[machine.name]
+        rung = pool.rung_of(machine) if pool else None
+        if pool is None or rung is None or not is_kept_off(machine, known) or machine.template in memory.stopped:
+            continue
+        starts = machine.name in memory.pending
+        if starts or count.get(pool.name, 0) < pool.standby:
+            found[machine.name] = (machine, rung)
+            count[pool.name] = count.get(pool.name, 0) + (not starts)
+    return found
+
+
+def start(pool: Pool, machine: Machine, rung: Rung, job: Job, memory: Memory, now: float) -> Start:
+    """Start a stopped machine for a job."""
+    known = memory.machines[machine.name]
+    known.starts += 1
+    # Its deadlines begin anew with this boot.
+    known.first_seen, known.running_since, known.surplus_since = now, None, None
+    known.started_for = slug(job.key)
+    action = Start(machine, rung, job, start_id(machine.name, rung.zone, known.starts))
+    memory.pending[machine.name] = Pending(pool.name, rung, job, action.request_id, now, is_start=True)
+    return action
+
+
+def keep(
+    pool: Pool, unneeded: Sequence[Machine], stopped: Collection[Machine], seen: Observation, memory: Memory
+) -> Iterator[Machine]:
+    """Of the machines that no job needs and that have no runner, those that are kept for a later job.
+
+    One that has published its key is marked as stopped; the others go on booting.
+    """
+    stopping = sum(is_stopping(machine, memory) for machine in seen.machines or () if machine.pool == pool.name)
+    room = pool.standby - len(stopped) - stopping
+    fitting = [machine for machine in unneeded if _fits(pool, machine, memory)]
+    fitting.sort(key=lambda each: not has_new_key(each, memory.machines[each.name]))
+    for machine in fitting[: max(room, 0)]:
+        known = memory.machines[machine.name]
+        known.surplus_since = None
+        if machine.status == "RUNNING" and has_new_key(machine, known):
+            known.stopped_for_later, known.old_key = True, digest(machine.key)
+            memory.standby.setdefault(pool.name, StandbyMemory()).unproven = 0
+        yield machine
+
+
+def stops(seen: Observation, memory: Memory) -> Iterator[Stop]:
+    """The stop of each machine that is marked as stopped and runs, until Google lists it as stopping."""
+    for machine in seen.machines or ():
+        if machine.status == "RUNNING" and is_stopping(machine, memory):
+            yield Stop(machine)
+
+
+def stock(pool: Pool, stopped: int, spare: Collection[str], seen: Observation, memory: Memory) -> int:
+    """How many machines are on standby or come to it: `spare` are names of those that no job needs."""
+    on = {each.name: each for each in seen.machines or () if each.pool == pool.name and not each.off}
+    stopping = sum(is_stopping(machine, memory) for machine in on.values())
+    coming = sum(name not in on or (on[name].unregistered and not is_stopping(on[name], memory)) for name in spare)
+    return stopped + stopping + coming
+
+
+def refill(pool: Pool, have: int, count: int, memory: Memory, now: float) -> Iterator[Insert]:
+    """The machines that are made for standby: `have` are on it or come to it, and `count` of the pool are on.
+
+    They are bought where the first rung buys, never at a place that has lately had none, and within the maximum.
+    """
+    known = memory.standby.setdefault(pool.name, StandbyMemory())
+    first = tuple(rung for rung in pool.rungs if rung.market == pool.rungs[0].market)
+    while have < pool.standby and count < pool.max and now >= _next_try(known, pool):
+        rung = capacity.choose(replace(pool, rungs=first), memory, now, steady=False)
+        if not isinstance(rung, Rung) or capacity.is_probe(rung, memory) or not capacity.is_calm(rung, memory):
+            return
+        known.made += 1
+        known.unproven += 1
+        known.last_made = now
+        have, count = have + 1, count + 1
+        name = standby_name(pool.name, known.made)
+        insert = Insert(pool.name, name, rung, None, request_id(name, rung.zone))
+        memory.pending[name] = Pending(pool.name, rung, None, insert.request_id, now)
+        yield insert
+
+
+def forget(pools: Collection[str], memory: Memory) -> None:
+    """Drop what was kept of pools that are removed."""
+    memory.standby = {name: each for name, each in memory.standby.items() if name in pools}
+
+
+def is_stopping(machine: Machine, memory: Memory) -> bool:
+    """Whether the machine is on, and is being stopped for a later job."""
+    known = memory.machines[machine.name]
+    return not machine.off and known.stopped_for_later and machine.name not in memory.pending
+
+
+def _fits(pool: Pool, machine: Machine, memory: Memory) -> bool:
+    """Whether it can be started later as it would be made now."""
+    rung = pool.rung_of(machine)
+    return rung is not None and rung.market == pool.rungs[0].market and machine.template not in memory.stopped
+
+
+def _next_try(known: StandbyMemory, pool: Pool) -> float:
+    """When the next machine may be made: at once, unless none of the last ones came to standby."""
+    in_vain = known.unproven - pool.standby
+    if in_vain < 0:
+        return 0.0
+    return known.last_made + float(min(_FIRST_PAUSE_SEC * 2 ** min(in_vain, 10), _LONGEST_PAUSE_SEC))
