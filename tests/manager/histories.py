@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from cryptography.hazmat.primitives.serialization import pkcs7
-from gpu_manager.decision.names import slug
+from gpu_manager.decision.names import STANDBY, slug
 from gpu_manager.loop import Manager, Pass
 from gpu_manager.memory import Memory, from_json, to_json
 from gpu_manager.model import (
@@ -36,10 +36,12 @@ from gpu_manager.model import (
 from gpu_manager.ports import GithubView, InsertRefused, Metadata, Unavailable
 from gpu_manager.registration import METADATA_KEY
 
-from tests.manager.machine_key import CERTIFICATE, PRIVATE, PUBLISHED
+from tests.manager.machine_key import PRIVATE, certificate_of, published
 
 REPOSITORY = "example-org/kernels"
 BOOT_SEC, IDLE_SEC = 300, 120
+# Of one private key, as each takes a while to make.
+CERTIFICATES = tuple(certificate_of(PRIVATE, number) for number in (1, 2))
 # How long a machine waits for its registration, and how much longer than IDLE_SEC for the manager to take it away.
 REGISTER_SEC, LATE_SEC = 120, 300
 PASS_SEC = 10.0
@@ -54,7 +56,9 @@ class BrokenRuleError(AssertionError):
     """A rule of the manager was broken."""
 
 
-def pool(name: str, most: int, *labels: str, market: str = "spot", registered_by: str = "manager") -> Pool:
+def pool(
+    name: str, most: int, *labels: str, market: str = "spot", registered_by: str = "manager", standby: int = 0
+) -> Pool:
     """A pool of one machine type in three zones; where it is `spot`, with rungs in another region and of standard."""
     markets = ("spot", "standard") if market == "spot" else (market,)
     near = [Rung(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES]
@@ -70,6 +74,7 @@ def pool(name: str, most: int, *labels: str, market: str = "spot", registered_by
         boot_sec=BOOT_SEC,
         idle_sec=IDLE_SEC,
         registered_by=registered_by,
+        standby=standby,
     )
 
 
@@ -135,6 +140,12 @@ class Vm:
     """The runner whose registration is in its metadata."""
     arrives_at: float = 0.0
     """When the metadata is changed, and when the runner has started from it."""
+    boots: int = 1
+    """A key is made in each boot."""
+    stops_at: float | None = None
+    starts_at: float | None = None
+    """When a stop or a start that was asked for is done."""
+    stopped_at: float = 0.0
 
 
 @dataclass
@@ -160,6 +171,8 @@ class World:
     lost: set[JobKey] = field(default_factory=set)
     machines_of_job: Counter[str] = field(default_factory=Counter)
     skew_sec: float = 0.0
+    started: int = 0
+    """Starts of machines on standby."""
     forgotten: float = 0.0
     """When the manager's memory was lost last: what it waits for begins anew."""
 
@@ -223,9 +236,16 @@ class World:
 
     def _live(self, vm: Vm) -> None:
         machine = vm.machine
-        if machine.off:
+        if vm.stops_at is not None and self.now >= vm.stops_at and not machine.off:
+            vm.stops_at, vm.published_at, vm.stopped_at = None, None, self.now
+            self._set(vm, "TERMINATED", End("stopped"))
+        elif vm.starts_at is not None and self.now >= vm.starts_at:
+            # The key of the boot before is published until this boot has made its own.
+            vm.starts_at, vm.created, vm.runs_at, vm.boots = None, self.now, self.now + 5, vm.boots + 1
+            self._set(vm, "STAGING")
+        elif machine.off or machine.status == "STOPPING":
             return
-        if machine.status == "PENDING":
+        elif machine.status == "PENDING":
             if vm.waits_until is not None and self.now >= vm.waits_until:
                 if vm.in_vain:
                     del self.vms[(machine.zone, machine.name)]
@@ -262,7 +282,7 @@ class World:
             vm.runner_id, vm.idle_since = self.number(), self.now
         elif vm.published_at is None:
             vm.published_at = self.now
-            vm.machine = replace(vm.machine, key=PUBLISHED)
+            vm.machine = replace(vm.machine, key=published(CERTIFICATES[vm.boots % len(CERTIFICATES)]))
         elif vm.sent and self.now >= vm.arrives_at:
             vm.machine = replace(vm.machine, sealed=True)
             if self.now < vm.arrives_at + vm.boots_in / 10:
@@ -305,7 +325,8 @@ class World:
 
     def check_max(self) -> None:
         for each in self.pools:
-            alive = [vm for vm in self.vms.values() if vm.machine.pool == each.name and not vm.machine.off]
+            ours = [vm for vm in self.vms.values() if vm.machine.pool == each.name]
+            alive = [vm for vm in ours if not vm.machine.off or vm.starts_at is not None]
             if len(alive) > each.max:
                 raise BrokenRuleError(f"{each.name}: {len(alive)} machines, and its maximum is {each.max}")
 
@@ -485,7 +506,7 @@ class FakeCompute:
                 rung.market,
                 rung.machine_type,
                 pool.template_of(rung),
-                job=slug(insert.job.key),
+                job=slug(insert.job.key) if insert.job else STANDBY,
                 id=id_of(insert.machine),
                 registered_by=pool.registered_by,
             )
@@ -530,12 +551,56 @@ class FakeCompute:
             return False
         if vm.machine.sealed:
             raise BrokenRuleError(f"{machine.name}: a second registration")
-        opened = json.loads(pkcs7.pkcs7_decrypt_der(base64.b64decode(value), CERTIFICATE, PRIVATE, []))
+        certificate = CERTIFICATES[vm.boots % len(CERTIFICATES)]
+        try:
+            opened = json.loads(pkcs7.pkcs7_decrypt_der(base64.b64decode(value), certificate, PRIVATE, []))
+        except ValueError:
+            if self.world.forgotten < vm.stopped_at:
+                raise BrokenRuleError(f"{machine.name}: sealed to the key of an earlier boot") from None
+            # A manager that lost its memory cannot know. The machine cannot open it, and ends.
+            opened = {"runnerId": -1, "machine": runner_of(machine.name)}
         assert key == METADATA_KEY
         assert opened["machine"] == runner_of(machine.name)
         vm.sent, vm.arrives_at = opened["runnerId"], self.world.now + self.world.chance.choice((0, 2, 8))
         self.faulty.after()
         return True
+
+    def stop(self, machine: Machine) -> None:
+        self.faulty.before()
+        vm = self.world.vms.get((machine.zone, machine.name))
+        if vm is not None and not vm.machine.off:
+            if vm.sent or vm.runner_id or vm.job:
+                raise BrokenRuleError(f"{machine.name}: stopped although it has a runner")
+            if vm.stops_at is None:
+                vm.stops_at = self.world.now + self.world.chance.choice((2, 8, 25))
+                if self.world.chance.random() < 0.7:
+                    self.world._set(vm, "STOPPING")
+        self.faulty.after()
+
+    def start(self, machine: Machine, request_id: str) -> str:
+        self.faulty.before()
+        world, vm = self.world, self.world.vms.get((machine.zone, machine.name))
+        if request_id in world.requests:
+            return world.requests[request_id]
+        if vm is None:
+            raise InsertRefused(InsertError("refused", "it is gone"))
+        if not vm.machine.off or vm.starts_at is not None:
+            raise BrokenRuleError(f"{machine.name}: started although it is {vm.machine.status}")
+        operation = f"operation-{world.number()}"
+        until, error = world.now + world.chance.choice((0, 3, 15)), None
+        if world.chance.random() < self.stockouts:
+            error = InsertError("no-capacity", f"{machine.zone} has none")
+            if world.chance.random() < 0.3:
+                raise InsertRefused(error)
+        world.requests[request_id] = operation
+        world.operations[operation] = (until, error, machine.name)
+        if error is None:
+            vm.starts_at, vm.boots_in = until, world.chance.choice((5, 20))
+            vm.silent = world.faults and world.chance.random() < 0.05
+            world.started += 1
+            world.check_max()
+        self.faulty.after()
+        return operation
 
     def delete(self, project: str, zone: str, name: str) -> None:
         self.faulty.before()

@@ -11,11 +11,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
 
-def certificate_of(key: rsa.RSAPrivateKey) -> x509.Certificate:
-    """Signed by itself, long ago: nobody verifies it."""
+def certificate_of(key: rsa.RSAPrivateKey, number: int = 1) -> x509.Certificate:
+    """Signed by itself, long ago: nobody verifies it. Another number makes another certificate."""
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gpu-agent")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(1).not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
+    builder = builder.serial_number(number).not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
     return builder.not_valid_after(datetime(2020, 1, 3, tzinfo=UTC)).sign(key, SHA256())
 
 

@@ -55,7 +55,10 @@ def decide(
     machines.follow(by_name, seen, memory)
     reruns.notice(by_name, seen, memory)
     kept = standby.kept(by_name, seen, memory)
-    actions: list[Action] = [*machines.ends(seen, kept), *machines.lost_runners(by_name, seen, memory)]
+    actions: list[Action] = [
+        *machines.ends(seen, [machine for machine, _ in kept.values()]),
+        *machines.lost_runners(by_name, seen, memory),
+    ]
     actions += machines.hung(by_name, seen, memory)
     actions += registrations.strays(seen, memory)
     actions += reruns.due(seen, memory)
@@ -110,7 +113,7 @@ def decide(
         if pool.name not in short:
             spare_names = [*supplies[pool.name].spare, *supplies[pool.name].late]
             have = standby.stock(pool, len(waiting_off), spare_names, seen, memory)
-            actions += standby.refill(pool, have, supplies[pool.name].count, memory, seen.now)
+            actions += standby.refill(pool, have, supplies[pool.name].count, seen, memory)
     actions += standby.stops(seen, memory)
     return Decision(tuple(actions), memory, found.covered, {**reasons, **found.reasons})
 

@@ -79,10 +79,10 @@ def _waited_in_vain(pool: Pool, known: MachineMemory, memory: Memory, now: float
         job.machines -= 1
 
 
-def ends(seen: Observation, kept: Collection[str]) -> Iterator[Action]:
+def ends(seen: Observation, kept: Collection[Machine]) -> Iterator[Action]:
     """The deletion of each machine that is off, but for those on standby: its disk costs money."""
     for machine in seen.machines or ():
-        if machine.off and machine.name not in kept:
+        if machine.off and machine not in kept:
             why = f"{machine.end.reason}: {machine.end.detail}".rstrip(": ") if machine.end else "it is off"
             yield Delete(machine, why)
 
