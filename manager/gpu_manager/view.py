@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .decision import capacity
+from .decision import capacity, standby
 from .job_states import JobState, job_states
 from .loop import Pass
 from .model import Job, Machine, Pool
@@ -45,7 +45,12 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
                 "zone": machine.zone,
                 "machineType": machine.machine_type,
                 "market": machine.market,
-                "status": machine_status(machine, machine.name in runners, working.get(machine.name)),
+                "status": machine_status(
+                    machine,
+                    machine.name in runners,
+                    working.get(machine.name),
+                    standby.is_kept_off(machine, decision.memory),
+                ),
                 "job": working[machine.name].url if machine.name in working else "",
             }
             for machine in machines
@@ -67,10 +72,10 @@ def _pool(pool: Pool, machines: Sequence[Machine] | None, stopped: Any) -> dict[
     }
 
 
-def machine_status(machine: Machine, registered: bool, job: Job | None) -> str:
+def machine_status(machine: Machine, registered: bool, job: Job | None, on_standby: bool) -> str:
     """One word: what the machine does for a job."""
     if machine.off:
-        return "off"
+        return "standby" if on_standby else "off"
     if job:
         return "busy"
     if registered:

@@ -19,7 +19,7 @@ from gpu_manager.model import (
     RunKey,
     Runner,
 )
-from gpu_manager.ports import GithubView, Metadata, Unavailable
+from gpu_manager.ports import GithubView, InsertRefused, Metadata, Unavailable
 
 from tests.manager.test_decide import NOW, POOL, RUN, failed_run, job, lost_memory, machine
 
@@ -57,6 +57,8 @@ class Scripted:
     deleted: list[str] = field(default_factory=list)
     delete_sec: float = 0
     started: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    start_refused: InsertError | None = None
     operations: dict[str, OperationState] = field(default_factory=dict)
     taken_back: frozenset[str] = frozenset()
 
@@ -98,14 +100,23 @@ class Scripted:
         self.started.append(insert.machine)
         return "operation-1"
 
+    def stop(self, machine: Machine) -> None:
+        self.stopped.append(machine.name)
+
+    def start(self, machine: Machine, request_id: str) -> str:
+        if self.start_refused:
+            raise InsertRefused(self.start_refused)
+        self.started.append(machine.name)
+        return "operation-start"
+
     def delete(self, project: str, zone: str, name: str) -> None:
         self.deleted.append(name)
         self.now += self.delete_sec
 
 
-def manager(world: Scripted, memory: Memory | None = None) -> tuple[Manager, Kept]:
+def manager(world: Scripted, memory: Memory | None = None, pool: Pool = POOL) -> tuple[Manager, Kept]:
     store = Kept(memory or Memory())
-    return Manager([POOL], world, world, store, lambda: world.now), store
+    return Manager([pool], world, world, store, lambda: world.now), store
 
 
 def test_the_minutes_of_a_slow_sweep_do_not_count_against_a_machine_that_boots() -> None:

@@ -49,7 +49,7 @@ def test_a_pool_is_its_queue_its_machines_by_state_and_their_price() -> None:
         )
     )  # fmt: skip
     [state] = loop.meter.states
-    machines = {"booting": 3, "idle": 1, "busy": 1, "stopping": 1, "off": 1}
+    machines = {"booting": 3, "idle": 1, "busy": 1, "stopping": 1, "standby": 0, "off": 1}
     assert state == PoolState("l4", 2, 90.0, 1, machines, pytest.approx(5 * 0.4))
 
 
@@ -108,7 +108,7 @@ def test_the_log_has_the_state_of_each_pool_once_a_minute_and_says_which_passes_
     whole = seen(jobs=(job(1, age=90),), github_requests_left=4321)
     state = {
         "pool": "l4", "queued": 1, "queueAgeSec": 90.0, "jobsOverObjective": 1, "usdPerHour": 0.0,
-        "machines": dict.fromkeys(("booting", "idle", "busy", "stopping", "off"), 0),
+        "machines": dict.fromkeys(("booting", "idle", "busy", "stopping", "standby", "off"), 0),
     }  # fmt: skip
     assert written(whole) == [
         ("pass", {"share": 1, "whole": True, "sinceWholeSec": 0.0, "githubRequestsLeft": 4321}),

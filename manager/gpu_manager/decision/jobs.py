@@ -89,7 +89,8 @@ def supply(
 
     `stopped` are those on standby. Machines of pending inserts and starts are counted as well.
     """
-    on = {machine.name for machine in ours if machines.alive(machine)}
+    # As a list: managers that lost their memory may have made two of one name, in two zones.
+    on = [machine.name for machine in ours if machines.alive(machine)]
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in on]
     late = [machine.name for machine in free if _boots_for_standby(machine, memory)]
     late += [name for name in pending if memory.pending[name].job is None]

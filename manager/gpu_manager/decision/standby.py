@@ -29,10 +29,11 @@ def has_new_key(machine: Machine, known: MachineMemory) -> bool:
     return bool(machine.key) and digest(machine.key) != known.old_key
 
 
-def is_kept_off(machine: Machine, known: MachineMemory) -> bool:
+def is_kept_off(machine: Machine, memory: Memory) -> bool:
     """Whether the manager has stopped the machine for a later job, and it ended as one that was told to stop."""
+    known = memory.machines.get(machine.name)
     ended_well = machine.end is None or machine.end.reason == "stopped"
-    return machine.off and known.stopped_for_later and not machine.sealed and ended_well
+    return machine.off and known is not None and known.stopped_for_later and not machine.sealed and ended_well
 
 
 def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[str, tuple[Machine, Rung]]:
@@ -44,9 +45,9 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
     count: dict[str, int] = {}
     # A machine that is being started comes first, so that the number of the others is what is left.
     for machine in sorted(seen.machines or (), key=lambda each: each.name not in memory.pending):
-        pool, known = pools.get(machine.pool), memory.machines[machine.name]
+        pool = pools.get(machine.pool)
         rung = pool.rung_of(machine) if pool else None
-        if pool is None or rung is None or not is_kept_off(machine, known) or machine.template in memory.stopped:
+        if pool is None or rung is None or not is_kept_off(machine, memory) or machine.template in memory.stopped:
             continue
         starts = machine.name in memory.pending
         if machine.name in found:

@@ -9,13 +9,13 @@ from typing import Literal
 
 from gpu_catalog.locations import region_of
 
-from ..decision import jobs
+from ..decision import jobs, standby
 from ..loop import Pass
 from ..memory import Memory
 from ..model import Job, JobKey, Machine, Pool
 from ..view import machine_status
 
-STATES = ("booting", "idle", "busy", "stopping", "off")
+STATES = ("booting", "idle", "busy", "stopping", "standby", "off")
 """Of machines."""
 
 
@@ -121,6 +121,7 @@ class Meter:
                 [machine for machine in seen.machines or () if machine.pool == pool.name],
                 runners,
                 working,
+                done.decision.memory,
             )
             for pool in self.pools
             if self.own is None or pool.name in self.own
@@ -128,9 +129,9 @@ class Meter:
 
 
 def _state(
-    pool: Pool, ages: list[float], machines: list[Machine], runners: set[str], working: dict[str, Job]
+    pool: Pool, ages: list[float], machines: list[Machine], runners: set[str], working: dict[str, Job], memory: Memory
 ) -> PoolState:
-    counted = Counter(_machine_state(each, each.name in runners, working.get(each.name)) for each in machines)
+    counted = Counter(_machine_state(each, each.name in runners, working.get(each.name), memory) for each in machines)
     objective = pool.wait_objective_sec
     return PoolState(
         pool=pool.name,
@@ -142,8 +143,8 @@ def _state(
     )
 
 
-def _machine_state(machine: Machine, registered: bool, job: Job | None) -> str:
-    found = machine_status(machine, registered, job)
+def _machine_state(machine: Machine, registered: bool, job: Job | None, memory: Memory) -> str:
+    found = machine_status(machine, registered, job, standby.is_kept_off(machine, memory))
     if found in STATES:
         return found
     return "booting" if machine.status in ("PROVISIONING", "STAGING") else "stopping"

@@ -146,6 +146,16 @@ class FakeCompute:
         del self.machines[zone, name]
         return "operation-delete"
 
+    def stop(self, project: str, zone: str, name: str) -> str:
+        self._called("stop", project, zone, name)
+        self.machines[zone, name]["status"] = "STOPPING"
+        return "operation-stop"
+
+    def start(self, project: str, zone: str, name: str, request_id: str) -> str:
+        self._called("start", project, zone, name, request_id)
+        self.machines[zone, name]["status"] = "STAGING"
+        return "operation-start"
+
     def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]:
         self._called("operation", project, zone, operation)
         if operation not in self.ended:

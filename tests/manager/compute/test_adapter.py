@@ -417,3 +417,79 @@ def test_an_answer_that_cannot_be_used_is_unavailable(error: Exception) -> None:
     ):
         with pytest.raises(Unavailable, match="Google's answer cannot be used"):
             ask()
+
+
+def ready(google: Google, **changes: Any) -> Machine:
+    google.api.add("l4-s1", "RUNNING", metadata={"fingerprint": "f", "items": []}, **changes)
+    [found] = google.manager.machines([POOL])
+    return found
+
+
+def test_a_machine_for_standby_has_no_label_of_a_job_or_repository(google: Google) -> None:
+    google.manager.insert(POOL, replace(wanted(), job=None))
+    assert google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"] == {
+        "team": "ml",
+        "gpu-ci-pool": "l4",
+        "gpu-ci-manager": "staging",
+        "gpu-ci-job": "standby",
+        "gpu-ci-template": NAME,
+    }
+
+
+def test_a_stop_asks_for_the_machine_first_and_a_start_names_its_request(google: Google) -> None:
+    machine = ready(google)
+    google.manager.stop(machine)
+    assert google.api.asked[-2:] == [("instance", PROJECT, ZONE, "l4-s1"), ("stop", PROJECT, ZONE, "l4-s1")]
+    assert google.manager.start(machine, "request-1") == "operation-start"
+    assert google.api.asked[-1] == ("start", PROJECT, ZONE, "l4-s1", "request-1")
+
+
+@pytest.mark.parametrize("fault", ["its runner", "another id", "another manager"])
+def test_a_machine_that_is_another_by_now_is_not_stopped(google: Google, fault: str) -> None:
+    machine = ready(google)
+    row = google.api.machines[ZONE, "l4-s1"]
+    if fault == "its runner":
+        row["metadata"]["items"] = [{"key": "gpu-agent-registration", "value": "x"}]
+    elif fault == "another id":
+        row["id"] = "9"
+    else:
+        row["labels"]["gpu-ci-manager"] = "prod"
+    with pytest.raises(Refused):
+        google.manager.stop(machine)
+    assert google.api.asked[-1][0] == "instance"
+
+
+def test_a_stop_of_a_machine_that_is_gone_is_no_error(google: Google) -> None:
+    machine = ready(google)
+    google.api.machines.clear()
+    google.manager.stop(machine)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(STOCKOUT, "no-capacity"), (QUOTA, "over-quota"), (ApiError("notFound", "gone", 404), "refused")],
+)
+def test_a_start_that_google_refuses_says_why(google: Google, error: ApiError, kind: str) -> None:
+    machine = ready(google)
+    google.api.errors["start"] = error
+    with pytest.raises(InsertRefused) as refused:
+        google.manager.start(machine, "request-1")
+    assert refused.value.error.kind == kind
+
+
+def test_a_start_without_an_answer_may_be_repeated(google: Google) -> None:
+    machine = ready(google)
+    google.api.errors["start"] = ApiError("backendError", "try again", 503)
+    with pytest.raises(Unavailable):
+        google.manager.start(machine, "request-1")
+
+
+def test_the_end_of_a_machine_is_read_anew_each_time_it_is_off(google: Google) -> None:
+    google.api.add("l4-s1", "TERMINATED")
+    google.api.attributes["l4-s1"] = '{"reason": "stopped"}'
+    assert [each.end for each in google.manager.machines([POOL])] == [End("stopped")]
+    google.api.machines[ZONE, "l4-s1"]["status"] = "RUNNING"
+    google.manager.machines([POOL])
+    google.api.machines[ZONE, "l4-s1"]["status"] = "TERMINATED"
+    google.api.attributes["l4-s1"] = '{"reason": "gpu-unhealthy"}'
+    assert [each.end for each in google.manager.machines([POOL])] == [End("gpu-unhealthy")]
