@@ -52,6 +52,7 @@ def said_while_shut(runner: SandboxRunner) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_a_gate_stays_shut_for_a_job_that_somebody_changed_and_for_more_gpus_than_there_are(tmp_path: Path) -> None:
     """What no pool on EKS can be made to ask for; 3 is a stand-in's, as the check of a pool measures no speed."""
     causes = {

@@ -88,6 +88,7 @@ def logged(runner: SandboxRunner, *args: str, ok: bool = True) -> tuple[Finished
 EXEMPT = {"resource": "assets", "reason": "labelled next week", "until": "9999-12-31"}
 
 
+@pytest.mark.slow
 def test_a_violation_fails_the_preview_and_an_exemption_lets_the_up_through(
     unrelated: SandboxRunner, policy_python: Path, tmp_path: Path
 ) -> None:

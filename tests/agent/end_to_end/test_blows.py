@@ -22,9 +22,9 @@ REASONS = {
 # What is announced up to an hour ahead does not end a job; a test below is about that.
 CASES = [(step, blow) for step in HOLDS for blow in BLOWS if blow != "maintain" or step not in ("job", "after-job")]
 CASES.append(("job", "oom_kill"))
-# Three in the job always; all in the job, and some blow at each step, by `make test-slow`; others by `make test-boots`.
-ALWAYS = {("job", "preempt"), ("job", "oom_kill"), ("job", "kill_agent")}
-AT_EACH_STEP = {*zip(HOLDS, [*BLOWS, *BLOWS], strict=False), *(("job", blow) for blow in BLOWS)}
+# One in the job always; all in the job, and some blow at each step, by `make test-slow`; others by `make test-boots`.
+ALWAYS = {("job", "kill_agent")}
+AT_EACH_STEP = {("job", "oom_kill"), *zip(HOLDS, [*BLOWS, *BLOWS], strict=False), *(("job", blow) for blow in BLOWS)}
 
 
 def marks(case: tuple[str, str]) -> tuple[pytest.MarkDecorator, ...]:

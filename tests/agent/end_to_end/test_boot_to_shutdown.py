@@ -42,6 +42,7 @@ def test_a_machine_that_the_manager_registers_takes_one_job_and_reads_no_key(liv
     assert found["allowed"] == [["blob", "environ"], ["credential", "file"]]
 
 
+@pytest.mark.slow
 def test_a_machine_whose_manager_does_not_answer_starts_no_runner_and_switches_itself_off(live: Live) -> None:
     found = live(Plan(by_manager=True, manager_runs=False, register_sec=5))
     assert (found["reason"], found["end"]["stops_pool"], found["registered"]) == ("not-registered", False, 0)
@@ -53,6 +54,7 @@ def test_a_machine_without_a_job_leaves_no_runner_at_github(live: Live) -> None:
     assert (found["reason"], found["runners"]) == ("idle", 0), found["serial"]
 
 
+@pytest.mark.slow
 def test_a_machine_that_github_refuses_starts_no_runner(live: Live) -> None:
     found = live(Plan(prepare=without_group))
     assert (found["reason"], found["end"]["stops_pool"], found["registered"]) == ("refused", True, 0)
@@ -64,6 +66,7 @@ def test_a_check_machine_rehearses_and_registers_nothing(live: Live) -> None:
     assert (found["reason"], found["registered"]) == ("rehearsed", 0)
 
 
+@pytest.mark.slow
 def test_a_check_machine_that_github_would_refuse_fails_its_gate(live: Live) -> None:
     found = live(Plan(role="check", prepare=without_group))
     assert (found["verdict"]["verdict"], found["verdict"]["reason"]) == ("fail", "refused")
@@ -78,6 +81,7 @@ def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_
     assert found["detail"].startswith(f"{words} Couldn't find a valid ICU package")
 
 
+@pytest.mark.slow
 def test_a_runner_that_says_another_version_than_the_pinned_one_fails_the_gate(live: Live) -> None:
     found = live(Plan(role="check", version="2.300.0"))
     assert (found["reason"], found["verdict"]["verdict"]) == ("wrong-checksum", "fail"), found["serial"]

@@ -199,7 +199,7 @@ def test_it_needs_each_of_its_three_permissions_and_no_other(cloud: Cloud, missi
         cloud.store("b").take()
 
 
-@settings(max_examples=int(os.environ.get("HISTORIES", "30")))
+@settings(max_examples=int(os.environ.get("HISTORIES", "15")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_one_manager_acts_at_a_time(seed: int) -> None:
     """Three managers on wrong clocks; requests and answers are lost, processes pause and are killed at any request."""
