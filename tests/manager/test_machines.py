@@ -60,6 +60,17 @@ def test_the_job_of_a_machine_is_the_running_one_that_names_it() -> None:
     assert other.machines["l4-a"].job is None
 
 
+def test_an_insert_that_is_repeated_counts_although_an_earlier_machine_of_that_name_is_still_listed() -> None:
+    """That one is deleted in the same pass, and the insert then makes a machine."""
+    pool = replace(POOL, max=1)
+    begun = decide([pool], seen(jobs=(job(),)), Memory())
+    [name] = [each.machine for each in begun.actions if isinstance(each, Insert)]
+    off = machine(name, "TERMINATED")
+    again = decide([pool], seen(jobs=(job(), job(2)), machines=(off,), now=NOW + 10), begun.memory)
+    assert [each.machine for each in again.actions if isinstance(each, Insert)] == [name]
+    assert again.reasons[job(2).key].code == "at-max"
+
+
 @pytest.mark.parametrize(("reason", "lost"), [("preempted", True), ("job-done", False)])
 def test_a_machine_that_says_it_was_preempted_has_lost_its_job(reason: str, lost: bool) -> None:
     """Google's operation may be listed later, or not at all."""

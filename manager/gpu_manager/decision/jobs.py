@@ -76,9 +76,9 @@ def of_share(waiting: Sequence[tuple[Job, list[Pool]]], own: Collection[str]) ->
 def supply(pool: Pool, ours: Sequence[Machine], free: Sequence[Machine], memory: Memory) -> Supply:
     """What a pool has: `ours` are its listed machines, and `free` those of them that take a job or may.
 
-    Machines of pending inserts are counted as well.
+    Machines of pending inserts are counted as well, also where an earlier machine of that name is off and still listed.
     """
-    listed = {machine.name for machine in ours}
+    listed = {machine.name for machine in ours if machines.alive(machine)}
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in listed]
     count = sum(machines.alive(machine) for machine in ours) + len(pending)
     return Supply(pool, [machine.name for machine in free] + pending, count)
