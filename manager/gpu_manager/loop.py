@@ -185,9 +185,11 @@ class Manager:
         now = view.unix - (self._now() - begun)
         events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
         # Runners are known by their machines from here on.
-        names = dict.fromkeys(memory.machines, "")
+        names = {name: remembered.id for name, remembered in memory.machines.items()}
         names |= {name: known.machine_id for name, known in memory.registrations.items()}
         names |= {machine.name: machine.id for machine in machines or ()}
+        # A preemption names the id too. A machine whose id is not known yet has only just been asked for.
+        ids = {name: number for name, number in names.items() if number}
         jobs, runners = view.jobs, view.runners
         return Observation(
             now=now,
@@ -197,7 +199,7 @@ class Manager:
             machines=machines,
             operations=operations,
             runs=view.runs,
-            preempted=preempted or frozenset(),
+            preempted=frozenset(machine_of(each, ids) for each in preempted or ()),
             github_requests_left=view.requests_left,
             github_limited_until=None if view.limited_sec is None else view.unix + view.limited_sec,
         )

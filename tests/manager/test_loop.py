@@ -298,6 +298,20 @@ def test_of_two_idle_runners_of_a_machine_the_one_that_is_online_counts_or_the_l
     assert [runner.id for runner in made.step().seen.runners or ()] == [counts]
 
 
+@pytest.mark.parametrize(("taken_back", "lost"), [("l4-a-111", 0), ("l4-a-222", 1)])
+def test_a_job_is_lost_with_its_own_machine_and_not_with_an_earlier_one_of_that_name(
+    taken_back: str, lost: int
+) -> None:
+    """A person may have cancelled it, and it would be run again."""
+    running = job(1, status="in_progress", runner="l4-a-222")
+    world = Scripted((replace(machine("l4-a"), id="222"),), GithubView(NOW, (running,), ()))
+    loop, store = manager(world)
+    loop.step()
+    world.listed, world.taken_back = (), frozenset({taken_back})
+    loop.step()
+    assert len(store.memory.lost) == lost
+
+
 class Down(Scripted):
     """Neither Google nor GitHub answers a change."""
 
