@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -25,6 +25,7 @@ from .model import (
     Pool,
     Register,
     RemoveRunner,
+    Runner,
     Start,
     Stop,
 )
@@ -187,19 +188,21 @@ class Manager:
         now = view.unix - (self._now() - begun)
         events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
         # Runners are known by their machines from here on.
-        names = dict.fromkeys(memory.machines, "")
+        names = {name: remembered.id for name, remembered in memory.machines.items()}
         names |= {name: known.machine_id for name, known in memory.registrations.items()}
         names |= {machine.name: machine.id for machine in machines or ()}
+        # A preemption names the id too. A machine whose id is not known yet has only just been asked for.
+        ids = {name: number for name, number in names.items() if number}
         jobs, runners = view.jobs, view.runners
         return Observation(
             now=now,
             github_unix=view.unix,
             jobs=jobs and tuple(replace(job, runner_name=machine_of(job.runner_name, names)) for job in jobs),
-            runners=runners and tuple(replace(runner, name=machine_of(runner.name, names)) for runner in runners),
+            runners=runners and _one_a_machine(replace(each, name=machine_of(each.name, names)) for each in runners),
             machines=machines,
             operations=operations,
             runs=view.runs,
-            preempted=preempted or frozenset(),
+            preempted=frozenset(machine_of(each, ids) for each in preempted or ()),
             github_requests_left=view.requests_left,
             github_limited_until=None if view.limited_sec is None else view.unix + view.limited_sec,
         )
@@ -316,6 +319,16 @@ class Manager:
         self._compute.delete(action.machine.project, action.machine.zone, name)
         pool = action.machine.pool
         return [Event("remove-runner", name, action.why, pool), Event("delete", name, action.why, pool)]
+
+
+def _one_a_machine(runners: Iterable[Runner]) -> tuple[Runner, ...]:
+    """The runner of each machine that has or gets the job.
+
+    An agent whose registration got no answer has registered another runner, and the first one never connects. Taken for
+    the machine's, it would look hung, and its machine would be deleted with the job of the other one.
+    """
+    worst_first = sorted(runners, key=lambda each: (each.busy, each.online, each.id))
+    return tuple({each.name: each for each in worst_first}.values())
 
 
 def _kind(error: Exception) -> str:

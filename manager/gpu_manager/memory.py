@@ -49,6 +49,8 @@ class MachineMemory:
     pool: str
     first_seen: float
     """For a machine that waited for capacity, when it had it."""
+    id: str = ""
+    """Google's number of it; empty where it is not known yet."""
     waits_for: str = ""
     """The slug of its job while it is PENDING: Google looks for capacity, and deletes it where there is none."""
     zone: str = ""

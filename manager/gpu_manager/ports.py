@@ -88,7 +88,10 @@ class Compute(Protocol):
         """How far an insert has come. Unavailable; one that Google has forgotten is done without an error."""
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
-        """Names of machines that Google took back within the last hour, in the zones of the pools. Unavailable."""
+        """Machines that Google took back within the last hour, in the zones of the pools. Unavailable.
+
+        Each is its name with its id behind it, as a runner is named: the next machine of its name is another one.
+        """
 
     def insert(self, pool: Pool, insert: Insert) -> str:
         """Ask for a machine; the name of the operation. A machine of that name is no error, and gives "".

@@ -321,6 +321,16 @@ class World:
                 vm.job, vm.idle_since = job, None
                 job.status, job.runner = "in_progress", vm.machine.name
 
+    def left_over(self) -> list[str]:
+        """Names of machines that ought to be gone: all but those on standby, as many as each pool has."""
+        room = {each.name: each.standby for each in self.pools}
+        found = []
+        for vm in self.vms.values():
+            on_standby = vm.machine.off and not vm.machine.sealed and room[vm.machine.pool] > 0
+            room[vm.machine.pool] -= on_standby
+            found += [] if on_standby else [vm.machine.name]
+        return found
+
     # -- what the manager sees and asks -------------------------------------------------------------------------------
 
     def check_max(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+import pytest
 from gpu_manager.decision.names import machine_name
 from gpu_manager.loop import Manager
 from gpu_manager.memory import MachineMemory, Memory
@@ -279,6 +280,47 @@ def test_a_runner_of_an_earlier_machine_of_a_name_is_not_taken_for_the_runner_of
         world.now += 30
     assert [runner.name for runner in seen.runners or ()] == ["l4-a-1110000000000000000", "l4-a"]
     assert world.deleted == []
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_runner_that_never_connects_does_not_cost_the_machines_other_runner_its_job(newest_first: bool) -> None:
+    """The answer to the agent's first registration was lost, and it registered a second runner."""
+    first, second = (
+        Runner(7, "l4-a-1110000000000000000", online=False, busy=False),
+        Runner(8, "l4-a-1110000000000000000-2", online=True, busy=True),
+    )
+    listed = (second, first) if newest_first else (first, second)
+    world = Scripted((replace(machine("l4-a"), id="1110000000000000000"),), GithubView(NOW, (), listed))
+    made, _ = manager(world)
+    for _ in range(40):
+        seen = made.step().seen
+        world.now += 30
+    assert seen.runners == (replace(second, name="l4-a"),)
+    assert world.deleted == []
+
+
+@pytest.mark.parametrize(("online", "counts"), [((True, False), 7), ((False, True), 8), ((False, False), 8)])
+def test_of_two_idle_runners_of_a_machine_the_one_that_is_online_counts_or_the_later_one(
+    online: tuple[bool, bool], counts: int
+) -> None:
+    names = ("l4-a-111", "l4-a-111-2")
+    listed = tuple(Runner(7 + at, name, online=online[at], busy=False) for at, name in enumerate(names))
+    made, _ = manager(Scripted((replace(machine("l4-a"), id="111"),), GithubView(NOW, (), listed)))
+    assert [runner.id for runner in made.step().seen.runners or ()] == [counts]
+
+
+@pytest.mark.parametrize(("taken_back", "lost"), [("l4-a-111", 0), ("l4-a-222", 1)])
+def test_a_job_is_lost_with_its_own_machine_and_not_with_an_earlier_one_of_that_name(
+    taken_back: str, lost: int
+) -> None:
+    """A person may have cancelled it, and it would be run again."""
+    running = job(1, status="in_progress", runner="l4-a-222")
+    world = Scripted((replace(machine("l4-a"), id="222"),), GithubView(NOW, (running,), ()))
+    loop, store = manager(world)
+    loop.step()
+    world.listed, world.taken_back = (), frozenset({taken_back})
+    loop.step()
+    assert len(store.memory.lost) == lost
 
 
 class Down(Scripted):

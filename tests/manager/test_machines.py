@@ -60,6 +60,32 @@ def test_the_job_of_a_machine_is_the_running_one_that_names_it() -> None:
     assert other.machines["l4-a"].job is None
 
 
+def test_an_insert_that_is_repeated_counts_although_an_earlier_machine_of_that_name_is_still_listed() -> None:
+    """That one is deleted in the same pass, and the insert then makes a machine."""
+    pool = replace(POOL, max=1)
+    begun = decide([pool], seen(jobs=(job(),)), Memory())
+    [name] = [each.machine for each in begun.actions if isinstance(each, Insert)]
+    off = machine(name, "TERMINATED")
+    again = decide([pool], seen(jobs=(job(), job(2)), machines=(off,), now=NOW + 10), begun.memory)
+    assert [each.machine for each in again.actions if isinstance(each, Insert)] == [name]
+    assert again.reasons[job(2).key].code == "at-max"
+
+
+def test_what_was_seen_of_a_machine_says_nothing_of_the_next_one_of_its_name() -> None:
+    had = MachineMemory("l4", NOW - 900, id="111", registered=True, condemned=True, job=LOST)
+    for number, takes_a_job in (("111", False), ("222", True)):
+        listed = seen(jobs=(job(2),), machines=(replace(machine("l4-a"), id=number),))
+        decision = decide([POOL], listed, Memory(machines={"l4-a": had}))
+        assert inserted(decision) == (not takes_a_job)
+        assert decision.memory.machines["l4-a"].id == number
+    # One that Google has only begun to make has no id yet.
+    begun = decide([POOL], seen(machines=(machine("l4-a"),)), Memory()).memory
+    assert begun.machines["l4-a"].id == ""
+    listed = seen(machines=(replace(machine("l4-a"), id="111"),), now=NOW + 10)
+    known = decide([POOL], listed, begun).memory.machines["l4-a"]
+    assert (known.id, known.first_seen) == ("111", NOW)
+
+
 @pytest.mark.parametrize(("reason", "lost"), [("preempted", True), ("job-done", False)])
 def test_a_machine_that_says_it_was_preempted_has_lost_its_job(reason: str, lost: bool) -> None:
     """Google's operation may be listed later, or not at all."""

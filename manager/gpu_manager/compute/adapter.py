@@ -118,7 +118,7 @@ class ComputeAdapter:
         return OperationState(done or error is not None, _of_operation(error) if error else None)
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
-        """Names of machines that Google took back within an hour of the zone's last preemption. Unavailable.
+        """Names and ids of machines that Google took back within an hour of the zone's last preemption. Unavailable.
 
         Only Google's own times are compared: the clock of this computer may be wrong.
         """
@@ -131,7 +131,7 @@ class ComputeAdapter:
                     newest = newest or at
                     if (newest - at).total_seconds() > _PREEMPTED_WITHIN_SEC:
                         break
-                    names.add(_last(each["targetLink"]))
+                    names.add(f"{_last(each['targetLink'])}-{each['targetId']}")
         return frozenset(names)
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:

@@ -113,7 +113,7 @@ def decide(
         if pool.name not in short:
             spare_names = [*supplies[pool.name].spare, *supplies[pool.name].late]
             have = standby.stock(pool, len(waiting_off), spare_names, seen, memory)
-            actions += standby.refill(pool, have, supplies[pool.name].count, seen, memory)
+            actions += standby.refill(pool, have, supplies[pool.name].count, memory, seen.now)
     actions += standby.stops(seen, memory)
     return Decision(tuple(actions), memory, found.covered, {**reasons, **found.reasons})
 

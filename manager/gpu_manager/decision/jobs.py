@@ -89,7 +89,6 @@ def supply(
 
     `stopped` are those on standby. Machines of pending inserts and starts are counted as well.
     """
-    # As a list: managers that lost their memory may have made two of one name, in two zones.
     on = [machine.name for machine in ours if machines.alive(machine)]
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in on]
     late = [machine.name for machine in free if _boots_for_standby(machine, memory)]
@@ -310,8 +309,10 @@ def _together(reasons: Sequence[tuple[Pool, Reason]]) -> Reason:
 def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Insert:
     known = memory.jobs[slug(job.key)]
     known.inserts += 1
+    while (name := machine_name(pool.name, job.key, known.inserts)) in memory.machines:
+        # A manager that lost its memory counts anew, and may ask in another zone.
+        known.inserts += 1
     known.machines += 1
-    name = machine_name(pool.name, job.key, known.inserts)
     insert = Insert(pool.name, name, rung, job, request_id(name, rung.zone))
     memory.pending[name] = Pending(pool.name, rung, job, insert.request_id, now)
     return insert

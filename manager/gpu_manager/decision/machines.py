@@ -28,6 +28,10 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
     now, listed = seen.now, {machine.name: machine for machine in seen.machines or ()}
     for machine in listed.values():
         known = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
+        if known.id and machine.id and known.id != machine.id:
+            # Of the name of one that was deleted since the last pass; what was seen of that is none of its own.
+            known = memory.machines[machine.name] = MachineMemory(machine.pool, now)
+        known.id = machine.id or known.id
         known.unregistered = machine.unregistered
         known.place = spot_place(region_of(machine.zone), machine.machine_type)
         if pool := pools.get(machine.pool):

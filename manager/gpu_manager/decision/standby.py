@@ -50,9 +50,6 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
         if pool is None or rung is None or not is_kept_off(machine, memory) or machine.template in memory.stopped:
             continue
         starts = machine.name in memory.pending
-        if machine.name in found:
-            # Managers that lost their memory may have made two of one name, in two zones.
-            continue
         if starts or count.get(pool.name, 0) < pool.standby:
             found[machine.name] = (machine, rung)
             count[pool.name] = count.get(pool.name, 0) + (not starts)
@@ -106,21 +103,20 @@ def stock(pool: Pool, stopped: int, spare: Collection[str], seen: Observation, m
     return stopped + stopping + coming
 
 
-def refill(pool: Pool, have: int, count: int, seen: Observation, memory: Memory) -> Iterator[Insert]:
+def refill(pool: Pool, have: int, count: int, memory: Memory, now: float) -> Iterator[Insert]:
     """The machines that are made for standby: `have` are on it or come to it, and `count` of the pool are on.
 
     They are bought where the first rung buys, never at a place that has lately had none, and within the maximum.
     """
-    now, known = seen.now, memory.standby.setdefault(pool.name, StandbyMemory())
-    # A manager that lost its memory counts anew.
-    taken = {machine.name for machine in seen.machines or ()}
+    known = memory.standby.setdefault(pool.name, StandbyMemory())
     first = tuple(rung for rung in pool.rungs if rung.market == pool.rungs[0].market)
     while have < pool.standby and count < pool.max and now >= _next_try(known, pool):
         rung = capacity.choose(replace(pool, rungs=first), memory, now, steady=False)
         if not isinstance(rung, Rung) or capacity.is_probe(rung, memory) or not capacity.is_calm(rung, memory):
             return
         known.made += 1
-        while (name := standby_name(pool.name, known.made)) in taken:
+        while (name := standby_name(pool.name, known.made)) in memory.machines:
+            # A manager that lost its memory counts anew.
             known.made += 1
         known.unproven += 1
         known.last_made = now

@@ -99,11 +99,12 @@ class FakeCompute:
         self.machines[zone, name] = row
         return row
 
-    def preempt(self, name: str, at: float, zone: str = ZONE) -> None:
+    def preempt(self, name: str, at: float, zone: str = ZONE, number: str = "1") -> None:
         self.preemptions.append(
             {
                 "name": f"systemevent-{name}",
                 "operationType": "compute.instances.preempted",
+                "targetId": number,
                 "targetLink": f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/{zone}/instances/{name}",
                 "insertTime": datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
                 "status": "DONE",

@@ -322,11 +322,11 @@ def test_machines_that_google_took_back_within_an_hour_of_the_last_one_are_named
     google.api.preempt("l4-old", NOW - 3611)
     google.api.preempt("l4-older", NOW - 9000)
     google.api.preempt("l4-0a1b2c3d", NOW - 3609)
-    google.api.preempt("l4-00000003", NOW - 10)
+    google.api.preempt("l4-00000003", NOW - 10, number="77")
     google.api.preempt("l4-00000002", NOW - 5, "us-central1-b")
     google.api.preempt("l4-elsewhere", NOW - 5, "us-east1-c")
     assert google.manager.preempted([POOL, replace(POOL, name="b")]) == {
-        "l4-0a1b2c3d", "l4-00000002", "l4-00000003"
+        "l4-0a1b2c3d-1", "l4-00000002-1", "l4-00000003-77"
     }  # fmt: skip
     expression = 'operationType="compute.instances.preempted"'
     assert [each for each in google.api.asked if each[0] == "operations"] == [

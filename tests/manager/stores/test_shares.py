@@ -19,6 +19,7 @@ from gpu_manager.memory import (
     Memory,
     Pending,
     Registration,
+    StandbyMemory,
     StoppedPool,
     WrittenStatus,
     merged,
@@ -186,6 +187,7 @@ def test_the_memories_of_shares_become_one_without_loss() -> None:
         stopped={"templates/l4": StoppedPool("templates/l4", "l4-1", "bad-driver", "")},
         statuses={"c": WrittenStatus("pending", "waits", 5, "url")},
         registrations={"l4-1": Registration("4711", 5)},
+        standby={"l4": StandbyMemory(made=3, unproven=1, last_made=5)},
     )
     assert all(getattr(whole, each.name) for each in fields(Memory)), "a new field has to be merged too"
     earlier = Memory(
@@ -199,7 +201,7 @@ def test_the_memories_of_shares_become_one_without_loss() -> None:
     assert merged([earlier, whole]) == whole == merged([whole, earlier])
     assert of_pools(whole, ["l4"]) == whole
     left = of_pools(whole, [])
-    assert (left.pending, left.machines, left.lost, left.refusals, left.registrations) == ({}, {}, {}, {}, {})
+    assert [left.pending, left.machines, left.lost, left.refusals, left.registrations, left.standby] == [{}] * 6
     assert left.stopped == whole.stopped
 
 

@@ -86,5 +86,5 @@ def test_two_managers_start_no_machine_twice_and_delete_none_with_a_job(seed: in
             computer.turn()
         world.advance(10)
     assert [job for job in world.jobs.values() if job.status != "completed"] == []
-    assert world.vms == {}
+    assert world.left_over() == []
     assert sorted(computer.passes > 150 for computer in computers) == [False, True]

@@ -140,14 +140,16 @@ class VirtualMachines:
 
     def _preempt(self, path: str) -> None:
         """The notice in the metadata, the operation, then the ACPI soft off."""
-
-        def taken(outputs: Json) -> None:
-            outputs |= {PREEMPTED: True, "status": "STOPPING", STOPPED_AT: time.time() + PREEMPTION_SEC + STOPPING_SEC}
-
-        self.amend(path, taken)
         # The documents' example of such an operation: user system, statusMessage "Instance was preempted."
         # (cloud.google.com/compute/docs/instances/create-use-preemptible, "Detect if a VM was preempted").
         told = {"user": "system", "statusMessage": "Instance was preempted."}
+
+        def taken(outputs: Json) -> None:
+            outputs |= {PREEMPTED: True, "status": "STOPPING", STOPPED_AT: time.time() + PREEMPTION_SEC + STOPPING_SEC}
+            # It tells the machine from a later one of its name (discovery document compute v1, Operation.targetId).
+            told["targetId"] = str(outputs["id"])
+
+        self.amend(path, taken)
         self.operations.add(part(path, "projects"), part(path, "zones"), PREEMPTION, path, fields=told)
         self.guests.soft_off(path)
 

@@ -137,6 +137,7 @@ def test_a_planted_preemption_takes_a_spot_machine_and_no_other(api: Api) -> Non
         "Instance was preempted.",
         "taken",
     )
+    assert operation["targetId"] == api.instance("taken")["id"]
     assert undocumented("Operation", operation) == []
     assert api.instance("kept")["status"] == "RUNNING"
 
