@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import shutil
 from pathlib import Path
 
 from .config import Config
@@ -13,6 +14,8 @@ from .report import Verdict
 
 # gpu_smoke's exit codes (docs/gpu-smoke.md): 2 is the environment's fault, 4 a hang.
 ENVIRONMENT, HANG = 2, 4
+# In the folder of a torch that was installed here: which one. Written last, so that one cut off is not taken for whole.
+_INSTALLED = ".gpu-agent-torch"
 _NO_TORCH = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)'
 
 
@@ -90,12 +93,19 @@ _LISTS_LOCKED = "Unable to lock directory"
 
 
 def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
-    """The image's own interpreter where it has torch, else one made here."""
+    """The image's own interpreter where it has torch, else one that was made here, by this boot or an earlier one."""
     # Only whether it is there: the check imports it, once, and tells what is wrong with a broken one.
     if machine.run("python3", "-c", _NO_TORCH, deadline=deadline).code == 0:
         return ["python3"]
+    # On the disk of the machine: it takes minutes to fetch, and a machine that was stopped starts again with it.
+    home = (machine.state if machine.takes_runners else machine.work) / "torch"
+    python = str(home / "bin" / "python")
+    if _text(home / _INSTALLED) == config.torch and machine.run(python, "-c", _NO_TORCH, deadline=deadline).code == 0:
+        machine.say(f"gpu-ci: the image has no torch; torch {config.torch} is there from an earlier boot")
+        return [python]
     machine.say(f"gpu-ci: the image has no torch; installing torch {config.torch}")
-    home = machine.work / "torch"
+    shutil.rmtree(home, ignore_errors=True)
+    home.parent.mkdir(parents=True, exist_ok=True)
     made = machine.run("python3", "-m", "venv", str(home), deadline=deadline)
     if made.code:
         for command in (
@@ -109,13 +119,21 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
                 made = machine.run(*command, deadline=deadline)
             if made.code:
                 raise AgentExit("check-failed", f"no environment for torch could be made: {made.last}")
-    python = str(home / "bin" / "python")
     for summary in _installing(config, str(home / "bin"), python):
         done = machine.run(*summary, deadline=deadline)
         if done.code:
             why = f"torch {config.torch} could not be installed: {done.last}; the network may have no way out"
             raise AgentExit("check-failed", why)
+    (home / _INSTALLED).write_text(config.torch)
     return [python]
+
+
+def _text(file: Path) -> str:
+    """What the file holds; nothing where it cannot be read."""
+    try:
+        return file.read_text()
+    except (OSError, ValueError):
+        return ""
 
 
 def _installing(config: Config, folder: str, python: str) -> list[list[str]]:

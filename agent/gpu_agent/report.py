@@ -149,7 +149,9 @@ class Reporter:
         if fails:
             self._publish(VERDICT, verdict, within(_PUBLISH_SEC))
         self._publish(END, text, within(_PUBLISH_SEC))
-        good = reason in ("job-done", "rehearsed", "proven", "idle", "used")
+        # The runner manager stops machines that wait for a registration, to start them for a later job.
+        waited = reason == "stopped" and self._step == "register"
+        good = waited or reason in ("job-done", "rehearsed", "proven", "idle", "used")
         self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", within(_LOG_SEC), **value)
         self._serial.flush(within(_FLUSH_SEC))
         if self._console:

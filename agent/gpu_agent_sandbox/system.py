@@ -72,8 +72,9 @@ class Image(NamedTuple):
 class EmulatedSystem(System):
     """One machine's."""
 
-    def __init__(self, root: Path, image: Image, server: tuple[str, int]) -> None:
-        run = root / "run"
+    def __init__(self, root: Path, image: Image, server: tuple[str, int], run: Path | None = None) -> None:
+        """`root` is the machine's disk, and `run` a folder that is new at each boot."""
+        run = run or root / "run"
         if len(str(run)) > LONGEST_FOLDER:
             raise OSError(f"{run}: the path is too long for a socket; set TMPDIR to a shorter folder")
         super().__init__(run, root / "var", root / "opt" / "actions-runner")
@@ -85,10 +86,11 @@ class EmulatedSystem(System):
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> EmulatedSystem:
-        """The machine's; its disk is below the folder of its temporary files, which the sandbox removes."""
+        """The machine's: its home is on its disk, and its temporary files are gone with its power."""
         host, _, port = environ["GCE_METADATA_HOST"].partition(":")
         text = Metadata(environ["GCE_METADATA_HOST"], Clock()).read("instance/attributes/gpu-agent-config")
-        return cls(Path(environ["TMPDIR"]).parent / "m", image_of(text), (host, int(port)))
+        disk, run = Path(environ["HOME"]).parent, Path(environ["TMPDIR"]) / "run"
+        return cls(disk / "m", image_of(text), (host, int(port)), run)
 
     def _bake(self) -> None:
         """Put a fake of GitHub's runner into the image, as its maker would: unpacked, with the pin it stands for."""

@@ -125,6 +125,51 @@ def test_an_image_without_torch_gets_the_pinned_one(checked: Checked) -> None:
     ]
 
 
+def test_a_later_boot_takes_the_torch_that_an_earlier_one_installed(checked: Checked) -> None:
+    without_torch(checked, "true")
+    # That of the environment has torch, once pip has installed it.
+    checked.tools.add(
+        "python3",
+        (checked.tools.folder / "python3")
+        .read_text()
+        .replace("*find_spec*) exit 1", "*find_spec*) [[ $0 == */torch/bin/python ]]"),
+    )
+    for _ in range(2):
+        assert checked.check(says("fine")) == Verdict("pass", 0, "fine")
+    assert checked.serial == [
+        "gpu-ci: the image has no torch; installing torch 9.9.9",
+        "pip install --quiet --no-cache-dir torch==9.9.9",
+        "gpu-ci: the image has no torch; torch 9.9.9 is there from an earlier boot",
+    ]
+
+
+@pytest.mark.parametrize("broken", ["cut off", "no torch", "another version"])
+def test_a_torch_of_an_earlier_boot_that_is_not_the_pinned_one_or_not_whole_is_installed_anew(
+    checked: Checked, broken: str
+) -> None:
+    without_torch(checked, "true")
+    has_torch = "exit 1" if broken == "no torch" else "[[ $0 == */torch/bin/python ]]"
+    checked.tools.add(
+        "python3",
+        (checked.tools.folder / "python3").read_text().replace("*find_spec*) exit 1", f"*find_spec*) {has_torch}"),
+    )
+    checked.check(says("fine"))
+    home = checked.machine.state / "torch"
+    (home / "left").touch()
+    if broken == "cut off":
+        (home / checks._INSTALLED).unlink()
+    checked.check(says("fine"), torch="9.9.10" if broken == "another version" else "9.9.9")
+    assert len([line for line in checked.serial if line.startswith("pip install")]) == 2
+    assert not (home / "left").exists()
+
+
+def test_on_somebodys_own_computer_torch_goes_with_the_boot(tmp_path: Path, checked: Checked) -> None:
+    without_torch(checked, "true")
+    checked.machine = Machine(checked.clock, checked.hear, tmp_path, tmp_path / "state", is_google=False)
+    assert checked.check(says("fine")) == Verdict("pass", 0, "fine")
+    assert ((tmp_path / "torch").exists(), (tmp_path / "state").exists()) == (True, False)
+
+
 def test_a_torch_that_cannot_be_installed_is_named_with_pips_words(checked: Checked) -> None:
     without_torch(checked, 'echo "ERROR: No matching distribution found"; exit 1')
     words = "torch 9.9.9 could not be installed: ERROR: No matching distribution found; the network may have no way out"
@@ -134,7 +179,7 @@ def test_a_torch_that_cannot_be_installed_is_named_with_pips_words(checked: Chec
 def test_a_torch_for_another_cuda_is_installed_from_pytorchs_own_index(checked: Checked) -> None:
     without_torch(checked, "true")
     verdict = checked.check(says("fine"), torch="2.14.0+cu126")
-    home = checked.machine.work / "torch" / "bin"
+    home = checked.machine.state / "torch" / "bin"
     assert checked.serial[1:3] == [
         "pip install --quiet --no-cache-dir uv==0.13.8",
         f"uv pip install --quiet --no-cache --python {home}/python --torch-backend cu126 torch==2.14.0",

@@ -158,6 +158,17 @@ def test_a_used_machine_is_no_failure_of_its_gpu_and_wakes_nobody(tmp_path: Path
     assert [severity for severity, _, _ in host.logged] == ["INFO"]
 
 
+@pytest.mark.parametrize(("step", "severity"), [("register", "INFO"), ("runner", "ERROR"), ("job", "ERROR")])
+def test_a_stop_of_a_machine_that_waits_for_its_registration_wakes_nobody(
+    tmp_path: Path, step: str, severity: str
+) -> None:
+    host = Host()
+    said, _ = reporter(tmp_path, host)
+    said.step(step)
+    said.end("stopped", f"the machine was told to stop in step {step}")
+    assert [found for found, _, _ in host.logged] == [severity]
+
+
 def test_what_another_process_of_the_machine_said_is_not_said_again(tmp_path: Path) -> None:
     host = Host()
     reporter(tmp_path, host)[0].end("job-done", "")

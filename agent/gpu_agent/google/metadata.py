@@ -80,6 +80,8 @@ class Metadata:
         try:
             retry_until(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
         except AgentExit as ended:
+            if ended.end.reason == "stopped":
+                raise
             raise OSError(ended.detail) from None
 
     def _query(self, method: str, key: str, until: float, body: bytes | None = None) -> http.Answer:

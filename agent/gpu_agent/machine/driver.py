@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +20,8 @@ _RESTART_SEC = 300.0
 # Far above any installer there has been: a bound against a server that never stops.
 _INSTALLER_BYTES = 50_000_000
 _STOPPED = (BY_SIGNAL + 15, BY_SIGNAL + 9)
+# What one boot leaves for the next, until the driver is there.
+_BEGAN, _COUNTER, _ARCHIVE = "began", "restarts", "cuda_installer.pyz"
 
 
 def deadline(config: Config, machine: Machine) -> float:
@@ -32,7 +33,7 @@ def _gone_sec(config: Config, machine: Machine) -> float:
     if config.driver.source != "installer" or not machine.is_google:
         return 0
     machine.state.mkdir(parents=True, exist_ok=True)
-    began, now = machine.state / "began", machine.clock.unix()
+    began, now = machine.state / _BEGAN, machine.clock.unix()
     first = _number(began)
     if first is None:
         began.write_text(f"{now:.0f}\n")
@@ -64,7 +65,8 @@ def get_driver(config: Config, machine: Machine, deadline: float, restarting: Ca
         return
     _install(config, machine, deadline, restarting)
     # The machine has what it restarted for: a later start of it is a first one again.
-    shutil.rmtree(machine.state, ignore_errors=True)
+    for name in (_BEGAN, _COUNTER, _ARCHIVE):
+        (machine.state / name).unlink(missing_ok=True)
 
 
 def _answers(machine: Machine, deadline: float) -> bool:
@@ -96,7 +98,7 @@ def _cos(config: Config, machine: Machine, deadline: float) -> None:
 def _install(config: Config, machine: Machine, deadline: float, restarting: Callable[[bool], None]) -> None:
     if _answers(machine, deadline):
         return
-    counter, archive = machine.state / "restarts", machine.state / "cuda_installer.pyz"
+    counter, archive = machine.state / _COUNTER, machine.state / _ARCHIVE
     times = _number(counter) or 0
     if times > _RESTARTS:
         raise AgentExit("no-driver", f"cuda_installer has restarted the machine {times} times and there is no driver")

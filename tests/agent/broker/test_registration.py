@@ -43,6 +43,24 @@ def register(google: FakeGoogle, within_sec: float = 300.0) -> Registration:
     return Broker(GoogleHost(clock, google.environ), clock).register(NAME, RUNNER, clock.now() + within_sec)
 
 
+class Stopped(Ticking):
+    """The machine is told to stop in the first wait: its manager may have seen the key already."""
+
+    def sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            raise AgentExit("stopped", "the machine was told to stop")
+
+
+def test_a_machine_that_is_stopped_while_it_publishes_its_key_ends_as_stopped(google: FakeGoogle) -> None:
+    clock = Stopped()
+    google.clock = clock.now
+    broker = Broker(GoogleHost(clock, google.environ), clock)
+    with pytest.raises(AgentExit, match=r"^stopped: the machine was told to stop$") as raised:
+        broker.register(NAME, RUNNER, clock.now() + 300)
+    assert google.written() == ["gpu-agent/key"]
+    assert raised.value.end.stops_pool is False
+
+
 def ended(google: FakeGoogle) -> str:
     with pytest.raises(AgentExit) as raised:
         register(google)

@@ -84,6 +84,10 @@ class FakeGoogle:
         """The guest attribute as JSON, as it is at the end."""
         return json.loads([value for name, value in self.published if name == key][-1])
 
+    def keys(self) -> list[str]:
+        """The machine's public keys, without those that were written again."""
+        return list(dict.fromkeys(value for name, value in self.published if name == "gpu-agent/key"))
+
     def written(self) -> list[str]:
         """Which guest attributes were written, in order."""
         return [name for name, _ in self.published]

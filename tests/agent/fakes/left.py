@@ -43,6 +43,7 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "ends": max(len(ends), len({value for name, value in cloud.published if name == "gpu-agent/end"})),
         "published": [json.loads(value)["reason"] for name, value in cloud.published if name == "gpu-agent/end"],
         "notices": [json.loads(value)["reason"] for name, value in cloud.published if name == "gpu-agent/notice"],
+        "keys": len(cloud.keys()),
         "runners": len(github.runners),
         "registered": len(github.blobs),
         "leaked": [each for each in findings if not is_allowed(*each)],

@@ -105,7 +105,7 @@ class Plan:
     has_systemd_run: bool = True
     """False for an image on which systemd-run fails: the startup script goes on in Google's unit."""
     by_manager: bool = False
-    """Whether the runner manager registers the runner."""
+    """Whether the runner manager registers the runner, once the last of the boots has published a key."""
     manager_runs: bool = True
     boots: int = 1
     limit_sec: float = 60
@@ -118,6 +118,10 @@ class Life:
         self.folder, self.plan, self.github, self.google = folder, plan, github, cloud
         self.state = folder / "state"
         self.serial = ""
+        self._earlier = 0
+        """The length of what earlier boots wrote to the serial port."""
+        self.boots = 0
+        """The number of the present one."""
         self.hit = ""
         """The step the machine said it was at when something was done to it."""
 
@@ -154,12 +158,15 @@ class Life:
         raise LookupError("no runner")
 
     def steps(self) -> list[str]:
-        """Those it has said it came to, in order."""
-        said = re.findall(r"^GPU-AGENT-STEP (\{.*\})$", self.serial, re.MULTILINE)
+        """Those that the present boot has said it came to, in order."""
+        said = re.findall(r"^GPU-AGENT-STEP (\{.*\})$", self.serial[self._earlier :], re.MULTILINE)
         return [json.loads(value)["step"] for value in said]
 
-    def live(self, boot: Boot) -> bool:
-        """One boot, until it is off or has ended by itself. Whether it did so in time."""
+    def live(self, boot: Boot, number: int = 1) -> bool:
+        """The boot of this number, until it is off or has ended by itself. Whether it did so in time."""
+        self.boots, self._earlier = number, len(self.serial)
+        if number > 1:
+            self._lose_memory()
         self._apart = processes.numbers()
         boot.prepare(self.plan.smoke, gpu_ci_role=self.plan.role)
         self.systemd = self.plan.systemd(self.folder / "systemd", boot.environ(), machine.network_down)
@@ -178,7 +185,7 @@ class Life:
                 act(self)
             self.systemd.look(self._apart)
             ended = not reader.is_alive() or self.systemd.off
-            if not off and "SHUTDOWN -h now" in self.serial:
+            if not off and "SHUTDOWN -h now" in self.serial[self._earlier :]:
                 off = now
             if ended or (off and now - off > _OFF_SEC):
                 ended = True
@@ -188,6 +195,15 @@ class Life:
         reader.join(5)
         self.systemd.close()
         return ended
+
+    def _lose_memory(self) -> None:
+        """What an earlier boot had in memory and in temporary files is gone."""
+        mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for path in (path for path in reversed(mounts) if path.startswith("/run/gpu-agent")):
+            subprocess.run(["umount", "--lazy", path], check=True)
+        for path in ("/run/gpu-agent", *Path(TEMPORARY).iterdir()):
+            shutil.rmtree(path, ignore_errors=True)
+        machine.network_up()
 
     def _is_due(self, when: str | float, age_sec: float) -> bool:
         if when == AT_WORK:
@@ -234,7 +250,7 @@ def _live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dic
             plan.prepare(life)
         scanner, began = Scanner([*map(Path, _WRITABLE), folder], apart=[os.getpid()]), time.monotonic()
         with scanner.looking():
-            in_time = all(life.live(boot) for _ in range(plan.boots))
+            in_time = all(life.live(boot, number) for number in range(1, plan.boots + 1))
         took_sec = time.monotonic() - began
         return {**left.found(life, key, scanner), "alive": not in_time, "sec": round(took_sec, 2)}
 
@@ -278,14 +294,14 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
         environ = boot.environ() | own_places
         boot.environ = lambda: environ  # type: ignore[method-assign]
         if plan.by_manager and plan.manager_runs:
-            threading.Thread(target=_manager, args=(cloud, github), daemon=True).start()
+            threading.Thread(target=_manager, args=(cloud, github, plan.boots), daemon=True).start()
         yield Life(folder, plan, github, cloud), boot
 
 
-def _manager(cloud: google.FakeGoogle, github: Github) -> None:
-    """Register a runner for the machine once it has published a key, and seal it to that."""
+def _manager(cloud: google.FakeGoogle, github: Github, boots: int) -> None:
+    """Register a runner for the machine once each of its boots has published a key, and seal it to the last one."""
     while not cloud.closing.wait(0.05):
-        if "gpu-agent/key" not in cloud.written():
+        if len(cloud.keys()) < boots:
             continue
         told = cloud.last("gpu-agent/key")
         asked = {"name": told["machine"], "runner_group_id": 7, "labels": ["gpu", "l4"]}

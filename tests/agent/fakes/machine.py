@@ -208,6 +208,21 @@ def network_down() -> None:
         subprocess.run(["ip", "link", "set", interface, "down"], check=False)
 
 
+def network_up() -> None:
+    """The same network at the next boot. The kernel forgets routes and IPv6 addresses of an interface that is down."""
+    again = (
+        "lo up",
+        "h0 up",
+        "br0 up",
+        "addr add fd00:2::1",
+        "addr add fd00:1::1",
+        f"route add {IPV4}",
+        f"route add {IPV6}",
+    )
+    lines = [line for line in _NETWORK.splitlines() if line.startswith("ip ") and any(each in line for each in again)]
+    subprocess.run(["sh"], input="\n".join(lines), text=True, check=False, capture_output=True)
+
+
 def reach(*targets: str, uid: int | None = None, box: bool = False) -> list[str]:
     """What each target ("address port") says to that user, or to root in the container.
 

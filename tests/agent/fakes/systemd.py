@@ -68,6 +68,7 @@ class Systemd:
         """The machine is off, by systemd."""
         self._environ, self._network_down = environ, network_down
         self._failed: set[int] = set()
+        self._stopping: threading.Thread | None = None
         folder.mkdir(exist_ok=True)
         (folder / "environ").write_text(json.dumps(dict(environ)))
         self.console.unlink(missing_ok=True)
@@ -114,7 +115,8 @@ class Systemd:
 
     def stop(self, apart: set[int]) -> None:
         """The machine goes down: its units stop, then its network, then whatever still runs; it returns at once."""
-        threading.Thread(target=self._stop, args=(apart,), daemon=True).start()
+        self._stopping = threading.Thread(target=self._stop, args=(apart,), daemon=True)
+        self._stopping.start()
 
     def _stop(self, apart: set[int]) -> None:
         stopping = [threading.Thread(target=self._stop_unit, args=(unit, apart)) for unit in self.units().values()]
@@ -151,7 +153,9 @@ class Systemd:
             self._stop_unit(unit, apart)
 
     def close(self) -> None:
-        """Nothing is left to remove."""
+        """Wait for what a stop still does: it must not reach into the next boot."""
+        if self._stopping:
+            self._stopping.join(_SWEEP_SEC + 5)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -111,7 +111,15 @@ def test_the_installer_is_fetched_and_run_and_its_restart_is_expected_while_it_r
     assert driven.downloads == ["https://releases.example/cuda_installer.pyz"]
     assert driven.calls == ["install_driver --installation-mode=binary --installation-branch=lts"]
     assert driven.restarting == [True, False]
-    assert not driven.machine.state.exists()
+    assert list(driven.machine.state.iterdir()) == []
+
+
+def test_what_the_installer_does_not_need_any_more_is_removed_and_nothing_else(driven: Driven) -> None:
+    kept = driven.machine.state / "torch"
+    kept.mkdir(parents=True)
+    driven.installs(f':>"{driven.folder}/driver"')
+    driven.boot(INSTALLER)
+    assert list(driven.machine.state.iterdir()) == [kept]
 
 
 def test_after_a_restart_the_installer_is_not_fetched_again(driven: Driven) -> None:

@@ -104,6 +104,19 @@ def not_found(path: str) -> GoogleError:
     return GoogleError(404, "notFound", f"The resource '{path}' was not found")
 
 
+def not_ready(path: str) -> GoogleError:
+    """Something else happens to it right now."""
+    return GoogleError(400, "resourceNotReady", f"The resource '{path}' is not ready")
+
+
+def local_ssd() -> GoogleError:
+    """A stop that does not say what becomes of the data (github.com/skypilot-org/skypilot/issues/2586)."""
+    text = "VM has a Local SSD attached but an undefined value for `discard-local-ssd`. If using gcloud, please add "
+    return GoogleError(
+        400, "badRequest", f"{text}`--discard-local-ssd=false` or `--discard-local-ssd=true` to your command."
+    )
+
+
 def already_exists(path: str) -> GoogleError:
     return GoogleError(409, "alreadyExists", f"The resource '{path}' already exists")
 

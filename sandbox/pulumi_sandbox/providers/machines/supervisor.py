@@ -1,9 +1,10 @@
 """Runs one virtual machine's startup script and ends everything it started; standard library only, run as a script.
 
-Its standard input is the lifeline: the first line is a JSON object (script, environment, path, journal), and when the
-stream ends, because whoever started it closed it or died, however suddenly, the machine is switched off. Its standard
-output is the machine's serial port. `shutdown` and `poweroff` inside the machine send it SIGTERM. SIGUSR1 is an ACPI
-soft off: the script is told to end and has 30 s for that.
+Its standard input is the lifeline: the first line is a JSON object (script, environment, path, journal, disk), and when
+the stream ends, because whoever started it closed it or died, however suddenly, the machine is switched off. Its
+standard output is the machine's serial port. `shutdown` and `poweroff` inside the machine send it SIGTERM. SIGUSR1 and
+SIGUSR2 are an ACPI soft off: the script is told to end and has 30 s or 90 s for that. What the machine leaves in the
+folder `disk` is there at its next boot.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ GRACE_SEC = 3.0
 # From the ACPI G2 soft off to the ACPI G3 mechanical off of a preempted VM (cloud.google.com/compute/docs/instances/
 # preemptible, "Preemption process").
 PREEMPTION_SEC = 30.0
+# The same of a VM that its user stops: a bound of the sandbox's own. A stop of a real one took as long
+# (github.com/skypilot-org/skypilot/pull/2587).
+SHUTDOWN_SEC = 90.0
+SOFT_OFF = {signal.SIGUSR1: PREEMPTION_SEC, signal.SIGUSR2: SHUTDOWN_SEC}
 # In the environment of a machine: the device of its serial port.
 PORT = "${serialPort}"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -91,17 +96,20 @@ class SerialPort:
 
 
 def prepare(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
-    """The machine's disk, in small: its script, its switches; returns the script's environment."""
+    """The machine's disk, in small, and what is gone with its power; returns the script's environment."""
     switches = folder / "sbin"
     switches.mkdir()
     for name, what in SWITCHES.items():
         (switches / name).write_text(SWITCH.format(pid=os.getpid(), name=name, what=what))
         (switches / name).chmod(0o755)
-    for name in ("tmp", "root"):
-        (folder / name).mkdir()
+    disk = Path(settings.get("disk") or folder / "disk")
+    home = disk / "root"
+    home.mkdir(parents=True, exist_ok=True)
+    disk.chmod(0o700)
+    (folder / "tmp").mkdir()
     (folder / "startup-script").write_text(settings["script"])
     paths = os.pathsep.join([str(switches), *settings["path"]])
-    own = {"PATH": paths, "HOME": str(folder / "root"), "TMPDIR": str(folder / "tmp")}
+    own = {"PATH": paths, "HOME": str(home), "TMPDIR": str(folder / "tmp")}
     return {**settings["environment"], **own}
 
 
@@ -119,7 +127,7 @@ def port_of(environment: dict[str, str]) -> SerialPort | None:
 def start(folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["bash", str(folder / "startup-script")],
-        cwd=folder / "root",
+        cwd=environment["HOME"],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -183,14 +191,17 @@ def end(guest: subprocess.Popen[bytes], grace_sec: float) -> None:
 
 
 def main() -> int:
-    off, soft = threading.Event(), threading.Event()
+    off = threading.Event()
+    grace_sec = GRACE_SEC
 
-    def soft_off(*_: object) -> None:
-        soft.set()
+    def soft_off(number: int, _: object) -> None:
+        nonlocal grace_sec
+        grace_sec = SOFT_OFF[signal.Signals(number)]
         off.set()
 
     signal.signal(signal.SIGTERM, lambda *_: off.set())
-    signal.signal(signal.SIGUSR1, soft_off)
+    for number in SOFT_OFF:
+        signal.signal(number, soft_off)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the engine, which ends its providers, which end this
     settings = json.loads(sys.stdin.buffer.readline())
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -204,7 +215,7 @@ def main() -> int:
         threading.Thread(target=outcome, args=(guest, reader, off), daemon=True).start()
         threading.Thread(target=lifeline, args=(off,), daemon=True).start()
         off.wait()
-        end(guest, PREEMPTION_SEC if soft.is_set() else GRACE_SEC)
+        end(guest, grace_sec)
         reader.join(timeout=1)
         if port:
             port.close()

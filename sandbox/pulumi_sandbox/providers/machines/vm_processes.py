@@ -35,6 +35,8 @@ class Boot:
     machine: Machine
     environment: dict[str, str]
     limit_sec: float | None
+    disk: Path
+    """The folder that holds what the machine leaves for its next boot."""
     serial: Callable[[str], None]
     """Some more of what the serial port printed."""
     ended: Callable[[bool], None]
@@ -61,7 +63,9 @@ class VmProcesses:
             **self._services.filled(self.settings.addresses),
             **boot.environment,
         }
-        process = supervised(boot.script, environment, self.settings.path, journal=self.settings.journal)
+        process = supervised(
+            boot.script, environment, self.settings.path, journal=self.settings.journal, disk=str(boot.disk)
+        )
         attending = threading.Thread(target=self._attend, args=(boot, process, server), name="guest", daemon=True)
         with self._lock:
             self._running[boot.id] = process
@@ -132,13 +136,6 @@ class VmProcesses:
         with self._lock:
             return machine in self._running
 
-    def soft_off(self, machine: str) -> None:
-        """Tell the machine's guest to end; it is switched off 30 s later at the latest."""
-        with self._lock:
-            process = self._running.get(machine)
-        if process:
-            process.send_signal(signal.SIGUSR1)
-
     def close(self) -> None:
         """Switch every machine off and wait for it."""
         with self._lock:
@@ -153,12 +150,12 @@ class VmProcesses:
 
 
 def supervised(
-    script: str, environment: Mapping[str, str], folders: Iterable[str], *, journal: bool = False
+    script: str, environment: Mapping[str, str], folders: Iterable[str], *, journal: bool = False, disk: str = ""
 ) -> subprocess.Popen[bytes]:
     """A script at work under a supervisor, with these folders in front of its PATH.
 
-    With `journal` its output is not on the serial port. Its standard input is a lifeline: whatever the script started
-    ends when that closes.
+    With `journal` its output is not on the serial port. Without `disk` it finds nothing of an earlier start. Its
+    standard input is a lifeline: whatever the script started ends when that closes.
     """
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(SUPERVISOR)],
@@ -170,7 +167,7 @@ def supervised(
     )
     assert process.stdin is not None  # noqa: S101 -- it was opened as a pipe
     path = [*folders, *os.environ.get("PATH", os.defpath).split(os.pathsep)]
-    order = {"script": script, "environment": dict(environment), "path": path, "journal": journal}
+    order = {"script": script, "environment": dict(environment), "path": path, "journal": journal, "disk": disk}
     process.stdin.write(json.dumps(order).encode() + b"\n")
     process.stdin.flush()
     return process
@@ -190,6 +187,13 @@ def started(pid: int) -> str:
 
 def alive(pid: int, since: str) -> bool:
     return bool(since) and started(pid) == since
+
+
+def soft_off(pid: int, since: str, number: signal.Signals) -> None:
+    """Tell a machine's guest to end, whichever process booted it; supervisor.SOFT_OFF has how long it may take."""
+    if alive(pid, since):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def stop(pid: int, since: str) -> None:

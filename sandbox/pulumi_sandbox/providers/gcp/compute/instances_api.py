@@ -115,6 +115,39 @@ class Instances:
         self.machines.remove(record)
         return self.operations.add(project, zone, "delete", record.id)
 
+    def start(self, project: str, zone: str, name: str) -> Json:
+        """Boot a machine that is off; it needs capacity and quota as a new one does. Of one that runs, nothing."""
+        record = self._record(project, zone, name)
+        instance = self.machines.instance_json(record)
+        there = {"zone": zone, "id": record.id}
+        if instance["status"] not in (*OFF, "RUNNING"):
+            raise errors.not_ready(record.id)
+        if planted := self.world.take("refuse", INSTANCE, name, **there):
+            raise errors.GoogleError(400, "invalid", planted.message or "The request was refused.")
+        slow = self.world.take("slow", INSTANCE, name, **there)
+        sec = float(slow.seconds) if slow else 0.0
+        if instance["status"] == "RUNNING":
+            return self.operations.add(project, zone, "start", record.id, sec=sec)
+        chosen = self._machine(project, zone, instance)
+        if refused := self._capacity(project, zone, record.id, instance, chosen):
+            code, error = refused
+            return self.operations.add(project, zone, "start", record.id, error=error, code=code, sec=sec)
+        self.machines.start(record)
+        return self.operations.add(project, zone, "start", record.id, sec=sec)
+
+    def stop(self, project: str, zone: str, name: str, discard_local_ssd: str) -> Json:
+        """Switch a machine off and keep it. Of one that is off, nothing."""
+        record = self._record(project, zone, name)
+        instance = self.machines.instance_json(record)
+        disks = instance.get("disks") or []
+        if any(disk.get("type") == "SCRATCH" for disk in disks) and discard_local_ssd not in ("true", "false"):
+            raise errors.local_ssd()
+        if instance["status"] in OFF:
+            return self.operations.add(project, zone, "stop", record.id)
+        if instance["status"] != "RUNNING":
+            raise errors.not_ready(record.id)
+        return self.machines.stop(record)
+
     def set_metadata(self, project: str, zone: str, name: str, body: Json) -> Json:
         """Replace all of the instance's metadata."""
         record = self._record(project, zone, name)

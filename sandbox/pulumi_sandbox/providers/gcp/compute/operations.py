@@ -93,6 +93,13 @@ class Operations:
                     found.append(self._operation_json(kept["operation"], kept["done"]))
         return sorted(found, key=lambda one: str(one["insertTime"]))
 
+    def finish(self, name: str, sec: float) -> None:
+        """One that has begun is done after `sec` seconds from now, and no later than it would have been."""
+        file = self.folder / f"{name}.json"
+        with contextlib.suppress(OSError, ValueError):  # too old, or removed
+            kept = json.loads(file.read_text())
+            self._store(name, {**kept, "done": min(kept["done"], time.time() + sec)})
+
     def of_request(self, identity: str, zone: str) -> Json | None:
         """The operation that a request with this requestId began."""
         try:

@@ -67,6 +67,8 @@ class ComputeApi:
                 ("GET", rf"{zone}/instances/{name}/getGuestAttributes", self._guest_attributes),
                 ("GET", rf"{zone}/instances/{name}/serialPort", self._serial),
                 ("POST", rf"{zone}/instances/{name}/setMetadata", self._set_metadata),
+                ("POST", rf"{zone}/instances/{name}/start", self._start),
+                ("POST", rf"{zone}/instances/{name}/stop", self._stop),
                 ("GET", rf"{zone}/operations", self._operations),
                 ("GET", rf"{zone}/operations/{name}", self._operation),
                 ("POST", rf"{zone}/operations/{name}/wait", self._wait),
@@ -93,14 +95,26 @@ class ComputeApi:
         )
 
     def _insert(self, request: Request, zone: str) -> Json:
+        self._require_engine()
+        template = request.one("sourceInstanceTemplate")
+        return self._once(request, zone, lambda: self.instances.insert(request.project, zone, request.body, template))
+
+    def _start(self, request: Request, zone: str, name: str) -> Json:
+        self._require_engine()
+        return self._once(request, zone, lambda: self.instances.start(request.project, zone, name))
+
+    def _stop(self, request: Request, zone: str, name: str) -> Json:
+        local_ssd = request.one("discardLocalSsd")
+        return self._once(request, zone, lambda: self.instances.stop(request.project, zone, name, local_ssd))
+
+    def _require_engine(self) -> None:
+        """Refuse to boot a machine for an engine that is gone."""
         if self.engine_gone():
             # Not after Ctrl-C, when the engine waits until everything is undone: who asks again would keep it waiting.
             # A machine ends with the provider that booted it. Where plain pulumi was killed, its providers listen for
             # some seconds on the same port as those of the next one, whose requests the kernel may hand to either;
             # Google's clients repeat what fails with 503. Commands of pulumi-sandbox have a port of their own each.
             raise errors.GoogleError(503, "backendError", "The service is currently unavailable.")
-        template = request.one("sourceInstanceTemplate")
-        return self._once(request, zone, lambda: self.instances.insert(request.project, zone, request.body, template))
 
     def _delete(self, request: Request, zone: str, name: str) -> Json:
         return self._once(request, zone, lambda: self.instances.delete(request.project, zone, name))

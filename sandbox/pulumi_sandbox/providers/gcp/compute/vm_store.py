@@ -6,6 +6,8 @@ import base64
 import copy
 import hashlib
 import json
+import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,15 +21,15 @@ from pulumi_sandbox.providers.gcp.compute.query_rate import QueryRate
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
-from pulumi_sandbox.providers.machines.supervisor import PREEMPTION_SEC
-from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, alive, stop
+from pulumi_sandbox.providers.machines.supervisor import SOFT_OFF
+from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, alive, soft_off, stop
 from pulumi_sandbox.world.store import Exists, Record, World
 
 INSTANCE = "gcp:compute/instance:Instance"
 # What the sandbox keeps of a machine beside the API's own fields.
 GUEST, SERIAL, SERIAL_START, ATTRIBUTES = "sandboxGuest", "serialPortOutput", "serialPortStart", "guestAttributes"
-STOPPED_AT, PREEMPTED = "sandboxStoppedAt", "sandboxPreempted"
-OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES, STOPPED_AT, PREEMPTED)
+STOPPED_AT, PREEMPTED, STOP = "sandboxStoppedAt", "sandboxPreempted", "sandboxStop"
+OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES, STOPPED_AT, PREEMPTED, STOP)
 # How often planted preemptions are looked for while Spot VMs run here.
 LOOK_SEC = 0.5
 # A VM that was switched off is STOPPING for a while (documentation "VM instance lifecycle"). Real ones take longer.
@@ -68,6 +70,8 @@ class VirtualMachines:
     world: World
     guests: VmProcesses
     operations: Operations
+    disks: Path
+    """The folder with the disk of each machine, named after the machine's id."""
     restrictions: Restrictions = field(default_factory=Restrictions)
     rates: dict[str, QueryRate] = field(default_factory=dict)
     """Of the VMs by their paths; each process counts the queries that it answers itself."""
@@ -75,13 +79,7 @@ class VirtualMachines:
     def boot(self, project: str, zone: str, instance: Json, inputs: Json) -> None:
         name, machine_type = instance["name"], last(str(instance["machineType"]))
         path = in_zone(project, zone, "instances", name)
-        script = items(instance).get("startup-script", "")
-        if script and not self.guests.settings.runs:
-            raise errors.GoogleError(400, "sandbox", NOT_RUN)
-        # Asked here and not when the provider starts: a preview boots nothing and needs none of the folders.
-        missing = next((folder for folder in self.guests.settings.path if not Path(folder).is_dir()), None)
-        if script and missing:
-            raise errors.GoogleError(400, "sandbox", NO_FOLDER.format(missing))
+        self._require_guest(instance)
         made = instance | {
             "kind": "compute#instance",
             "id": number(),
@@ -92,17 +90,70 @@ class VirtualMachines:
             "machineType": self_link(in_zone(project, zone, "machineTypes", machine_type)),
             "selfLink": self_link(path),
         }
-        assumed = self.guests.settings.assumed
-        if assumed is not None:  # it runs nothing, and has said everything
-            made |= {"status": "RUNNING", ATTRIBUTES: attributes(assumed)}
+        self._assume(made)
         try:
             self.world.insert(Record(INSTANCE, path, name, "", inputs, made, "api"))
         except Exists:
             raise errors.already_exists(path) from None
+        self._power_on(path, made)
+
+    def start(self, record: Record) -> None:
+        """Boot a machine that is off again, from the disk that it left; its guest attributes are still there."""
+        self._require_guest(record.outputs)
+        made: Json = {}
+
+        def staging(outputs: Json) -> None:
+            nonlocal made
+            for key in (GUEST, STOPPED_AT, PREEMPTED, STOP):
+                outputs.pop(key, None)
+            outputs |= {"status": "STAGING", "lastStartTimestamp": now()}
+            self._assume(outputs)
+            made = outputs
+
+        self.amend(record.id, staging)
+        self._power_on(record.id, made)
+
+    def stop(self, record: Record) -> Json:
+        """Tell a machine's guest to end; the operation, which is done once the machine is off. The disk stays."""
+        sec = SOFT_OFF[signal.SIGUSR2] + STOPPING_SEC
+        project, zone = part(record.id, "projects"), part(record.id, "zones")
+        operation = self.operations.add(project, zone, "stop", record.id, sec=sec)
+
+        def told(outputs: Json) -> None:
+            outputs |= {"status": "STOPPING", STOPPED_AT: time.time() + sec, STOP: operation["name"]}
+
+        self.amend(record.id, told)
+        guest = record.outputs.get(GUEST)
+        if guest:
+            soft_off(int(guest["pid"]), str(guest["started"]), signal.SIGUSR2)
+        else:
+            self._ended(record.id, expired=False)
+        return operation
+
+    def _require_guest(self, instance: Json) -> None:
+        """GoogleError where the sandbox may not run the machine's script, or not as its settings say."""
+        script = items(instance).get("startup-script", "")
+        if script and not self.guests.settings.runs:
+            raise errors.GoogleError(400, "sandbox", NOT_RUN)
+        # Asked here and not when the provider starts: a preview boots nothing and needs none of the folders.
+        missing = next((folder for folder in self.guests.settings.path if not Path(folder).is_dir()), None)
+        if script and missing:
+            raise errors.GoogleError(400, "sandbox", NO_FOLDER.format(missing))
+
+    def _assume(self, outputs: Json) -> None:
+        """Where nothing runs here: it has said everything."""
+        assumed = self.guests.settings.assumed
         if assumed is not None:
+            outputs |= {"status": "RUNNING", ATTRIBUTES: attributes(assumed)}
+
+    def _power_on(self, path: str, made: Json) -> None:
+        """Run the script of a machine of the world."""
+        if self.guests.settings.assumed is not None:
             return
+        name, zone = last(path), part(path, "zones")
+        script = items(made).get("startup-script", "")
         fault = self.world.take("guest", INSTANCE, name, zone=zone, id=path)
-        limit = (instance.get("scheduling") or {}).get("maxRunDuration") or {}
+        limit = (made.get("scheduling") or {}).get("maxRunDuration") or {}
         guest = self.guests.boot(
             Boot(
                 id=path,
@@ -115,6 +166,7 @@ class VirtualMachines:
                 ),
                 environment=dict(fault.settings) if fault else {},
                 limit_sec=float(limit["seconds"]) if limit.get("seconds") else None,
+                disk=self._disk(made),
                 serial=lambda text: self.amend(path, lambda outputs: append(outputs, text)),
                 ended=lambda expired: self._ended(path, expired),
             )
@@ -144,14 +196,18 @@ class VirtualMachines:
         # (cloud.google.com/compute/docs/instances/create-use-preemptible, "Detect if a VM was preempted").
         told = {"user": "system", "statusMessage": "Instance was preempted."}
 
+        off_at = time.time() + SOFT_OFF[signal.SIGUSR1] + STOPPING_SEC
+        guest: Json = {}
+
         def taken(outputs: Json) -> None:
-            outputs |= {PREEMPTED: True, "status": "STOPPING", STOPPED_AT: time.time() + PREEMPTION_SEC + STOPPING_SEC}
+            outputs |= {PREEMPTED: True, "status": "STOPPING", STOPPED_AT: off_at}
+            guest.update(outputs[GUEST])
             # It tells the machine from a later one of its name (discovery document compute v1, Operation.targetId).
             told["targetId"] = str(outputs["id"])
 
         self.amend(path, taken)
         self.operations.add(part(path, "projects"), part(path, "zones"), PREEMPTION, path, fields=told)
-        self.guests.soft_off(path)
+        soft_off(int(guest["pid"]), str(guest["started"]), signal.SIGUSR1)
 
     def _outputs(self, path: str) -> Json | None:
         record = self.world.get(INSTANCE, path)
@@ -178,8 +234,15 @@ class VirtualMachines:
         guest = record.outputs.get(GUEST)
         if guest:
             stop(int(guest["pid"]), str(guest["started"]))
-        self.world.delete(INSTANCE, record.id)
+        self._delete(record)
         self.rates.pop(record.id, None)
+
+    def _delete(self, record: Record) -> None:
+        self.world.delete(INSTANCE, record.id)
+        shutil.rmtree(self._disk(record.outputs), ignore_errors=True)
+
+    def _disk(self, instance: Json) -> Path:
+        return self.disks / str(instance["id"])
 
     def allows_query(self, path: str) -> bool:
         """Whether the VM's guest attributes may be queried once more; if not, what is being written is lost."""
@@ -209,10 +272,12 @@ class VirtualMachines:
         record = self.world.get(INSTANCE, path)
         action = (record.outputs.get("scheduling") or {}).get("instanceTerminationAction") if record else ""
         preempted = bool(record and record.outputs.get(PREEMPTED))
-        if (expired or preempted) and action == "DELETE":
-            self.world.delete(INSTANCE, path)
+        if record and (expired or preempted) and action == "DELETE":
+            self._delete(record)
         else:
             self.amend(path, stopping)
+        if record and (operation := record.outputs.get(STOP)):
+            self.operations.finish(operation, STOPPING_SEC)
 
     def _attributes(self, path: str) -> dict[str, dict[str, str]] | None:
         record = self.world.get(INSTANCE, path)
@@ -252,7 +317,7 @@ def stopping(outputs: Json) -> None:
 
 def switch_off(outputs: Json) -> None:
     outputs["status"] = "TERMINATED"
-    outputs.setdefault("lastStopTimestamp", now())
+    outputs["lastStopTimestamp"] = now()
 
 
 def append(outputs: Json, text: str) -> None:

@@ -1,0 +1,234 @@
+"""Machines that are stopped and started again: their states and operations, and what they find at their next boot."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.gcp import discovery
+from pulumi_sandbox.providers.gcp.compute import vm_store
+from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, INSTANCE
+from pulumi_sandbox.providers.gcp.names import in_zone
+from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import World
+
+from tests.sandbox.providers.gcp.api import Api, printed, script
+from tests.sandbox.providers.gcp.compute.test_manager_calls import HERE, undocumented
+from tests.sandbox.providers.gcp.conftest import TEMPLATE, Google
+
+MACHINE = f"{HERE}/instances/check"
+# Counts its boots on the disk, says what it finds of an earlier one, and ends when it is told to.
+COUNTS = """
+echo boot >> $HOME/boots
+echo boot $(grep -c boot $HOME/boots), $(ls $TMPDIR | wc -l) temporary files
+touch $TMPDIR/left
+root=http://$GCE_METADATA_HOST/computeMetadata/v1/instance
+curl -sf -X PUT -H 'Metadata-Flavor: Google' --data x $root/guest-attributes/boots/$(grep -c boot $HOME/boots)
+trap 'echo told to end; exit' TERM
+echo ready
+while true; do sleep 0.1; done
+"""
+
+
+def ready(api: Api, boots: int = 1) -> None:
+    """Wait for the machine to be at work for the so-manieth time."""
+    api.until(lambda: printed(api.serial()).count("ready") == boots, f"boot {boots} at work")
+
+
+def stop(api: Api) -> dict[str, Any]:
+    """The finished operation of a stop, of a machine that is off then."""
+    begun = api.ok("POST", f"{MACHINE}/stop")
+    api.off()
+    return api.ok("POST", f"{HERE}/operations/{begun['name']}/wait")
+
+
+def start(api: Api) -> dict[str, Any]:
+    """The finished operation of a start."""
+    begun = api.ok("POST", f"{MACHINE}/start")
+    return api.ok("POST", f"{HERE}/operations/{begun['name']}/wait")
+
+
+def attributes(api: Api) -> dict[str, dict[str, str]]:
+    record = api.google.world.get(INSTANCE, in_zone("ci-project", "us-central1-a", "instances", "check"))
+    assert record
+    found: dict[str, dict[str, str]] = record.outputs[ATTRIBUTES]
+    return found
+
+
+def disks(api: Api) -> list[Path]:
+    return list((api.google.workspace.root / "disks").iterdir())
+
+
+def reason(answer: tuple[int, dict[str, Any]]) -> tuple[int, str]:
+    return answer[0], answer[1]["error"]["errors"][0]["reason"]
+
+
+def test_a_stopped_machine_keeps_its_disk_and_guest_attributes_and_nothing_of_its_memory(api: Api) -> None:
+    api.insert(api.google.template(**script(COUNTS)).id)
+    ready(api)
+    identity = api.instance()["id"]
+    stop(api)
+    start(api)
+    ready(api, 2)
+    lines = [line for line in printed(api.serial()) if line not in ("ready", "Terminated")]
+    assert lines == ["boot 1, 0 temporary files", "told to end", "boot 2, 0 temporary files"]
+    assert attributes(api) == {"boots": {"1": "x", "2": "x"}}
+    assert (api.instance()["id"], len(disks(api))) == (identity, 1)
+
+
+def test_the_operation_of_a_stop_is_done_once_the_machine_is_off(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vm_store, "STOPPING_SEC", 0.5)
+    slow = COUNTS.replace("echo told to end; exit", "echo told to end; touch $HOME/told; sleep 1; exit")
+    api.insert(api.google.template(**script(slow)).id)
+    ready(api)
+    begun = api.ok("POST", f"{MACHINE}/stop")
+    assert (begun["operationType"], begun["status"], undocumented("Operation", begun)) == ("stop", "RUNNING", [])
+    assert api.instance()["status"] == "STOPPING"
+    api.until(lambda: (disks(api)[0] / "root" / "told").exists(), "the machine told to end")
+    assert api.ok("GET", f"{HERE}/operations/{begun['name']}")["status"] == "RUNNING"
+    done = api.ok("POST", f"{HERE}/operations/{begun['name']}/wait")
+    assert (done["status"], "error" in done, api.instance()["status"]) == ("DONE", False, "TERMINATED")
+
+
+def test_states_and_times_follow_each_stop_and_start(api: Api) -> None:
+    api.insert(api.google.template(**script(COUNTS)).id)
+    ready(api)
+    first = api.instance()
+    stop(api)
+    off = api.instance()
+    assert (off["status"], off["lastStopTimestamp"] > first["lastStartTimestamp"]) == ("TERMINATED", True)
+    operation = start(api)
+    again = api.instance()
+    assert (operation["operationType"], undocumented("Operation", operation)) == ("start", [])
+    assert (again["status"], again["lastStartTimestamp"] > off["lastStopTimestamp"]) == ("RUNNING", True)
+    ready(api, 2)
+    stop(api)
+    assert api.instance()["lastStopTimestamp"] > again["lastStartTimestamp"]
+    assert undocumented("Instance", api.instance()) == []
+
+
+def test_a_start_needs_capacity_and_quota_and_leaves_the_machine_off_without(api: Api) -> None:
+    api.insert(api.google.template(**script(COUNTS)).id)
+    ready(api)
+    stop(api)
+    api.google.world.add_fault(Fault("stockout", on="check"))
+    failed = start(api)
+    [error] = failed["error"]["errors"]
+    assert (error["code"], failed["httpErrorStatusCode"], failed["status"]) == (
+        "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
+        503,
+        "DONE",
+    )
+    assert api.instance()["status"] == "TERMINATED"
+    api.google.world.add_fault(Fault("quota", on="check"))
+    [error] = start(api)["error"]["errors"]
+    assert (error["code"], api.instance()["status"]) == ("QUOTA_EXCEEDED", "TERMINATED")
+    assert ("error" in start(api), api.instance()["status"]) == (False, "RUNNING")
+    ready(api, 2)
+
+
+def test_a_machine_that_is_stopping_is_neither_started_nor_stopped(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vm_store, "STOPPING_SEC", 60.0)
+    api.insert(api.google.template(**script(COUNTS)).id)
+    ready(api)
+    api.ok("POST", f"{MACHINE}/stop")
+    assert reason(api.call("POST", f"{MACHINE}/start")) == (400, "resourceNotReady")
+    assert reason(api.call("POST", f"{MACHINE}/stop")) == (400, "resourceNotReady")
+
+
+def test_a_start_of_what_runs_and_a_stop_of_what_is_off_change_nothing(api: Api) -> None:
+    api.insert(api.google.template(**script(COUNTS)).id)
+    ready(api)
+    started_at = api.instance()["lastStartTimestamp"]
+    assert start(api)["status"] == "DONE"
+    assert api.instance()["lastStartTimestamp"] == started_at
+    stop(api)
+    stopped_at = api.instance()["lastStopTimestamp"]
+    assert stop(api)["status"] == "DONE"
+    assert api.instance()["lastStopTimestamp"] == stopped_at
+
+
+def test_a_repeated_start_boots_once_and_a_missing_machine_is_not_found(api: Api) -> None:
+    api.insert(api.google.template(**script(COUNTS)).id)
+    ready(api)
+    stop(api)
+    identity = str(uuid.uuid4())
+    first = api.ok("POST", f"{MACHINE}/start", requestId=identity)
+    ready(api, 2)
+    stop(api)
+    assert api.ok("POST", f"{MACHINE}/start", requestId=identity)["name"] == first["name"]
+    assert api.instance()["status"] == "TERMINATED"
+    for verb in ("start", "stop"):
+        assert reason(api.call("POST", f"{HERE}/instances/other/{verb}")) == (404, "notFound")
+
+
+def test_a_local_ssd_needs_a_word_on_its_data_before_its_machine_stops(api: Api) -> None:
+    scratch = {"type": "SCRATCH", "diskType": "local-ssd", "interface": "NVME", "diskSizeGb": 375}
+    template = api.google.template(**script(COUNTS), disks=[*TEMPLATE["disks"], scratch])
+    api.insert(template.id)
+    ready(api)
+    assert reason(api.call("POST", f"{MACHINE}/stop")) == (400, "badRequest")
+    assert api.instance()["status"] == "RUNNING"
+    assert "discardLocalSsd" in discovery.methods("compute.v1", "instances")["stop"]["parameters"]
+    api.ok("POST", f"{MACHINE}/stop", discardLocalSsd="true")
+    api.off()
+
+
+def test_the_disk_goes_with_its_machine(api: Api) -> None:
+    api.insert(api.google.template(**script(COUNTS)).id)
+    ready(api)
+    stop(api)
+    assert len(disks(api)) == 1
+    api.ok("DELETE", MACHINE)
+    assert disks(api) == []
+
+
+def test_a_time_limit_begins_anew_at_each_start(api: Api) -> None:
+    """Three seconds; as Google's least is 30, the template is made without the check of its inputs."""
+    limit = {"maxRunDuration": {"seconds": 3}, "instanceTerminationAction": "STOP"}
+    inputs = {**TEMPLATE, "name": "brief", "scheduling": {**TEMPLATE["scheduling"], **limit}, **script(COUNTS)}
+    template = api.google.resource(REGION_TEMPLATE, "brief", inputs)
+    api.google.life.create(template)
+    api.insert(template.id)
+    ready(api)
+    api.off()
+    start(api)
+    ready(api, 2)
+    api.off()
+
+
+def test_a_preempted_machine_may_be_started_and_hears_of_no_preemption_then(api: Api) -> None:
+    asks = COUNTS.replace("echo ready", "curl -sf -H 'Metadata-Flavor: Google' $root/preempted; echo; echo ready")
+    api.insert(api.google.template(**script(asks)).id, scheduling={"provisioningModel": "SPOT", "preemptible": True})
+    ready(api)
+    api.google.world.add_fault(Fault("preempt", on="check"))
+    api.off()
+    start(api)
+    ready(api, 2)
+    assert [line for line in printed(api.serial()) if line in ("TRUE", "FALSE")] == ["FALSE", "FALSE"]
+
+
+def test_another_provider_starts_a_machine_from_the_disk_that_it_left(google: Google, tmp_path: Path) -> None:
+    google.cloud.configure(google.config)
+    first = Api(google)
+    first.insert(google.template(**script(COUNTS)).id)
+    ready(first)
+    google.cloud.stop()
+    later = Google(tmp_path / "later")
+    later.world.close()
+    later.workspace = later.cloud.context.workspace = google.workspace
+    later.world = later.cloud.context.world = World(later.workspace.world)
+    later.cloud.configure(later.config)
+    try:
+        second = Api(later)
+        assert second.instance()["status"] in ("STOPPING", "TERMINATED")
+        second.off()
+        start(second)
+        ready(second, 2)
+        assert "boot 2, 0 temporary files" in printed(second.serial())
+    finally:
+        later.cloud.stop()
+        later.world.close()
