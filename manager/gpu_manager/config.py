@@ -79,6 +79,18 @@ class PoolConfig(_Model):
     """Who registers the runners: the machines, or the manager."""
     wait_objective_sec: int | None = Field(default=None, ge=1)
     """Seconds that a job may wait for its runner before an alert counts it, at least 1."""
+    standby: int = Field(default=0, ge=0, le=1000)
+    """Checked machines that wait stopped, which start faster for a job; 0 to max, of pools of the manager's runners."""
+
+    @model_validator(mode="after")
+    def _standby(self) -> PoolConfig:
+        if self.standby > self.max:
+            raise ValueError(f"standby: {self.standby} is more than max, which is {self.max}")
+        if self.standby and self.registered_by != "manager":
+            raise ValueError(
+                "standby: needs registeredBy: manager; machines that register themselves cannot wait stopped"
+            )
+        return self
 
     def plain(self) -> Pool:
         """The same as the loop takes it."""

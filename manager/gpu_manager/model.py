@@ -65,6 +65,8 @@ class Pool:
     """Who registers the runner of a machine: `machine` or `manager`."""
     wait_objective_sec: int | None = None
     """How long a job may wait for its runner before an alert counts it; None for no objective."""
+    standby: int = 0
+    """How many machines that passed their check wait stopped, to start faster for a job."""
 
     @property
     def templates(self) -> tuple[str, ...]:

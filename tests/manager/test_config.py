@@ -106,3 +106,18 @@ def test_a_rung_may_have_a_template_of_its_own_and_has_the_pools_otherwise(tmp_p
     ladder = {**CONFIG, "pools": [{**POOL, "rungs": [*POOL["rungs"], far]}]}
     [pool] = [each.plain() for each in read(written(tmp_path, ladder)).pools]
     assert [pool.template_of(rung) for rung in pool.rungs] == [POOL["template"], EAST]
+
+
+def test_a_pool_has_standby_machines_only_where_the_manager_registers_runners(tmp_path: Path) -> None:
+    registered = {**POOL, "registeredBy": "manager"}
+    [two, none] = read(
+        written(tmp_path, {**CONFIG, "pools": [{**registered, "standby": 2}, {**POOL, "name": "t4"}]})
+    ).pools
+    assert (two.plain().standby, none.plain().standby) == (2, 0)
+    for pool, problem in (
+        ({**POOL, "standby": 1}, "standby: needs registeredBy: manager"),
+        ({**registered, "standby": 3}, "standby: 3 is more than max, which is 2"),
+        ({**registered, "standby": -1}, "standby: must be at least 0"),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            read(written(tmp_path, {**CONFIG, "pools": [pool]}))
