@@ -168,6 +168,16 @@ class GoogleCompute:
         call = self._instances.delete(project=project, zone=zone, instance=name, requestId=str(uuid.uuid4()))
         return str(self._run(call)["name"])
 
+    def start(self, project: str, zone: str, name: str, request_id: str) -> str:
+        """Ask for a machine that was stopped; the name of the operation. Requests with one id are carried out once."""
+        call = self._instances.start(project=project, zone=zone, instance=name, requestId=request_id)
+        return str(self._run(call)["name"])
+
+    def stop(self, project: str, zone: str, name: str) -> str:
+        """Ask that a machine is switched off and kept; the name of the operation."""
+        call = self._instances.stop(project=project, zone=zone, instance=name, requestId=str(uuid.uuid4()))
+        return str(self._run(call)["name"])
+
     def done(self, project: str, zone: str, operation: str) -> bool:
         done, error = self.operation(project, zone, operation)
         if error:

@@ -113,21 +113,25 @@ def test_a_machine_is_made_from_the_template_with_what_differs(server: Server) -
     assert "sourceInstanceTemplate=projects%2Fp%2Fregions%2Fus-central1%2FinstanceTemplates%2Ft-1" in path
 
 
-@pytest.mark.parametrize("verb", ["POST", "DELETE"])
+@pytest.mark.parametrize("method", ["insert", "delete", "stop"])
 def test_a_request_whose_answer_is_lost_comes_again_under_its_own_id(
-    server: Server, monkeypatch: pytest.MonkeyPatch, verb: str
+    server: Server, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
     server.answers = {
         f"POST {ZONE}/instances": (200, {"name": "o"}),
         f"DELETE {ZONE}/instances/m": (200, {"name": "o"}),
+        f"POST {ZONE}/instances/m/stop": (200, {"name": "o"}),
     }
     api = GoogleCompute()
 
     def begin() -> str:
-        if verb == "DELETE":
-            return api.delete("p", "us-central1-a", "m")
-        return api.insert("p", "us-central1-a", {"name": "m"}, "projects/p/regions/r/instanceTemplates/t")
+        match method:
+            case "insert":
+                return api.insert("p", "us-central1-a", {"name": "m"}, "projects/p/regions/r/instanceTemplates/t")
+            case "delete":
+                return api.delete("p", "us-central1-a", "m")
+        return api.stop("p", "us-central1-a", "m")
 
     server.lost = 1
     assert begin() == "o"
@@ -143,6 +147,26 @@ def test_a_request_has_the_id_that_its_caller_gives(server: Server) -> None:
     identity = "0b6a1f6e-3c1b-5b52-8e9a-6f1f6e7c8a10"
     GoogleCompute().insert("p", "us-central1-a", {"name": "m"}, "t", identity)
     assert parse_qs(urlsplit(server.asked[0][1]).query)["requestId"] == [identity]
+
+
+def test_a_stop_keeps_the_machine_and_a_start_has_the_id_that_its_caller_gives(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    server.answers = {
+        f"POST {ZONE}/instances/m/stop": (200, {"name": "operation-3"}),
+        f"POST {ZONE}/instances/m/start": (200, {"name": "operation-4"}),
+    }
+    api = GoogleCompute()
+    assert api.stop("p", "us-central1-a", "m") == "operation-3"
+    identity = "0b6a1f6e-3c1b-5b52-8e9a-6f1f6e7c8a10"
+    server.lost = 1
+    assert api.start("p", "us-central1-a", "m", identity) == "operation-4"
+    stopped, *started = [(method, urlsplit(path), body) for method, path, body in server.asked]
+    machine = f"/compute/v1/projects/p/{ZONE}/instances/m"
+    assert (stopped[0], stopped[1].path, stopped[2]) == ("POST", f"{machine}/stop", None)
+    assert [(method, url.path, body) for method, url, body in started] == [("POST", f"{machine}/start", None)] * 2
+    assert [parse_qs(url.query)["requestId"] for _, url, _ in started] == [[identity]] * 2
 
 
 def test_fewer_repetitions_may_be_chosen(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
