@@ -78,6 +78,7 @@ def _args(built: Built) -> Any:
 def _pool(built: Built) -> dict[str, Any]:
     name, args = built.pool.name, _args(built)
     own_objective = {} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}
+    standby = {"standby": args.standby.stopped_size} if args.standby else {}
     ceiling = {"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}
     # To fetch the runner, and then, where the manager registers it, to wait for that.
     ready_sec = args.runner.register_sec * (2 if args.github.registered_by == "manager" else 1)
@@ -92,6 +93,7 @@ def _pool(built: Built) -> dict[str, Any]:
         "registeredBy": args.github.registered_by,
         "bootSec": args.smoke.deadline_sec + ready_sec,
         "idleSec": args.runner.idle_sec,
+        **standby,
         **ceiling,
         "rungs": [
             place for rung, template in _component(built).rung_templates for place in _places(name, rung, template)

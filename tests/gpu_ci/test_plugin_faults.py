@@ -119,7 +119,7 @@ def test_wrong_arguments_are_told_property_by_property_without_a_traceback() -> 
             (
                 "unknown key; expected: one of machineType, guestAccelerator, zones, market, reservation, "
                 "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, project, "
-                "subnetwork, network, labels, max, runnerLabels, waitObjectiveSec, standby, smoke, runner, github, "
+                "subnetwork, network, labels, max, runnerLabels, waitObjectiveSec, github, standby, smoke, runner, "
                 "secrets, ladder, priceCeilingUsd, ladderSubnetworks; "
                 "hint: did you mean max"
             ),

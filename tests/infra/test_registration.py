@@ -12,7 +12,7 @@ from gpu_ci.stack.warnings import stack_warnings as stack_warnings_of
 
 from infra import stack_warnings
 from tests.gpu_ci.harness import Deployment
-from tests.infra.stack import L4, config, load, site, told
+from tests.infra.stack import L4, config, load, refused, site, told
 from tests.infra.test_program import STACK, run
 
 KEY = "projects/example-ci/secrets/app-key"
@@ -182,6 +182,41 @@ def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -
         "  hint: leave standby out"
     )
     assert load(stack(None, **standby)).pools
+
+
+@pytest.mark.parametrize("market", ["spot", "standard"])
+def test_machines_of_the_manager_may_wait_stopped(market: str) -> None:
+    found = run(stack(owner=MANAGED, market=market, standby={"stoppedSize": 3}))
+    [pool] = found.outputs[STACK]["manager"]["pools"]
+    assert pool["standby"] == 3
+    assert found.one(":RegionInstanceGroupManager").inputs["targetStoppedSize"] == 0
+    [without] = run(stack(owner=MANAGED)).outputs[STACK]["manager"]["pools"]
+    assert "standby" not in without
+
+
+def test_what_does_not_go_with_the_managers_standby_is_told_of_the_stack_file() -> None:
+    chosen = {"stoppedSize": 5, "mode": "manual", "initialDelaySec": 60}
+    pool = {"market": "flex-start", "maxRunDurationSec": 3600, "localSsdCount": 1, "standby": chosen}
+    found = refused(stack(owner=MANAGED, **pool)).problems
+    assert [(each.path.removeprefix("gpu-ci:pools.l4."), each.text) for each in found] == [
+        ("standby", "flex-start machines cannot wait stopped"),
+        (
+            "standby.mode",
+            "is not for pools with runners: the runner manager starts their machines, when a job waits",
+        ),
+        (
+            "standby.initialDelaySec",
+            "is not for pools with runners: the runner manager stops a machine once its check has passed",
+        ),
+        ("standby", "the machine has local SSDs, which lose their data when the machine stops"),
+        ("standby.stoppedSize", "is more than max"),
+    ]
+
+
+def test_secrets_are_refused_once_where_the_manager_registers() -> None:
+    [problem] = refused(stack(owner=MANAGED, secrets=[KEY])).problems
+    assert problem.path == "gpu-ci:pools.l4.secrets"
+    assert problem.text.startswith("no job can read: this pool registers runners")
 
 
 ALONE = {"owner": "acme", "plan": "team"}

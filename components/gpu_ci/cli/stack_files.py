@@ -15,7 +15,7 @@ import yaml
 
 from gpu_ci.cli.output import InputError, ProblemsFound
 from gpu_ci.errors import Problem, report
-from gpu_ci.stack import clusters, pools, quotas
+from gpu_ci.stack import clusters, pools, quotas, requirements
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 
@@ -68,7 +68,10 @@ class StackFile:
         """The pools whose kind is known, and every mistake in pools."""
         if unread := [each for each in self.secret_keys if each.path in _OF_POOLS]:
             return [], unread
-        return pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS))
+        site, github = self.value("gpu-ci:site"), self.value("gpu-ci:github")
+        registration = requirements.managed_registration(site, github)
+        choices, found = pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS), registration=registration)
+        return choices, requirements.with_incompatible(found, choices, site, github)
 
     @property
     def clusters(self) -> list[Problem]:

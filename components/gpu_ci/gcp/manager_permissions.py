@@ -17,6 +17,10 @@ MACHINES: Mapping[str, tuple[str, ...]] = {
         "compute.subnetworks.use",
     ),
     "compute.instances.delete": ("compute.instances.delete",),
+    # cloud.google.com/compute/docs/instances/stop-start-instance, "Required permissions". Start also needs the use of
+    # the machine's service account, which has a grant of its own.
+    "compute.instances.stop": ("compute.instances.stop",),
+    "compute.instances.start": ("compute.instances.start",),
     # cloud.google.com/compute/docs/metadata/setting-custom-metadata, "Required permissions": also the use of the
     # machine's service account, which has a grant of its own.
     "compute.instances.setMetadata": ("compute.instances.setMetadata",),

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar
 import pulumi
 import pulumi_gcp as gcp
 from gpu_catalog import Demand, region_of
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from .. import naming
 from ..args import Args, Input, Integer
 from ..component import Component
-from ..errors import invalid, whole_value
+from ..errors import invalid, validate_whole_and_entries, whole_value
 from ..labels import merge
 from .machine.args import GpuMachineArgs
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
@@ -45,8 +45,14 @@ class RunnerPoolArgs(GpuMachineArgs):
         description="how long a job may wait for its runner before the manager's alert counts it; by default "
         "waitObjectiveSec of gpu-ci:manager.alerts",
     )
+    github: RunnerGithub | None = Field(
+        default=None,
+        description="where on GitHub the machines' runners are registered, and by whom; by default there are none",
+    )
     standby: Standby | None = Field(
-        default=None, description="machines that wait stopped, so that they start with a warm disk; by default none"
+        default=None,
+        description="machines that wait stopped, so that they start with a warm disk; by default none. Not for pools "
+        "whose machines register their runners themselves",
     )
     smoke: SmokeSettings = Field(
         default=SmokeSettings(), validate_default=True, description="the check before the pool takes a template"
@@ -54,10 +60,6 @@ class RunnerPoolArgs(GpuMachineArgs):
     runner: RunnerSettings = Field(
         default=RunnerSettings(),
         description="GitHub's runner on each machine, where the stack says as which App it registers",
-    )
-    github: RunnerGithub | None = Field(
-        default=None,
-        description="where on GitHub the machines' runners are registered, and by whom; by default there are none",
     )
     secrets: Annotated[list[SecretName], whole_value(rules.each_once)] = Field(
         default=[],
@@ -110,7 +112,12 @@ class RunnerPoolArgs(GpuMachineArgs):
             raise invalid(f"has no subnetwork of {', '.join(missing)}, where ladder has machines")
         return values
 
-    @field_validator("standby", "smoke", "runner", "github", "secrets")
+    @field_validator("standby", mode="wrap")
+    @classmethod
+    def _standby(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        return validate_whole_and_entries(value, handler, lambda each: rules.standby(each, info.data))
+
+    @field_validator("smoke", "runner", "github", "secrets")
     @classmethod
     def _against_machine(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(rules, str(info.field_name))(value, info.data)
@@ -324,7 +331,8 @@ class RunnerPool(Component):
             # A machine that fails its check switches itself off; repairing it would only boot the same fault again.
             instance_lifecycle_policy={"default_action_on_failure": "DO_NOTHING"},
             target_size=0,
-            **_standby(args.standby),
+            # Of pools with runners the manager stops and starts machines, which are not the group's.
+            **_standby(None if args.github else args.standby),
             wait_for_instances=False,
             opts=self.child(ignore_changes=["targetSize"]),
         )

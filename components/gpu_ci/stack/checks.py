@@ -51,16 +51,15 @@ def check(
     problems += _manager_problems(values[MANAGER])
     choices: list[PoolSpec] = []
     if POOLS not in unread:
-        choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread)
+        registration = requirements.managed_registration(site, github)
+        choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread, registration)
         problems += requirements.missing_subnetworks(choices, site, found) if complete and SITE not in unread else []
         problems += found
     problems += clusters.problems(values[CLUSTERS], choices)
     problems += requirements.missing_registration(choices, site, github, unread) if complete else []
     problems += requirements.missing_for_manager(choices, values, unread)
     problems += requirements.duplicate_scale_sets(choices)
-    incompatible = requirements.incompatible(choices, site, github)
-    # A choice that has to be removed need not be corrected first.
-    problems = [problem for problem in problems if not requirements.is_superseded(problem, incompatible)] + incompatible
+    problems = requirements.with_incompatible(problems, choices, site, github)
     in_order = list(pools.in_order(choices, problems))
     granted, found = quotas.check(
         values[QUOTAS], quotas.demands(in_order), str(project or ""), quotas.ladder_demands(in_order)

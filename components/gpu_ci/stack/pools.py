@@ -33,7 +33,7 @@ class PoolSpec:
     choices: dict[str, Any]
     component: type[Component]
     known_wiring: Mapping[str, Any] = field(default_factory=dict)
-    """The wiring that is known already, from the description of its cluster."""
+    """The wiring that is known already: from the description of its cluster, and who registers its runners."""
 
     @property
     def path(self) -> str:
@@ -89,11 +89,13 @@ def in_order(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterat
                 raise
 
 
-def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[list[PoolSpec], list[Problem]]:
+def check(
+    pools: Any, described: Any = None, readable: bool = True, registration: Mapping[str, Any] | None = None
+) -> tuple[list[PoolSpec], list[Problem]]:
     """Every pool whose kind is known, and every mistake; the order is that of the names.
 
     `described` is what the stack file says of clusters, in whatever order it is; `readable` is false where it may say
-    something and nobody can read it.
+    something and nobody can read it. `registration` is the wiring of pools whose runners the runner manager registers.
     """
     known = clusters.known_wiring(described)
     example = f"l4: {{kind: {_USUAL}, …}}"
@@ -113,13 +115,10 @@ def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[lis
             continue
         given = {key: each for key, each in value.items() if key != kind_of_pool.key}
         on = given.get("clusterName")
-        spec = PoolSpec(
-            name,
-            kind_of_pool.component.KIND,
-            given,
-            kind_of_pool.component,
-            known.get(on, {}) if isinstance(on, str) else {},
-        )
+        model = kind_of_pool.component.ARGS
+        of_surroundings = known.get(on, {}) if isinstance(on, str) else {}
+        of_surroundings |= {key: each for key, each in (registration or {}).items() if key in model.WIRING}
+        spec = PoolSpec(name, kind_of_pool.component.KIND, given, kind_of_pool.component, of_surroundings)
         problems += clusters.unknown(path, given, known) if readable else []
         wrong = [problem for problem in _choice_problems(spec) if kind_of_pool.sure or problem.got != "nothing"]
         problems += [problem.under(path) for problem in wrong]

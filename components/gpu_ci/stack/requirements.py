@@ -131,6 +131,20 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
     ]
 
 
+def managed_registration(site: Any, github: Any) -> dict[str, Any]:
+    """What pools of machines are judged by where the runner manager registers their runners; nothing elsewhere."""
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    group = github.get("runnerGroup") if isinstance(github, Mapping) else None
+    managed = isinstance(owner, Mapping) and owner.get("managerApp") and group
+    return {"github": {"owner": "acme"}} if managed else {}
+
+
+def with_incompatible(found: list[Problem], choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
+    """These problems and those of registering runners. A choice that has to be removed need not be corrected first."""
+    more = incompatible(choices, site, github)
+    return [problem for problem in found if not is_superseded(problem, more)] + more
+
+
 def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
     """What does not go with registering runners: a system without them, and secrets that no job can read."""
     owner = site.get("github") if isinstance(site, Mapping) else None
@@ -151,7 +165,7 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
             problems.append(
                 Problem(f"{spec.path}.driver.source", RUNNERLESS, "'cos'", "image or installer", ANOTHER_IMAGE)
             )
-        if spec.choices.get("standby"):
+        if spec.choices.get("standby") and "github" not in spec.known_wiring:
             problems.append(
                 Problem(f"{spec.path}.standby", STANDING, shape(spec.choices["standby"]), "nothing here", NO_STANDBY)
             )
@@ -167,6 +181,8 @@ _WITH_IT = {"driver.source": ("driver", "image", "torch"), "standby": ("standby"
 
 def is_superseded(problem: Problem, incompatible: list[Problem]) -> bool:
     """Whether another problem of the pool ends this one, whose own hint would lead nowhere."""
+    if any(problem.text == each.text and problem.path.startswith(each.path) for each in incompatible):
+        return True
     over = [
         each.path.removesuffix(key) + part
         for each in incompatible

@@ -248,3 +248,24 @@ def test_the_shipped_stack_files_are_in_order(ask: Ask) -> None:
     names = [str(ROOT / f"Pulumi.{name}.yaml") for name in ("staging", "prod")]
     assert [each["works"] for each in ask("check", *names, "--json").json] == [True, True]
     assert ask("cost", *names).code == ask("quota", *names).code == 0
+
+
+MANAGED = (
+    "config:\n  gpu-ci:site: {subnetworks: {us-central1: projects/example-ci/regions/us-central1/subnetworks/ci}, "
+    "github: {owner: acme, plan: team, managerApp: {id: 37, installationId: 38, privateKey: "
+    "projects/example-ci/secrets/key}}}\n  gpu-ci:github: {runnerGroup: {repositories: [kernels]}}"
+)
+
+
+def test_spot_machines_wait_stopped_where_the_manager_registers_their_runners(ask: Ask, stack: Stack) -> None:
+    waiting = ("max: 4", "max: 4\n      standby: {stoppedSize: 2}")
+    for command in ("check", "cost", "quota"):
+        assert ask(command, stack(("config:", MANAGED), waiting)).code == 0, command
+        refused = ask(command, stack(waiting))
+        assert "l4.standby: spot machines cannot wait stopped" in refused.out + refused.err, command
+    wrong = ("max: 4", "max: 4\n      standby: {stoppedSize: 5, mode: manual}")
+    [found] = ask("check", stack(("config:", MANAGED), wrong), "--json").json
+    assert [problem["path"].removeprefix("gpu-ci:pools.l4.") for problem in found["problems"]] == [
+        "standby.mode",
+        "standby.stoppedSize",
+    ]

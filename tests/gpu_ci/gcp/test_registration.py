@@ -218,8 +218,62 @@ def test_container_optimized_os_runs_no_runner() -> None:
     assert len(pool(**cos).of(":RegionInstanceTemplate")) == 1
 
 
-def test_machines_that_wait_stopped_register_no_runners() -> None:
+def test_machines_that_wait_stopped_register_no_runners_themselves() -> None:
     text = "cannot wait stopped: a machine registers its runner as soon as it runs, and would be stopped with its job"
     standby = {"market": "standard", "standby": {"stoppedSize": 1}}
-    assert problems(github=GITHUB, **standby) == [("github", text, "leave standby out")]
+    assert problems(github=GITHUB, **standby) == [("standby", text, "leave standby out")]
     assert len(pool(**standby).of(":RegionInstanceGroupManager")) == 1
+
+
+MANAGED = {"owner": "acme", "runnerGroup": "gpus"}
+
+
+@pytest.mark.parametrize("market", ["spot", "standard", "reservation"])
+def test_the_group_has_no_standby_where_the_manager_keeps_machines_stopped(market: str) -> None:
+    bought = {"market": market} if market != "reservation" else {"market": "standard", "reservation": "l4s"}
+    found = pool(github=MANAGED, **bought, standby={"stoppedSize": 2}).one(":RegionInstanceGroupManager").inputs
+    assert (found["targetStoppedSize"], "standbyPolicy" in found) == (0, False)
+
+
+def test_every_problem_of_the_managers_standby_is_told_at_once() -> None:
+    chosen = {"stoppedSize": 9, "mode": "manual", "initialDelaySec": 0}
+    found = problems(
+        github=MANAGED, market="flex-start", maxRunDurationSec=3600, max=4, localSsdCount=1, standby=chosen
+    )
+    assert [(path, hint) for path, _, hint in found] == [
+        ("standby", "use market: spot or standard, or remove standby"),
+        ("standby.mode", "remove it"),
+        ("standby.initialDelaySec", "remove it"),
+        ("standby", "leave localSsdCount out, or remove standby"),
+        ("standby.stoppedSize", "lower it, or raise max"),
+    ]
+    wrong = {"stoppedSize": 0, "mode": "x"}
+    found = problems(github=MANAGED, market="flex-start", maxRunDurationSec=3600, standby=wrong)
+    assert [path for path, _, _ in found] == ["standby.stoppedSize", "standby.mode", "standby", "standby.mode"]
+
+
+BUNDLED = {"machineType": "a2-ultragpu-1g", "zones": ["us-central1-a"]}
+
+
+def test_a_machine_that_comes_with_local_disks_does_not_wait_stopped() -> None:
+    text = "the machine has local SSDs, which lose their data when the machine stops"
+    hint = "take another machine type, or remove standby"
+    standby = {"standby": {"stoppedSize": 1}}
+    assert problems(github=MANAGED, **BUNDLED, **standby) == [("standby", text, hint)]
+    # The problem of the pool's own machine is not told of each rung.
+    ladder = [{"machineType": "a2-ultragpu-1g", "zones": ["us-central1-c"]}]
+    assert problems(github=MANAGED, **BUNDLED, **standby, ladder=ladder) == [("standby", text, hint)]
+
+
+def test_a_rung_of_the_pools_market_may_have_no_local_disks_where_machines_wait_stopped() -> None:
+    own = {"machineType": "a2-highgpu-1g", "zones": ["us-central1-a"], "market": "spot", "standby": {"stoppedSize": 1}}
+    rung = {"machineType": "a2-ultragpu-1g", "zones": ["us-central1-a"]}
+    assert problems(github=MANAGED, **own, ladder=[rung]) == [
+        (
+            "ladder[0].machineType",
+            "has local SSDs, which lose their data when the machine stops, and the pool has standby",
+            "take another machine type, or another market, whose machines do not wait, or remove standby",
+        )
+    ]
+    for fine in ({"ladder": [{**rung, "market": "standard"}]}, {"ladder": [rung], "standby": None}):
+        assert len(pool(**{"github": MANAGED, **own, **fine}).of(":RegionInstanceGroupManager")) == 1

@@ -144,6 +144,8 @@ def test_the_roles_have_the_permissions_of_the_calls_that_the_manager_makes(monk
         "template": lambda: google.template("p", "r", "t"),
         "insert": lambda: google.insert("p", "z", {}, "t"),
         "delete": lambda: google.delete("p", "z", "n"),
+        "stop": lambda: google.stop("p", "z", "n"),
+        "start": lambda: google.start("p", "z", "n", "i"),
         "operation": lambda: google.operation("p", "z", "o"),
         "operations": lambda: list(google.operations("p", "z", "e")),
         "instance": lambda: google.instance("p", "z", "n"),

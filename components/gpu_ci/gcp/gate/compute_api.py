@@ -108,6 +108,9 @@ class ComputeApi(Protocol):
     def instances(self, project: str, zone: str, label: str, value: str) -> list[str]:
         """Names of the machines with this label."""
 
+    def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        """These fields of all machines that match the filter."""
+
     def status(self, project: str, zone: str, name: str) -> str:
         """RUNNING, TERMINATED and so on; ApiError with `missing` when there is none."""
 

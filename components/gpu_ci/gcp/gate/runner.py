@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any, Protocol
+from typing import Any
 
 from ...naming import fit
 from ..resource_names import region_and_name_of_template
 from .channel import Channel
+from .clock import Clock, RealClock
 from .compute_api import ApiError, ComputeApi
+from .stopped import delete_stopped
 from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, STEPS, Verdict
 
 # Seconds between two questions, and between two lines of progress.
@@ -62,26 +63,6 @@ class Question:
     on_no_capacity: str = "fail"
 
 
-class Clock(Protocol):
-    """Time, so that a test need not wait for it."""
-
-    def now(self) -> float:
-        """Seconds since some start."""
-
-    def wait(self, event: Event, seconds: float) -> None:
-        """Return after that long, or as soon as the event is set."""
-
-
-class RealClock:
-    """The machine's own."""
-
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wait(self, event: Event, seconds: float) -> None:
-        event.wait(seconds)
-
-
 class GateRunner:
     """Asks one question of Google. `cancel` may be set from another thread; the machine is deleted all the same."""
 
@@ -129,6 +110,10 @@ class GateRunner:
             for name in self._api.instances(question.project, zone, GATE_LABEL, _gate_label(question)):
                 self._say(f"removing {name}, left in {zone} by an earlier check")
                 self._remove(question.project, zone, name)
+
+    def remove_stopped(self, question: Question) -> None:
+        """Delete the runner manager's machines that were made from this template and are off."""
+        delete_stopped(self._api, question.project, question.template, self._say, self._clock)
 
     def _machine(self, question: Question) -> dict[str, Any]:
         """What differs from the template. Google takes such a part whole, so the template's own is copied."""

@@ -118,12 +118,21 @@ class GateService:
         return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
 
     async def delete(self, request: Any) -> Any:
-        """Nothing stays of a gate but what an interrupted check left; that must not hold up a `destroy`."""
+        """Delete what an interrupted check left, and the runner manager's machines of the template that are off.
+
+        Neither may hold up a `destroy`. Pulumi deletes a gate after all that was given its template, so after the
+        manager has ended or has another configuration.
+        """
         question = _question(request.urn, to_plain(request.properties))
+
+        def clean(runner: GateRunner) -> None:
+            runner.remove_leftovers(question)
+            runner.remove_stopped(question)
+
         try:
-            await self._in_thread(question, request.properties, lambda runner: runner.remove_leftovers(question))
+            await self._in_thread(question, request.properties, clean)
         except Refused as error:
-            text = f"could not look for check machines left behind: {redacted(str(error), request.properties)}"
+            text = f"could not look for machines left behind: {redacted(str(error), request.properties)}"
             await asyncio.to_thread(self._log, request.urn, text, True)
         return empty_pb2.Empty()
 

@@ -175,6 +175,12 @@ def local_ssd_count(value: int, others: Mapping[str, Any]) -> int:
     return value
 
 
+def has_local_disks(choices: Mapping[str, Any]) -> bool:
+    """Whether the machine of these choices has local disks, its own or added ones."""
+    machine = machine_of(choices)
+    return bool(choices.get("local_ssd_count")) or (machine is not None and machine.local_disks.mode == "bundled")
+
+
 def _has_local_disks(disks: LocalDisks, zone: str) -> bool:
     return zone not in disks.not_zones and (not disks.only_zones or zone in disks.only_zones)
 

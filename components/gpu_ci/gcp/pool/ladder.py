@@ -18,6 +18,7 @@ from ..machine import rules
 from ..machine.args import GpuMachineArgs, GuestAccelerator
 from ..machine.rules import machine_of
 from ..resource_names import REGION
+from .rules import LOCAL_DISKS
 
 # What a stack file chooses of a machine.
 _CHOICES = tuple(name for name in GpuMachineArgs.model_fields if name not in GpuMachineArgs.WIRING)
@@ -149,6 +150,20 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
     yield from _against_catalog(rung, {**{name: pool[name] for name in _CHOICES}, **chosen, "zones": zones})
     if machine:
         yield from _worse(rung, machine, own)
+    if _may_wait_stopped(chosen, pool) and rules.has_local_disks(chosen):
+        hint = "take another machine type, or another market, whose machines do not wait, or remove standby"
+        yield _Found(
+            invalid(f"{LOCAL_DISKS}, and the pool has standby", safe_hint=hint),
+            chosen["machine_type"],
+            ("machine_type",),
+        )
+
+
+def _may_wait_stopped(chosen: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
+    """Whether the runner manager may stop machines of the rung: those of the pool's own market."""
+    managed = pool.get("github") is not None and pool.get("standby") is not None
+    # Where the pool's own machine has local disks, that is the problem of `standby` itself.
+    return managed and chosen["market"] == pool["market"] and not rules.has_local_disks(pool)
 
 
 def _against_catalog(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_Found]:

@@ -5,14 +5,16 @@ The machines themselves, their zones and GPUs among it, are checked in machine/r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gpu_catalog as catalog
+from pydantic.alias_generators import to_camel, to_snake
+from pydantic_core import InitErrorDetails
 
 from ...errors import at_path, invalid, raise_problems
 from ..machine.args import GpuMachineArgs
-from ..machine.rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, machine_of
+from ..machine.rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, has_local_disks, machine_of
 
 
 def smoke(value: Any, others: Mapping[str, Any]) -> Any:
@@ -28,15 +30,52 @@ def smoke(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
+STANDING = "cannot wait stopped: a machine registers its runner as soon as it runs, and would be stopped with its job"
+NO_STANDBY = "leave standby out"
+
+# Machines with local disks stop only where their data is discarded, and would boot without what they had prepared
+# (discovery document compute v1, instances.stop, discardLocalSsd).
+LOCAL_DISKS = "has local SSDs, which lose their data when the machine stops"
+_OF_THE_GROUP = {
+    "mode": "is not for pools with runners: the runner manager starts their machines, when a job waits",
+    "initialDelaySec": "is not for pools with runners: the runner manager stops a machine once its check has passed",
+}
+
+
 def standby(value: Any, others: Mapping[str, Any]) -> Any:
-    """Only for machines that stay the pool's own: others are deleted when they are taken away."""
-    chosen = others.get("market")
-    if value is not None and chosen in ("spot", "flex-start"):
-        raise invalid(f"{chosen} machines cannot wait stopped", hint="use market: standard, or remove standby")
-    if value is not None and others.get("max") and value.stopped_size > others["max"]:
-        problem = invalid("is more than max", expected=f"at most {others['max']}", hint="lower it, or raise max")
-        raise_problems([at_path(problem, value.stopped_size, "stopped_size")])
+    """Only for machines that can be stopped and started again. `value` may be a map with mistakes of its own."""
+    # Without `github` in `others` that one is wrong, and who would start the machines is not known.
+    if value is None or "github" not in others:
+        return value
+    choices = value if isinstance(value, Mapping) else value.model_dump(exclude_unset=True)
+    given = {to_camel(key): each for key, each in choices.items()}
+    github = others["github"]
+    problems: list[InitErrorDetails] = []
+    if github is not None and github.registered_by == "machine":
+        raise invalid(STANDING, safe_hint=NO_STANDBY)
+    cannot_stop = ("spot", "flex-start") if github is None else ("flex-start",)
+    if (market := others.get("market")) in cannot_stop:
+        markets = "standard" if github is None else "spot or standard"
+        hint = f"use market: {markets}, or remove standby"
+        problems.append(at_path(invalid(f"{market} machines cannot wait stopped", hint=hint), value))
+    if github is not None:
+        problems += _managed_standby(value, given, others)
+    size, most = given.get("stoppedSize"), others.get("max")
+    if most and isinstance(size, int) and size > most:
+        problem = invalid("is more than max", expected=f"at most {most}", hint="lower it, or raise max")
+        problems.append(at_path(problem, size, "stopped_size"))
+    raise_problems(problems)
     return value
+
+
+def _managed_standby(value: Any, given: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
+    """What does not go with machines that the runner manager stops."""
+    for key, text in _OF_THE_GROUP.items():
+        if key in given:
+            yield at_path(invalid(text, safe_hint="remove it"), given[key], to_snake(key))
+    if has_local_disks(others):
+        hint = "leave localSsdCount out" if others.get("local_ssd_count") else "take another machine type"
+        yield at_path(invalid(f"the machine {LOCAL_DISKS}", hint=f"{hint}, or remove standby"), value)
 
 
 # The runner's word for an architecture of the catalog.
@@ -67,15 +106,10 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
 RUNNERLESS = "runs no runner: Container-Optimized OS has neither Python nor what GitHub's runner needs"
 ANOTHER_IMAGE = "take an image of Ubuntu or Debian, or leave driver and image out"
 
-STANDING = "cannot wait stopped: a machine registers its runner as soon as it runs, and would be stopped with its job"
-NO_STANDBY = "leave standby out"
-
 
 def github(value: Any, others: Mapping[str, Any]) -> Any:
     """Only where the machine's system can run GitHub's runner."""
     driver = others.get("driver")
-    if value is not None and others.get("standby") is not None:
-        raise invalid(STANDING, safe_hint=NO_STANDBY)
     if value is not None and driver is not None and driver.source == "cos":
         raise invalid(f"driver.source cos {RUNNERLESS}", safe_hint=ANOTHER_IMAGE)
     return value

@@ -28,16 +28,23 @@ class SmokeSettings(Args):
 
 
 class Standby(Args):
-    """Machines that wait stopped, with what is on their disk. They hold no GPU: starting one may find none left."""
+    """Machines that wait stopped, with what is on their disk. They hold no GPU: starting one may find none left.
+
+    Of pools whose runners the runner manager registers, the manager makes, stops and starts them. Of pools without
+    runners they are the standby pool of the managed instance group.
+    """
 
     stopped_size: Integer = Field(
-        ge=1, le=1000, description="how many machines wait stopped, 1 to 1000; their disks cost"
+        ge=1, le=1000, description="how many machines wait stopped, 1 to 1000 and at most max; their disks cost"
     )
     mode: Literal["manual", "scale-out-pool"] = Field(
         default="manual",
-        description="who starts them: manual (whoever resizes the group), or scale-out-pool (the group, before it "
-        "makes new ones)",
+        description="who starts them, of pools without runners: manual (whoever resizes the group), or scale-out-pool "
+        "(the group, before it makes new ones)",
     )
     initial_delay_sec: Integer = Field(
-        default=0, ge=0, le=3600, description="seconds a new machine runs before it is stopped, 0 to 3600"
+        default=0,
+        ge=0,
+        le=3600,
+        description="seconds a new machine runs before it is stopped, of pools without runners, 0 to 3600",
     )

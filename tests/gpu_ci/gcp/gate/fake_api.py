@@ -69,8 +69,13 @@ class FakeGoogle:
     """Where each reading of the serial port began."""
     insert_error: ApiError | None = None
     delete_error: ApiError | None = None
+    list_error: ApiError | None = None
     labels: dict[str, str] = field(default_factory=dict)
     leftovers: dict[str, list[str]] = field(default_factory=dict)
+    managed: list[dict[str, Any]] = field(default_factory=list)
+    """Machines of a runner manager, as Google lists them."""
+    stop_takes: float = 20.0
+    """Until when a machine of the manager is STOPPING."""
     machines: dict[str, Machine] = field(default_factory=dict)
     log: list[tuple[str, ...]] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -103,6 +108,9 @@ class FakeGoogle:
         self.log.append(("delete", zone))
         if self.delete_error:
             raise self.delete_error
+        if any(row["name"] == name for row in self.managed):
+            self.managed = [row for row in self.managed if row["name"] != name]
+            return f"delete-{zone}"
         if name in self.leftovers.get(zone, []):
             self.leftovers[zone].remove(name)
         elif name not in self.machines:
@@ -120,7 +128,21 @@ class FakeGoogle:
         assert label == "gpu-ci-gate"
         return list(self.leftovers.get(zone, []))
 
+    def instances_of_all_zones(self, project: str, expression: str, fields: Any) -> list[dict[str, Any]]:
+        """Filtered as Google does, by one label and its value, and the project."""
+        self.log.append(("list", project))
+        if self.list_error:
+            raise self.list_error
+        label, _, value = expression.removeprefix("labels.").partition("=")
+        for row in self.managed:
+            if row["status"] == "STOPPING" and self.clock.now() >= self.stop_takes:
+                row["status"] = "TERMINATED"
+        found = [row for row in self.managed if row["labels"].get(label) == value]
+        return [{key: row[key] for key in fields} for row in found]
+
     def status(self, project: str, zone: str, name: str) -> str:
+        if states := [row.get("status by now", row["status"]) for row in self.managed if row["name"] == name]:
+            return str(states[0])
         self.on_status()
         first, last = self.status_fails
         if self.status_error and first <= self.clock.now() < last:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from gpu_ci.gcp.gate import service
+from gpu_ci.gcp.gate import service, stopped
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.smoke_gate import SmokeGate
+from gpu_manager.compute import machine_body
 from pulumi.runtime.proto import engine_pb2, provider_pb2
 
 from tests.gpu_ci.engine_stub import Plugin, secret
@@ -186,6 +187,85 @@ def test_deleting_a_gate_removes_what_a_check_left(setting: Setting) -> None:
     request = provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS))
     setting.ask(lambda running: running.stub.Delete(request))
     assert setting.google.leftovers == {"us-central1-b": []}
+
+
+def managed(name: str, status: str = "TERMINATED", **labels: str) -> dict[str, Any]:
+    """A machine of the runner manager, from the gate's template where no label says otherwise."""
+    own = {"gpu-ci-manager": "staging", "gpu-ci-template": "l4-template-1", "gpu-ci-pool": "l4"}
+    zone = "https://www.googleapis.com/compute/v1/projects/p/zones/us-central1-f"
+    return {"name": name, "zone": zone, "status": status, "labels": {**own, **labels}}
+
+
+def names(setting: Setting) -> list[str]:
+    return [row["name"] for row in setting.google.managed]
+
+
+def deleted(setting: Setting) -> list[str]:
+    """What is logged of the deletion of the gate."""
+
+    async def work(running: Plugin) -> list[str]:
+        await running.stub.Delete(provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS)))
+        return [log.message for log in running.monitor.logs]
+
+    logs: list[str] = setting.ask(work)
+    return logs
+
+
+def test_deleting_a_gate_deletes_the_managers_stopped_machines_of_its_template_and_no_other(setting: Setting) -> None:
+    """In whatever zone: rungs of a ladder share the template, and not the zones of the gate."""
+    by_hand = managed("by-hand")
+    del by_hand["labels"]["gpu-ci-manager"]
+    setting.google.managed = [
+        managed("off-1"),
+        managed("off-2"),
+        managed("suspended", "SUSPENDED"),
+        managed("has-a-job", "RUNNING"),
+        managed("starts", "STAGING"),
+        managed("started-since", **{"gpu-ci-job": "a"}) | {"status by now": "STAGING"},
+        managed("of-a-newer-template", **{"gpu-ci-template": "l4-template-2"}),
+        by_hand,
+    ]
+    assert deleted(setting) == [
+        f"deleting {name}, which is stopped in us-central1-f" for name in ("off-1", "off-2", "suspended")
+    ]
+    assert names(setting) == ["has-a-job", "starts", "started-since", "of-a-newer-template", "by-hand"]
+    assert [entry for entry in setting.google.log if entry[0] != "template"] == [
+        ("list", "p"),
+        *[("delete", "us-central1-f")] * 3,
+    ]
+
+
+def test_deleting_a_gate_waits_for_a_machine_that_stops_just_now(setting: Setting) -> None:
+    setting.google.managed = [managed("stops", "STOPPING")]
+    assert deleted(setting) == ["deleting stops, which is stopped in us-central1-f"]
+    assert (names(setting), setting.clock.time) == ([], 20.0)
+
+
+def test_a_machine_that_never_stops_does_not_hold_up_a_destroy(setting: Setting) -> None:
+    setting.google.managed, setting.google.stop_takes = [managed("stops", "STOPPING"), managed("off")], 1e9
+    assert deleted(setting) == [
+        "deleting off, which is stopped in us-central1-f",
+        "stops did not stop in 120 s, and stays",
+    ]
+    assert (names(setting), setting.clock.time) == (["stops"], 120.0)
+
+
+def test_stopped_machines_that_cannot_be_deleted_are_a_warning_with_googles_reason(setting: Setting) -> None:
+    setting.google.managed = [managed("off")]
+    setting.google.delete_error = ApiError("forbidden", "Required 'compute.instances.delete' permission", 403)
+    [log] = deleted(setting)
+    assert log.startswith("could not look for machines left behind: ")
+    assert "compute.instances.delete" in log
+
+
+def test_a_machine_that_is_gone_by_now_is_no_problem(setting: Setting) -> None:
+    setting.google.managed = [managed("off")]
+    setting.google.delete_error = ApiError("notFound", "off was not found", 404)
+    assert deleted(setting) == []
+
+
+def test_the_labels_of_the_managers_machines_are_those_that_the_manager_writes() -> None:
+    assert (stopped.MANAGER_LABEL, stopped.TEMPLATE_LABEL) == (machine_body.MANAGER, machine_body.TEMPLATE)
 
 
 def test_a_google_that_cannot_be_asked_does_not_hold_up_a_destroy(setting: Setting) -> None:
