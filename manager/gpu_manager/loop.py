@@ -55,8 +55,8 @@ class Event:
     """Something that the manager did or met, for its log."""
 
     kind: str
-    """insert, start, stop, register, delete, remove-runner, rerun, commit-status, insert-failed, start-failed,
-    unknown-machine, unavailable or refused."""
+    """insert, start-machine, stop-machine, register, delete, remove-runner, rerun, commit-status, insert-failed,
+    start-failed, unknown-machine, unavailable or refused."""
     subject: str
     """The machine, run, commit or source."""
     detail: str = ""
@@ -236,7 +236,7 @@ class Manager:
             if isinstance(action, Stop):
                 self._compute.stop(action.machine)
                 detail = "it is ready, and no queued job needs it"
-                return [Event("stop", action.machine.name, detail, action.machine.pool)]
+                return [Event("stop-machine", action.machine.name, detail, action.machine.pool)]
             if isinstance(action, Delete):
                 machine = action.machine
                 self._compute.delete(machine.project, machine.zone, machine.name)
@@ -293,7 +293,7 @@ class Manager:
             detail = f"{machine.zone}: {refusal.error.message}"
             return Event("start-failed", machine.name, detail, machine.pool, refusal.error.kind)
         memory.pending[machine.name] = replace(memory.pending[machine.name], operation=operation)
-        return Event("start", machine.name, f"it was on standby in {machine.zone}", machine.pool)
+        return Event("start-machine", machine.name, f"it was on standby in {machine.zone}", machine.pool)
 
     def _register(self, action: Register, memory: Memory, now: Callable[[], float]) -> list[Event]:
         machine = action.machine

@@ -255,7 +255,7 @@ def test_a_pass_stops_a_machine_that_is_ready_and_says_so() -> None:
     loop, store = manager(world, pool=STOCK)
     done = loop.step()
     assert (world.stopped, world.deleted, world.started) == (["l4-s1"], [], [])
-    assert [(each.kind, each.subject, each.pool) for each in done.events] == [("stop", "l4-s1", "l4")]
+    assert [(each.kind, each.subject, each.pool) for each in done.events] == [("stop-machine", "l4-s1", "l4")]
     assert store.memory.machines["l4-s1"].stopped_for_later
 
 
@@ -264,7 +264,7 @@ def test_a_pass_starts_a_machine_and_keeps_the_name_of_the_operation() -> None:
     loop, store = manager(world, stopped(), STOCK)
     done = loop.step()
     assert world.started == ["l4-s1", standby_name("l4", 1)]
-    assert [(each.kind, each.subject) for each in done.events][:1] == [("start", "l4-s1")]
+    assert [(each.kind, each.subject) for each in done.events][:1] == [("start-machine", "l4-s1")]
     assert store.memory.pending["l4-s1"].operation == "operation-start"
 
 

@@ -48,7 +48,7 @@ class Log:
         jobs, last = self._jobs.get(share, {}), self._last.get(share, set())
         for event in done.events:
             # What fails in each pass is written once.
-            if event not in last or event.kind in ("insert", "start", "delete", "rerun"):
+            if event not in last or event.kind in ("insert", "start-machine", "delete", "rerun"):
                 own = {"pool": event.pool, "code": event.code}
                 self.line(event.kind, event.subject, event.detail, **{key: text for key, text in own.items() if text})
         self._last[share] = set(done.events)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..assignment import ownership
 from ..config import Config
+from ..decision import standby
 from ..github.app_token import App
 from ..loop import Manager, Pass
 from ..metrics.log_lines import LogLines
@@ -103,11 +104,12 @@ class ShareLoop:
 
 
 def is_idle(done: Pass) -> bool:
-    """Whether all is known, no machine is left, and no job waits but those that waiting does not help."""
+    """Whether all is known, no machine is left but those on standby, and no job waits that may get one."""
     seen, memory = done.seen, done.decision.memory
     whole = seen.jobs is not None and seen.machines is not None and seen.runners is not None
     waiting = done.decision.covered or any(reason.waiting_helps for reason in done.decision.reasons.values())
-    return whole and not (waiting or seen.machines or memory.pending or memory.lost)
+    at_work = any(not standby.is_kept_off(machine, memory) for machine in seen.machines or ())
+    return whole and not (waiting or at_work or memory.pending or memory.lost)
 
 
 def pause_sec(done: Pass, interval_sec: float) -> float:

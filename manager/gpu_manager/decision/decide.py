@@ -96,7 +96,7 @@ def decide(
         idle.sort(
             key=lambda each: (
                 each[1] is not None,
-                bool(each[0].key),
+                standby.has_new_key(each[0], memory.machines[each[0].name]),
                 memory.machines[each[0].name].surplus_since or seen.now + 1,
             )
         )

@@ -1,0 +1,113 @@
+"""A pool with a machine on standby, from `up` to `destroy`: the real manager and agent in the sandbox."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
+from pulumi_sandbox.providers.rsa_key import private_key
+from pulumi_sandbox.workspace import Workspace
+from pulumi_sandbox.world.store import World
+
+from tests.conftest import ROOT, lay_out
+from tests.engine.test_job import UP, environment
+from tests.sandbox_runner import SandboxRunner
+
+KINDS = ("insert", "stop-machine", "start-machine", "register", "delete")
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
+
+
+@pytest.fixture
+def staging(tmp_path: Path) -> Iterator[SandboxRunner]:
+    """Staging with its L4 pool of one machine alone, and that on standby: no new one is there before it ends."""
+    runner = SandboxRunner(project=tmp_path / "the project", folder=tmp_path / "a sandbox")
+    runner.project.mkdir()
+    lay_out(runner.project)
+    (runner.project / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text())
+    stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
+    config = stack["config"]
+    config["gpu-ci:pools"] = {"l4": {**config["gpu-ci:pools"]["l4"], "max": 1, "standby": {"stoppedSize": 1}}}
+    config["gpu-ci:github"] = {"runnerGroup": config["gpu-ci:github"]["runnerGroup"]}
+    del config["gpu-ci:clusters"]
+    (runner.project / "Pulumi.staging.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
+    runner.run(*UP)
+    yield runner
+    runner.close()
+
+
+def served(runner: SandboxRunner, server: subprocess.Popen[str]) -> dict[str, str]:
+    """The variables with which programs find the sandbox's APIs."""
+    file = runner.folder / "serve.env"
+    while not file.exists():
+        assert server.poll() is None
+        time.sleep(0.1)
+    return dict(line.removeprefix("export ").split("=", 1) for line in file.read_text().splitlines())
+
+
+def machines(runner: SandboxRunner) -> list[tuple[str, str]]:
+    """Names and states of the machines in the sandbox."""
+    world = World(Workspace(runner.folder).world)
+    try:
+        return [(record.outputs["name"], record.outputs["status"]) for record in world.find(INSTANCE)]
+    finally:
+        world.close()
+
+
+def events(output: str, *kinds: str) -> list[tuple[str, str]]:
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return [(line["event"], line["subject"]) for line in lines if line["event"] in kinds]
+
+
+@pytest.mark.timeout(600)
+def test_a_job_starts_the_machine_on_standby_another_takes_its_place_and_destroy_leaves_none(
+    staging: SandboxRunner, tmp_path: Path
+) -> None:
+    config: dict[str, Any] = staging.json("stack", "output", "manager", "--json", "--stack", "staging")
+    assert config["pools"][0]["standby"] == 1
+    world = World(Workspace(staging.folder).world)
+    (tmp_path / "key.pem").write_text(private_key(world, str(config["github"]["appId"])))
+    world.close()
+    (tmp_path / "manager.json").write_text(json.dumps(config))
+    server = staging.start("serve")
+    variables = environment(staging) | served(staging, server)
+    command = [
+        str(Path(sys.executable).parent / "gpu-ci"), "manager", "run", "--until-idle", "--interval-sec", "0.5",
+        "--json", "--config", str(tmp_path / "manager.json"), "--state", str(tmp_path / "state.sqlite"),
+        "--app-key", str(tmp_path / "key.pem"),
+    ]  # fmt: skip
+
+    def manager() -> str:
+        done = subprocess.run(
+            command, env=variables, cwd=staging.project, capture_output=True, text=True, timeout=240, check=True
+        )
+        return done.stdout
+
+    try:
+        stocked = manager()
+        [(name, status)] = machines(staging)
+        assert status == "TERMINATED"
+        assert events(stocked, *KINDS) == [("insert", name), ("stop-machine", name)]
+        labels = ",".join(config["pools"][0]["labels"])
+        job = staging.json(
+            "job", "queue", "--repository", "kernels", "--labels", labels, "--run", "echo $((40 + 2))", "--json"
+        )
+        worked = manager()
+        assert staging.json("job", "show", str(job["id"]), "--json")["conclusion"] == "success"
+        assert [each for each in events(worked, *KINDS) if each[1] == name] == [
+            ("start-machine", name), ("register", name), ("delete", name)
+        ]  # fmt: skip
+        [(next_name, status)] = machines(staging)
+        assert (status, next_name != name) == ("TERMINATED", True)
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+    staging.run("destroy", "--stack", "staging", "--yes", "--skip-preview")
+    assert machines(staging) == []
