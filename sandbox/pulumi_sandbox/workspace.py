@@ -85,6 +85,11 @@ class Workspace:
         return self.root / "home"
 
     @property
+    def disks(self) -> Path:
+        """The disks of virtual machines, each a folder."""
+        return self.root / "disks"
+
+    @property
     def backend(self) -> Path:
         return self.root / "state"
 

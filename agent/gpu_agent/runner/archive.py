@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import shutil
+import stat
 import tarfile
 import tempfile
 import zlib
@@ -22,6 +23,8 @@ from ..outcomes import DISK_FULL, AgentExit
 
 MARKER = ".gpu-agent-sha256"
 """In the unpacked folder: the SHA-256 of the archive it came from. Whoever bakes an image writes it too."""
+CONTENTS = ".gpu-agent-contents"
+"""In a folder that this machine unpacked: the SHA-256 of all that is in it. A baked one has none."""
 RELEASES = "https://github.com/actions/runner/releases/download"
 _ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 _LIMIT_BYTES = 2**30  # the release's archives are about 200 MB
@@ -43,7 +46,7 @@ def obtain(
         )
     kept = system.state_folder / "actions-runner" / config.version
     for folder in (system.baked_folder / config.version, kept):
-        why_not = _problem_of(folder, sha256)
+        why_not = _problem_of(folder, sha256) or (_damage_of(folder) if folder == kept else "")
         if not why_not:
             return folder
         if folder.exists():
@@ -56,6 +59,7 @@ def obtain(
             archive, tree = Path(work, "archive"), Path(work, "tree")
             retry.retry_until(lambda: _download(url, archive, sha256, clock, deadline), deadline=deadline, clock=clock)
             _unpack(archive, tree)
+            (tree / CONTENTS).write_text(_contents(tree))
             (tree / MARKER).write_text(sha256 + "\n")
             tree.chmod(0o755)
             shutil.rmtree(kept, ignore_errors=True)
@@ -79,6 +83,31 @@ def _problem_of(folder: Path, sha256: str) -> str:
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
     return ""
+
+
+def _damage_of(folder: Path) -> str:
+    """Why it is not as it was unpacked: a machine that is switched off at once loses what was not on its disk yet."""
+    try:
+        whole = (folder / CONTENTS).read_text() == _contents(folder)
+    except (OSError, ValueError) as error:
+        return f"its files cannot be compared: {error}"
+    return "" if whole else "its files are not those that were unpacked"
+
+
+def _contents(tree: Path) -> str:
+    """A checksum of the names, modes and contents of all files but ours."""
+    found = hashlib.sha256()
+    for path in sorted(tree.rglob("*")):
+        if path.parent == tree and path.name in (MARKER, CONTENTS):
+            continue
+        mode, content = path.lstat().st_mode, ""
+        if stat.S_ISLNK(mode):
+            content = str(path.readlink())
+        elif stat.S_ISREG(mode):
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+        found.update(repr((str(path.relative_to(tree)), mode, content)).encode())
+    return found.hexdigest()
 
 
 def _download(url: str, archive: Path, sha256: str, clock: Clock, deadline: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import shutil
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
@@ -218,7 +219,8 @@ def reset(yes: bool) -> None:
 
     Stacks keep their states: `pulumi-sandbox refresh` then takes out of them what is gone.
     """
-    file = Workspace.find().world
+    workspace = Workspace.find()
+    file = workspace.world
     if not yes:
         try:
             sure = click.confirm("Take everything out of the world, and all faults with it?")
@@ -237,6 +239,7 @@ def reset(yes: bool) -> None:
         gone = [here.delete(row.type, row.id, "reset", row.cluster) for row in here.find()]
         here.clear_faults()
     here.close()
+    shutil.rmtree(workspace.disks, ignore_errors=True)
     click.echo(f"the world is empty; {len(gone)} resources are gone")
 
 

@@ -114,6 +114,13 @@ def test_the_installer_is_fetched_and_run_and_its_restart_is_expected_while_it_r
     assert list(driven.machine.state.iterdir()) == []
 
 
+def test_a_later_start_of_a_machine_with_its_driver_fetches_and_runs_no_installer(driven: Driven) -> None:
+    driven.installs(f':>"{driven.folder}/driver"')
+    for _ in range(2):
+        driven.boot(INSTALLER)
+    assert (len(driven.downloads), len(driven.calls), list(driven.machine.state.iterdir())) == (1, 1, [])
+
+
 def test_what_the_installer_does_not_need_any_more_is_removed_and_nothing_else(driven: Driven) -> None:
     kept = driven.machine.state / "torch"
     kept.mkdir(parents=True)

@@ -137,6 +137,39 @@ def test_a_fetched_runner_is_found_again_after_a_restart(system: System, monkeyp
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize("damage", ["empty", "missing", "added", "mode", "link", "no checksum"])
+def test_a_fetched_runner_that_is_not_as_it_was_unpacked_is_fetched_again(
+    system: System, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    link = Entry("externals/node", kind=tarfile.SYMTYPE, target="../bin")
+    content = runner.archive(runner.listener("/usr/bin/python3"), Entry("externals/one", "x"), link)
+    with runner.releases(lambda _: (200, content, len(content))) as (url, asked):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        folder = get(system, config(content))
+        one = folder / "externals" / "one"
+        match damage:
+            case "empty":
+                one.write_text("")
+            case "missing":
+                one.unlink()
+            case "added":
+                one.with_name("two").touch()
+            case "mode":
+                one.chmod(0o755)
+            case "link":
+                one.with_name("node").unlink()
+                one.with_name("node").symlink_to("../externals")
+            case "no checksum":
+                (folder / archive.CONTENTS).unlink()
+        said: list[str] = []
+        assert get(system, config(content), said=said) == folder
+        assert (len(asked), len(said), one.read_text()) == (2, 1, "x")
+        assert said[0].startswith(f"gpu-agent: {folder} is not taken: its files ")
+        # It is whole again.
+        assert get(system, config(content)) == folder
+        assert len(asked) == 2
+
+
 def test_another_archive_than_the_pinned_one_is_never_unpacked(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     other = runner.archive(Entry("bin/Runner.Listener", "another", 0o755))
     monkeypatch.setattr(archive, "_unpack", lambda *_: pytest.fail("unpacked"))

@@ -271,11 +271,13 @@ def test_events_are_listed_in_order(world: World) -> None:
 
 def test_reset_asks_and_then_empties_the_world(world: World) -> None:
     world.add_fault(Fault("slow"))
+    disk = world.path.parent / "disks" / "1234567890123456789"
+    disk.mkdir(parents=True)
     run("reset", code=1, answer="n\n")
     assert "nobody answered; with --yes nobody is asked" in run("reset", code=2, answer="").output
-    assert len(world.find()) == 2
+    assert (len(world.find()), disk.exists()) == (2, True)
     assert run("reset", "--yes").output == "the world is empty; 2 resources are gone\n"
-    assert (world.find(), world.faults()) == ([], [])
+    assert (world.find(), world.faults(), disk.exists()) == ([], [], False)
 
 
 def test_reset_mends_a_world_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

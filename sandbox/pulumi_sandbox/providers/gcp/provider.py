@@ -92,7 +92,7 @@ class Gcp(Cloud):
                 raise Refused(str(wrong)) from None
             guests = VmProcesses(settings, services)
             operations = Operations(workspace.root / "operations")
-            machines = VirtualMachines(self.context.world, guests, operations, workspace.root / "disks", restrictions)
+            machines = VirtualMachines(self.context.world, guests, operations, workspace.disks, restrictions)
             instances = Instances(self.context.world, machines, operations, around.account_exists, restrictions)
             api = ComputeApi(instances, operations, self.context.engine_gone)
             shared = port is None

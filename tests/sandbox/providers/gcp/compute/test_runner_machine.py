@@ -57,7 +57,7 @@ ARCHITECTURE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "x6
 class Pool:
     """A project with a template of runner machines."""
 
-    def __init__(self, google: Google, smoke: str, **runner: Any) -> None:
+    def __init__(self, google: Google, smoke: str, *, by_manager: bool = False, **runner: Any) -> None:
         self.google, self.api = google, Api(google)
         google.cloud.configure(google.config)
         google.make("gcp:serviceaccount/account:Account", "one", {"accountId": "runner"})
@@ -65,7 +65,8 @@ class Pool:
         inputs = {"secretId": SECRET, "role": "roles/secretmanager.secretAccessor", **member}
         google.make("gcp:secretmanager/secretIamMember:SecretIamMember", "key", inputs)
         settings = {"version": "2.336.0", "sha256": {ARCHITECTURE: "a" * 64}, "idle_sec": 60, **runner}
-        machine = config(check_args=["--pool", "l4", "--expect-gpus", "1"], github=GITHUB, runner=settings)
+        registers = {"registered_by": "manager"} if by_manager else {"github": GITHUB}
+        machine = config(check_args=["--pool", "l4", "--expect-gpus", "1"], runner=settings, **registers)
         self.template = google.template(
             serviceAccount={"email": ACCOUNT, "scopes": ["cloud-platform"]},
             metadata={
@@ -108,10 +109,29 @@ class Pool:
     def end(self, name: str = "l4-1") -> dict[str, Any]:
         """What the machine has said of its end, once it is off."""
         self.api.off(name)
+        found: dict[str, Any] = json.loads(self.attributes(name)["end"])
+        return found
+
+    def attributes(self, name: str = "l4-1") -> dict[str, str]:
+        """The guest attributes of the machine's agent."""
         record = self.google.world.get(INSTANCE, in_zone("ci-project", "us-central1-a", "instances", name))
         assert record
-        found: dict[str, Any] = json.loads(record.outputs[ATTRIBUTES]["gpu-agent"]["end"])
+        found: dict[str, str] = record.outputs.get(ATTRIBUTES, {}).get("gpu-agent", {})
         return found
+
+    def waiting(self, boot: int) -> str:
+        """The public key of the machine, once the boot of this number waits for its registration."""
+        self.api.until(lambda: self.said('GPU-AGENT-STEP {"step": "register"') == boot, "the registration")
+        earlier = self.earlier
+        self.api.until(lambda: self.attributes().get("key", earlier) != earlier, "a new key")
+        self.earlier = self.attributes()["key"]
+        return self.earlier
+
+    earlier = ""
+
+    def said(self, line: str) -> int:
+        """How many lines of the serial port begin so."""
+        return sum(each.startswith(line) for each in self.api.serial("l4-1").splitlines())
 
 
 @pytest.fixture
@@ -148,6 +168,23 @@ def test_a_machine_runs_the_steps_of_one_job_and_leaves_the_computer_as_it_is(go
     assert [Path(path).exists() for path in COMPUTER] == before
     with pytest.raises(KeyError):
         pwd.getpwnam("gpu-runner")
+
+
+def test_a_machine_that_was_stopped_while_it_waited_checks_itself_again_and_has_another_key(google: Google) -> None:
+    pool = Pool(google, FINE, by_manager=True)
+    path = "zones/us-central1-a/instances/l4-1"
+    pool.insert()
+    first = pool.waiting(1)
+    pool.api.ok("POST", f"{path}/stop")
+    end = pool.end()
+    assert (end["reason"], end["step"], end["stops_pool"]) == ("stopped", "register", False), pool.api.serial("l4-1")
+    assert pool.attributes()["key"] == first
+    pool.api.ok("POST", f"{path}/start")
+    # What is published now is still the key of the earlier boot.
+    assert (pool.attributes()["key"], pool.api.instance("l4-1")["status"]) == (first, "RUNNING")
+    second = pool.waiting(2)
+    assert json.loads(second)["machine"] == json.loads(first)["machine"]
+    assert pool.said("SMOKE-RESULT ") == 2
 
 
 @pytest.mark.slow
