@@ -37,6 +37,7 @@ def build(settings: Settings, built: Sequence[Built], configuration: dict[str, A
             machine_accounts={
                 each.pool.name: each.component.state()["serviceAccountEmail"] for each in built if _registers(each)
             },
+            standby_templates=[template for each in built if _registers(each) for template in _stopped(each)],
         ),
     )
     return manager.state()
@@ -99,6 +100,13 @@ def _pool(built: Built) -> dict[str, Any]:
             place for rung, template in _component(built).rung_templates for place in _places(name, rung, template)
         ],
     }
+
+
+def _stopped(built: Built) -> Iterator[pulumi.Output[str]]:
+    """The templates of machines that may wait stopped."""
+    if _args(built).standby:
+        yield built.component.state()["template"]
+        yield from dict.fromkeys(template for _, template in _component(built).rung_templates if template is not None)
 
 
 def _component(built: Built) -> Any:

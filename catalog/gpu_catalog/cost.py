@@ -176,12 +176,20 @@ class StackCost:
             dated.get(self.price_date, f"prices of {self.price_date}"),
             f"unknown for {', '.join(self.unpriced)}" if self.unpriced else "",
             f"estimated for {', '.join(estimated)}" if estimated else "",
-            f"without {' and '.join(NOT_INCLUDED)}",
+            f"without {self._not_included}",
         )
         return (
             f"{rest} USD/h at rest, {_amount_text(total.usd_per_hour_at_max, 2, least)} USD/h at max, "
             f"{_amount_text(total.usd_worst_month, 0, least)} USD in the worst month ({'; '.join(filter(None, notes))})"
         )
+
+    @property
+    def _not_included(self) -> str:
+        """NOT_INCLUDED, with how many machines cost their disks at rest."""
+        stopped = sum(pool.demand.stopped_machines for pool in self.pools)
+        machines = f"{stopped} stopped machine{'s' if stopped > 1 else ''}"
+        disks, *rest = NOT_INCLUDED
+        return " and ".join((f"{disks} (at rest those of {machines})" if stopped else disks, *rest))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -171,10 +171,14 @@ def _needs_of(demand: Demand) -> Iterator[Need]:
         other = _instead(demand, quota.metric)
         yield replace(own, instead=other, movable=amount) if other else own
     if machine.cloud == "gcp":
-        for disk, gib in ((demand.boot_disk, demand.boot_disk_gib), ("local-ssd", _local_gib(demand))):
+        disks = (
+            (demand.boot_disk, demand.boot_disk_gib * (count + demand.stopped_machines)),
+            ("local-ssd", _local_gib(demand) * count),
+        )
+        for disk, gib in disks:
             for row in data_files.rows("disk_quotas"):
                 if gib and row["disk"] == disk and demand.market in row["markets"]:
-                    yield replace(_need(demand, row["metric"], gib * count), certain=row["certain"])
+                    yield replace(_need(demand, row["metric"], gib), certain=row["certain"])
 
 
 def _need(demand: Demand, metric: str, amount: float) -> Need:

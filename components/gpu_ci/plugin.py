@@ -36,10 +36,13 @@ from .component import Component
 from .custom_resources import EngineLog, Refused
 from .errors import did_you_mean
 from .gcp.gate.service import GateService
+from .gcp.gate.stopped_service import StoppedService
 from .gcp.smoke_gate import SmokeGate
+from .gcp.stopped_machines import StoppedMachines
 from .kinds import catalog
 from .schema import NAME, as_json
 
+Service: TypeAlias = GateService | LimitsService | StoppedService
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 # Seconds between two looks at the parent process.
@@ -76,9 +79,11 @@ class Servicer(ProviderServicer):
         log = EngineLog(lambda: self.engine_address)
         self._gates = GateService(log)
         self._limits = LimitsService(log)
-        self._services: dict[str, GateService | LimitsService] = {
+        self._stopped = StoppedService(log)
+        self._services: dict[str, Service] = {
             SmokeGate.TYPE: self._gates,
             NodeGroupLimits.TYPE: self._limits,
+            StoppedMachines.TYPE: self._stopped,
         }
 
     async def Handshake(self, request: Any, context: Context) -> Any:
@@ -168,7 +173,7 @@ class Servicer(ProviderServicer):
         self._cancel()
         await asyncio.gather(*(service.drained() for service in self._services.values()))
 
-    def _service(self, request: Any) -> GateService | LimitsService:
+    def _service(self, request: Any) -> Service:
         """What looks after resources of the request's type."""
         return self._services[request.urn.split("::")[2].rpartition("$")[2]]
 

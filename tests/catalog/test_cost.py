@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import gpu_catalog as catalog
@@ -80,6 +81,14 @@ def test_the_summary_is_one_sentence_with_the_date_and_what_is_left_out() -> Non
         "0.00 USD/h at rest, 0.85 USD/h at max, 623 USD in the worst month "
         "(prices of 2026-10-04; without boot disks and network traffic)"
     )
+
+
+def test_disks_of_stopped_machines_are_told_to_be_left_out_with_their_number() -> None:
+    text = "without boot disks (at rest those of {}) and network traffic)"
+    one, two = replace(L4_STANDARD, stopped_machines=1), replace(L4, stopped_machines=2)
+    assert cost.of_stack([one]).summary.endswith(text.format("1 stopped machine"))
+    assert cost.of_stack([one, two]).summary.endswith(text.format("3 stopped machines"))
+    assert cost.of_stack([two]).total == cost.of_stack([L4]).total
 
 
 def test_the_totals_are_kept_apart_by_market() -> None:

@@ -87,6 +87,13 @@ def test_boot_disks_have_a_quota_of_their_own(disk: str, metric: str) -> None:
     assert found[HERE, metric] == 1000
 
 
+def test_stopped_machines_take_quota_for_their_boot_disks_alone() -> None:
+    stopped = demand(boot_disk="pd-balanced", boot_disk_gib=200, stopped_machines=2)
+    running = demand(boot_disk="pd-balanced", boot_disk_gib=200)
+    more, less = amounts(stopped), amounts(running)
+    assert more == {**less, (HERE, "SSD_TOTAL_GB"): less[HERE, "SSD_TOTAL_GB"] + 400}
+
+
 def test_bundled_local_disks_count_and_are_marked_as_not_certain() -> None:
     need = quota.needs([demand("a3-highgpu-1g", "spot", 2)])[HERE, "PREEMPTIBLE_LOCAL_SSD_GB"]
     assert (need.amount, need.certain) == (1500, False)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
+from pulumi_sandbox.world.store import Record, World
 
 from tests.conftest import ROOT, BroughtUp, copied, project_of
 from tests.engine.test_staging import TEMPLATE, UP
@@ -16,6 +20,7 @@ from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine
 
+PROJECT = "example-ci-staging"
 GATE_URN = "urn:pulumi:staging::gpu-ci::gpu-ci:gcp:RunnerPool$gpu-ci:gcp:SmokeGate::l4-gate"
 # What the engine does to a template and its gate before the group moves, and after it.
 NEW_TEMPLATE = [("create-replacement", "l4-template"), ("replace", "l4-template")]
@@ -195,3 +200,28 @@ def test_a_refresh_finds_a_deleted_template_and_drift_and_mends_all_but_a_size_t
     after = group(proven)
     assert after["versions"] == [{"instanceTemplate": new}]
     assert (after["updatePolicy"]["type"], after["targetSize"]) == ("OPPORTUNISTIC", 3)
+
+
+def stopped_machine(sandbox: SandboxRunner, name: str, template: str) -> None:
+    """A machine of the runner manager that is off, in a zone that the pool's check does not use."""
+    path = f"projects/{PROJECT}/zones/us-central1-f/instances/{name}"
+    outputs = {
+        "id": str(zlib.crc32(name.encode())),
+        "name": name,
+        "zone": f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/us-central1-f",
+        "status": "TERMINATED",
+        "labels": {"gpu-ci-manager": "staging", "gpu-ci-pool": "l4", "gpu-ci-template": template},
+        "metadata": {"items": []},
+    }
+    with closing(World(sandbox.folder / "world.db")) as world:
+        world.insert(Record(INSTANCE, path, name, outputs=outputs, origin="api"))
+
+
+@pytest.mark.slow
+def test_a_destroy_deletes_the_managers_stopped_machines_of_the_stack_and_of_no_other(proven: SandboxRunner) -> None:
+    [template] = templates(proven)
+    stopped_machine(proven, "l4-stopped-1", template.partition("?")[0].rpartition("/")[2])
+    stopped_machine(proven, "l4-of-another-stack", "l4-template-0000000")
+    assert {row["name"] for row in proven.world() if row["type"] == INSTANCE} == {"l4-stopped-1", "l4-of-another-stack"}
+    proven.run("destroy", "--stack", "staging", "--yes", "--skip-preview")
+    assert [row["name"] for row in proven.world()] == ["l4-of-another-stack"]

@@ -31,6 +31,8 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     # It makes nothing: it changes the node group, which has tags.
     "gpu-ci:aws:NodeGroupLimits": None,
     "gpu-ci:gcp:SmokeGate": ("labels",),
+    # It makes nothing: it deletes machines that the runner manager made, and labelled.
+    "gpu-ci:gcp:StoppedMachines": None,
     # It makes nothing: it waits until GitHub has registered the chart's scale set.
     "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSetPatch": None,
     "gcp:serviceaccount/account:Account": None,

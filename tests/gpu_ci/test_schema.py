@@ -31,6 +31,7 @@ def test_components_are_marked_and_the_gate_is_none() -> None:
     assert [token for token, is_component in marked.items() if not is_component] == [
         "gpu-ci:aws:NodeGroupLimits",
         "gpu-ci:gcp:SmokeGate",
+        "gpu-ci:gcp:StoppedMachines",
     ]
 
 

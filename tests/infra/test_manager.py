@@ -183,3 +183,14 @@ def test_each_region_of_a_ladder_needs_a_subnetwork() -> None:
     assert told(with_ladder()).startswith(
         "Pulumi.staging.yaml: gpu-ci:site.subnetworks.us-east1: is missing, and l4 is in that region\n"
     )
+
+
+def test_stopped_machines_are_deleted_after_the_manager_that_is_removed() -> None:
+    """Pulumi deletes what a resource depends on after the resource."""
+    waiting = stack(managerApp=MANAGER)
+    waiting["gpu-ci:pools"]["l4"]["standby"] = {"stoppedSize": 2}
+    found = run(waiting | ON_GOOGLE_CLOUD)
+    assert found.one(":StoppedMachines").inputs == {"project": "example-ci", "templates": [TEMPLATE]}
+    workers = found.one("cloudrunv2/workerPool:WorkerPool").request
+    assert "manager-stopped" in {urn.rpartition("::")[2] for urn in workers.dependencies}
+    assert run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD).of(":StoppedMachines") == []

@@ -17,8 +17,9 @@ from ..errors import invalid
 from ..labels import Labels, merge
 from . import manager_permissions
 from .manager_metrics import LATE, MEASURED, PASSES, ManagerAlerts, ManagerMetrics
-from .resource_names import REGION, Project, SecretName, ServiceAccountEmail
+from .resource_names import REGION, Project, SecretName, ServiceAccountEmail, Template
 from .runner_network import network_region
+from .stopped_machines import StoppedMachines, StoppedMachinesArgs
 
 _DIGEST = r"@sha256:[0-9a-f]{64}$"
 _IMAGE = rf"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?{_DIGEST}"
@@ -75,7 +76,9 @@ class ManagerChoices(Args):
 class RunnerManagerArgs(ManagerChoices):
     """What a runner manager on Google Cloud is made of."""
 
-    WIRING: ClassVar[frozenset[str]] = frozenset({"project", "labels", "configuration", "app_key", "machine_accounts"})
+    WIRING: ClassVar[frozenset[str]] = frozenset(
+        {"project", "labels", "configuration", "app_key", "machine_accounts", "standby_templates"}
+    )
 
     project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project the pools are in")
     labels: Labels = Field(default={}, description="labels put on everything that takes them")
@@ -88,6 +91,12 @@ class RunnerManagerArgs(ManagerChoices):
     )
     machine_accounts: dict[str, Input[ServiceAccountEmail]] = Field(
         min_length=1, description="for each pool, the service account of its machines, which the manager may use"
+    )
+
+    standby_templates: list[Input[Template]] = Field(
+        default=[],
+        description="self links of the instance templates of pools whose machines wait stopped; such machines are "
+        "deleted with the manager",
     )
 
     @field_validator("machine_accounts")
@@ -111,6 +120,7 @@ class RunnerManager(Component):
     each pool's service account, and with no other; the right to read the App's key, and no other secret; a bucket for
     its state, with a custom role for that bucket alone; and the configuration as an object in that bucket. With
     `alerts`: two alert policies, and the two log-based metrics they read. With `metrics`: the other log-based metrics.
+    With `standbyTemplates`: a StoppedMachines, which deletes the machines that wait stopped when it is deleted.
     Costs: for each instance CPU and memory for every second, whether jobs wait or not, and the writes of one object.
     Alert policies cost by condition, and log-based metrics by the volume of their points.
     Does not: put the App's key into state, environment or arguments. It is a file that Cloud Run mounts.
@@ -165,7 +175,7 @@ class RunnerManager(Component):
             content_type="application/json",
             opts=self.child(),
         )
-        grants = [*self._machine_grants(), *self._state_grants(bucket), self._key_grant()]
+        grants = [*self._machine_grants(), *self._state_grants(bucket), self._key_grant(), *self._stopped_machines()]
         self.state_object = pulumi.Output.concat("gs://", bucket.name, "/state.json")
         pool = self._worker_pool(pulumi.Output.concat("gs://", bucket.name, "/", configuration.name), grants)
         self._observe()
@@ -197,6 +207,14 @@ class RunnerManager(Component):
                 )
             )
         return granted
+
+    def _stopped_machines(self) -> list[pulumi.Resource]:
+        """Deleted after the manager, which depends on it and would make more of them."""
+        args = self._args
+        if not args.standby_templates:
+            return []
+        stopped = StoppedMachinesArgs(project=args.project, templates=args.standby_templates)
+        return [StoppedMachines(f"{self._name}-stopped", stopped, opts=self.child())]
 
     def _state_grants(self, bucket: gcp.storage.Bucket) -> list[pulumi.Resource]:
         return [

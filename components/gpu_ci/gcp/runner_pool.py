@@ -137,7 +137,7 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     def demand(self, name: str) -> Demand:
         """What the pool `name` asks of Google; its cost and the quotas it needs follow from it."""
-        return rules.demand(name, self, self.max)
+        return rules.demand(name, self, self.max, self.standby.stopped_size if self.standby else 0)
 
     def ladder_demands(self, name: str) -> list[Demand]:
         """The same for each rung of the ladder, as if all of its machines were there."""

@@ -44,6 +44,8 @@ class SmokeGate(pulumi.CustomResource):
 
     Creates: nothing that stays. It starts one machine from the template, waits for the verdict of the check that runs
     at its boot, and deletes it. Costs: that machine, for those minutes.
+    Deletes with this resource: check machines that were left, and machines that a runner manager made from the template
+    and that are off.
     Does not: check again what has passed; only another template, project or pool asks anew.
     Replaces on change of: template, project, pool; and onNoCapacity of a gate that is still unproven.
     The stack must name this package's plugin in Pulumi.yaml:

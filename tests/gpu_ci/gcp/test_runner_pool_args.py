@@ -262,7 +262,12 @@ def test_a_pool_asks_for_its_machines_and_one_more_for_a_check_and_for_their_dis
 def test_a_pool_asks_for_its_local_disks_by_their_size_and_for_the_time_machines_have_when_none_is_said() -> None:
     chosen = {**RunnerPool.EXAMPLE, **WIRING, "machineType": "g2-standard-24", "localSsdCount": 2}
     asked = RunnerPoolArgs(**chosen).demand("l4")
-    assert (asked.local_ssd_gib, asked.max_run_sec) == (750, 14400)
+    assert (asked.local_ssd_gib, asked.max_run_sec, asked.stopped_machines) == (750, 14400, 0)
+
+
+def test_a_pool_asks_for_the_machines_that_wait_stopped() -> None:
+    chosen = {**RunnerPool.EXAMPLE, **WIRING, "market": "standard", "standby": {"stoppedSize": 3}}
+    assert RunnerPoolArgs(**chosen).demand("l4").stopped_machines == 3
 
 
 def test_as_many_machines_may_wait_as_there_may_be() -> None:

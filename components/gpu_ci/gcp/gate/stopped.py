@@ -5,7 +5,7 @@ A machine's own time limit does not count while it is off, so that Google never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Event
 from typing import Any
 
@@ -77,11 +77,3 @@ def _delete(api: ComputeApi, project: str, zone: str, name: str) -> str:
         if error.missing:
             return ""
         raise
-
-
-def delete_stopped_of_all(
-    api: ComputeApi, project: str, templates: Sequence[str], say: Callable[[str], None], clock: Clock | None = None
-) -> None:
-    """The same for several templates."""
-    for template in templates:
-        delete_stopped(api, project, template, say, clock)

@@ -145,7 +145,7 @@ def default_runner_labels(name: str) -> list[str]:
     return ["self-hosted", "gpu", name]
 
 
-def demand(name: str, args: GpuMachineArgs, max_machines: int) -> catalog.Demand:
+def demand(name: str, args: GpuMachineArgs, max_machines: int, stopped_machines: int) -> catalog.Demand:
     """What a pool asks of Google: no machine at rest, and one beside the others while a template is checked."""
     return catalog.Demand(
         pool=name,
@@ -153,6 +153,7 @@ def demand(name: str, args: GpuMachineArgs, max_machines: int) -> catalog.Demand
         market=catalog.market(args.market),
         region=args.region,
         max_machines=max_machines,
+        stopped_machines=stopped_machines,
         machines_of_a_check=1,
         boot_disk=args.boot_disk_type,
         boot_disk_gib=args.disk_gib,

@@ -57,6 +57,7 @@ class Setting:
         async def asked() -> Any:
             async with plugin() as running:
                 running.servicer._gates._make_api = self.api
+                running.servicer._stopped._make_api = self.api
                 return await work(running)
 
         return run(asked())

@@ -1,0 +1,79 @@
+"""StoppedMachines as the engine sees it: nothing is made, and its deletion deletes machines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2
+
+from ...custom_resources import EngineLog, checked, redacted, to_plain
+from ..stopped_machines import StoppedMachinesArgs
+from .compute_api import ApiError, ComputeApi, GoogleCompute
+from .stopped import delete_stopped
+
+_REPLACES = ("project",)
+
+
+class StoppedService:
+    """The lifecycle of StoppedMachines resources."""
+
+    def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
+        self._log = log
+        self._make_api = api
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="stopped")
+
+    def check(self, request: Any) -> Any:
+        return checked(request, StoppedMachinesArgs, {})
+
+    async def diff(self, request: Any) -> Any:
+        old, new = to_plain(request.old_inputs), to_plain(request.news)
+        changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+        response = provider_pb2.DiffResponse
+        return response(
+            changes=response.DIFF_SOME if changed else response.DIFF_NONE,
+            diffs=changed,
+            replaces=[name for name in changed if name in _REPLACES],
+        )
+
+    async def create(self, request: Any) -> Any:
+        identity = "" if request.preview else request.urn.rpartition("::")[2]
+        return provider_pb2.CreateResponse(id=identity, properties=request.properties)
+
+    async def update(self, request: Any) -> Any:
+        """Remember the templates. The machines of an earlier one go with its gate."""
+        return provider_pb2.UpdateResponse(properties=request.news)
+
+    async def read(self, request: Any) -> Any:
+        """It is nowhere but in the state, so it is what the state says; there is none to import."""
+        if not request.properties.fields:
+            return provider_pb2.ReadResponse()
+        return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
+
+    async def delete(self, request: Any) -> Any:
+        """Delete the machines. What cannot be deleted is a warning, and does not hold up a `destroy`."""
+        given = to_plain(request.properties)
+
+        def report(text: str, stays: bool = False) -> None:
+            self._log(request.urn, redacted(text, request.properties), stays)
+
+        def work() -> None:
+            try:
+                api = self._make_api()
+                for template in given["templates"]:
+                    delete_stopped(api, given["project"], template, report)
+            except ApiError as error:
+                report(f"could not delete the stopped machines of the runner manager: {error}", True)
+
+        await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return empty_pb2.Empty()
+
+    def cancel(self) -> None:
+        """Nothing to give up: a deletion that has begun ends by itself."""
+
+    async def drained(self) -> None:
+        """Return once every thread has ended."""
+        await asyncio.to_thread(self._threads.shutdown)

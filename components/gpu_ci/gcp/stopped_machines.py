@@ -1,0 +1,48 @@
+"""The stopped machines of a runner manager, as a resource: they are deleted with it."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import pulumi
+from pydantic import Field
+from pydantic.alias_generators import to_camel
+
+from .. import versions
+from ..args import Args, Input
+from .resource_names import Template
+
+
+class StoppedMachinesArgs(Args):
+    """Whose machines: those made from these templates."""
+
+    project: Input[Annotated[str, Field(min_length=1)]] = Field(
+        description="the Google Cloud project the machines are in"
+    )
+    templates: Input[Annotated[list[Template], Field(min_length=1)]] = Field(
+        description="self links of the regional instance templates, as "
+        "projects/<project>/regions/<region>/instanceTemplates/<name>"
+    )
+
+
+class StoppedMachines(pulumi.CustomResource):
+    """The machines that a runner manager keeps stopped, deleted when the manager is removed.
+
+    Creates: nothing; the manager makes the machines. Costs: nothing. Deletes with this resource: machines that have the
+    label of a manager, were made from one of the templates and are off. One that runs stays, as it may have a job.
+    Does not: delete machines of an earlier template; these go with their template's SmokeGate.
+    Replaces on change of: project.
+    The stack must name this package's plugin in Pulumi.yaml:
+    `plugins: {providers: [{name: gpu-ci, path: components}]}`.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:gcp:StoppedMachines"
+    ARGS: ClassVar[type[Args]] = StoppedMachinesArgs
+    OUTPUTS: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, name: str, args: StoppedMachinesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        args.about(f"StoppedMachines '{name}'")
+        # The version tells the engine which plugin to ask, whatever the program's own provider versions are.
+        defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
+        given = {to_camel(field): getattr(args, field) for field in StoppedMachinesArgs.model_fields}
+        super().__init__(self.TYPE, name, given, pulumi.ResourceOptions.merge(defaults, opts))
