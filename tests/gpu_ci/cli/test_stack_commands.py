@@ -127,6 +127,21 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
     assert found["problems"][1]["path"] == "gpu-ci:pools.l4.machineType"
 
 
+@pytest.mark.parametrize(
+    ("rung", "hint"),
+    [
+        ("{region: mars}", "regions that have it: asia-east1, asia-northeast1, "),
+        ("{market: cheap}", "such as market: standard"),
+        ("{zones: us-east1-b}", "such as zones: [us-east1-b]"),
+        ("us-east1", "such as ladder: [{region: us-east1}]"),
+    ],
+)
+def test_the_hint_for_a_wrong_rung_is_one_that_exists(ask: Ask, stack: Stack, rung: str, hint: str) -> None:
+    name = stack(("max: 4", f"max: 4\n      ladder: [{rung}]"))
+    [problem] = ask("check", name, "--json").json[0]["problems"]
+    assert problem["hint"].startswith(hint)
+
+
 def test_one_wrong_file_among_several_ends_with_1(ask: Ask, stack: Stack) -> None:
     stack(name="Pulumi.a.yaml")
     stack(("max: 4", "max: 0"), name="Pulumi.b.yaml")
