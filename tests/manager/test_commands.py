@@ -85,6 +85,15 @@ def test_explain_finds_the_job_by_its_address(asked: Path) -> None:
     assert [each["nextStep"] for each in found["jobs"]] == ["wait for a machine, or raise the pool's max"]
 
 
+@pytest.mark.parametrize(
+    ("more", "ids"),
+    [("/attempts/1", [2]), ("/attempts/1/job/2", [2]), ("/attempts/1/job/3", []), ("/attempts/2", []), ("", [2])],
+)
+def test_explain_takes_the_address_of_an_attempt(asked: Path, more: str, ids: list[int]) -> None:
+    address = f"https://github.com/example-org/kernels/actions/runs/12{more}"
+    assert [job["id"] for job in json.loads(call(asked, "explain", address, "--json").output)["jobs"]] == ids
+
+
 def test_explain_says_what_it_means_that_a_job_is_unknown(asked: Path) -> None:
     assert "knows of no such job" in call(asked, "explain", URL.format(99, 9)).output
 
