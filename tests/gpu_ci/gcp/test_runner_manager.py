@@ -11,7 +11,6 @@ from typing import Any
 import httplib2  # type: ignore[import-untyped]
 import pytest
 from google.auth.credentials import AnonymousCredentials
-from gpu_ci.errors import ArgsError
 from gpu_ci.gcp import manager_permissions
 from gpu_ci.gcp.gate import compute_api
 from gpu_ci.gcp.gate.compute_api import GoogleCompute
@@ -55,16 +54,6 @@ def test_another_configuration_is_another_revision() -> None:
         return template["annotations"]
 
     assert annotations('{"a": 1}') == annotations('{"a": 1}') != annotations('{"a": 2}')
-
-
-def test_a_manager_has_no_more_instances_than_pools() -> None:
-    wiring = {"project": "p-123456", "app_key": "projects/other/secrets/key", "machine_accounts": ACCOUNTS}
-    given = {**RunnerManager.EXAMPLE, **wiring, "configuration": "{}"}
-    assert RunnerManagerArgs(**given, instances=2).instances == 2
-    with pytest.raises(ArgsError) as refusal:
-        RunnerManagerArgs(**given, instances=3)
-    [problem] = refusal.value.problems
-    assert (problem.path, problem.expected) == ("machineAccounts", "at most 2")
 
 
 ACCOUNTS = {"l4": "gpu-l4@example-ci.iam.gserviceaccount.com", "t4": "gpu-t4@example-ci.iam.gserviceaccount.com"}
