@@ -76,8 +76,7 @@ def command(
         for row in () if as_json else rows:
             click.echo(_sentence(row))
         return
-    config = options.configuration(config_file)
-    seen = options.published(state, config.name)
+    seen = options.last_seen(config_file, state)
     if seen["jobs"] is None:
         raise InputError(unknown_jobs(seen), hint="gpu-ci manager status")
     jobs = [
