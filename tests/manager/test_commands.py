@@ -225,33 +225,43 @@ def test_the_configuration_may_be_an_object(asked: Path, monkeypatch: pytest.Mon
 def test_a_state_file_that_is_no_sqlite_file_is_an_error_of_one_line(asked: Path) -> None:
     (asked / "state.sqlite").write_bytes(b"no database, and longer than the header of one" * 20)
     write_key(asked)
-    for arguments in (["manager", "status"], ["manager", "run", "--once", "--app-key", str(asked / "key.pem")]):
-        found = call(asked, *arguments)
+    for found in (call(asked, "manager", "status"), run_once(asked)):
         assert found.exit_code == 2
         assert "state.sqlite: the manager's state cannot be used" in found.stderr
 
 
 def test_an_address_of_github_without_tls_is_refused(asked: Path) -> None:
     write_key(asked)
-    arguments = ["manager", "run", "--once", "--app-key", str(asked / "key.pem"), "--github-url", "http://example.com"]
-    found = call(asked, *arguments)
+    found = run_once(asked, "--github-url", "http://example.com")
     assert found.exit_code == 2
     assert "expected https, got http://example.com" in found.stderr
 
 
 def test_a_webhook_needs_its_secret(asked: Path) -> None:
     write_key(asked)
-    arguments = ["manager", "run", "--once", "--app-key", str(asked / "key.pem"), "--webhook", "127.0.0.1:8080"]
-    found = call(asked, *arguments)
+    found = run_once(asked, "--webhook", "127.0.0.1:8080")
     assert found.exit_code == 2
     assert "--webhook and --webhook-secret need each other" in found.stderr
 
 
 def test_a_file_that_holds_no_key_is_refused_at_the_start(asked: Path) -> None:
-    (asked / "key.pem").write_text("no key")
-    found = call(asked, "manager", "run", "--once", "--app-key", str(asked / "key.pem"))
-    assert found.exit_code == 2
-    assert "key.pem: holds no RSA private key" in found.stderr
+    file = asked / "key.pem"
+    found = [run_once(asked)]
+    file.mkdir()
+    found.append(run_once(asked))
+    file.rmdir()
+    file.write_text("no key")
+    found.append(run_once(asked))
+    assert [each.exit_code for each in found] == [2, 2, 2]
+    assert [each.stderr.splitlines()[0].partition("key.pem: ")[2][:40] for each in found] == [
+        "the App's key cannot be read: No such fi",
+        "the App's key cannot be read: Is a direc",
+        "holds no RSA private key of 2048 bits or",
+    ]
+
+
+def run_once(folder: Path, *more: str) -> Result:
+    return call(folder, "manager", "run", "--once", "--app-key", str(folder / "key.pem"), *more)
 
 
 def write_key(folder: Path) -> None:
