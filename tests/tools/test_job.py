@@ -199,7 +199,7 @@ def test_a_job_that_the_sandbox_refuses_is_one_problem(tmp_path: Path, monkeypat
     (tmp_path / "pulumi-sandbox").write_text("#!/bin/sh\necho 'Error: job: --run: has no command' >&2\nexit 1\n")
     (tmp_path / "pulumi-sandbox").chmod(0o755)
     monkeypatch.setattr(job, "BIN", tmp_path)
-    with pytest.raises(job.Problem, match="^job: --run: has no command$"):
+    with pytest.raises(job.Problem, match=r"^job: --run: has no command$"):
         job.sandbox("job", "queue", "--run", "")
 
 
