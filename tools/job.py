@@ -48,6 +48,8 @@ STEPS = {
 }
 _STEP = re.compile(r"GPU-AGENT-STEP (\{.*\})")
 _RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
+# Where the manager's files are, in the folder of the sandbox. `gpu-ci manager status` names them too.
+_FOLDER, _CONFIGURATION, _STATE = "manager", "manager.json", "state.sqlite"
 _LIMIT_SEC = 600
 # Another queued job gets its machine within this time, as the manager passes each second.
 _REST_SEC = 5
@@ -73,8 +75,10 @@ def main() -> int:
                         help="a step of the job; may be given again (default: two commands, one of torch)")  # fmt: skip
     options = parser.parse_args()
     if ENDPOINT not in os.environ:
-        if (process := serving_process(Workspace.find())) is not None:
-            print(f"make job: {served_already(process, options.repository, options.pool)}", file=sys.stderr)
+        workspace = Workspace.find()
+        if (process := serving_process(workspace)) is not None:
+            labels = labels_of(workspace.root / _FOLDER / _CONFIGURATION, options.pool)
+            print(f"make job: {served_already(process, options.repository, labels)}", file=sys.stderr)
             return 1
         # Run this program again with the servers of the sandbox and their environment.
         given = [sys.executable, "-m", "tools.job", *sys.argv[1:]]
@@ -91,9 +95,18 @@ def main() -> int:
         return 1
 
 
-def served_already(process: str, repository: str, pool: str) -> str:
+def labels_of(configuration: Path, pool: str) -> str:
+    """The labels of a pool's runners, from the configuration of the manager that runs; `A,B` for an unknown pool."""
+    try:
+        pools = json.loads(configuration.read_text())["pools"]
+    except FileNotFoundError:
+        pools = []
+    return next((",".join(each["labels"]) for each in pools if each["name"] == pool), "A,B")
+
+
+def served_already(process: str, repository: str, labels: str) -> str:
     """What a second `make job` answers: the manager of the first one takes any job."""
-    queue = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels self-hosted,gpu,{pool} --run ls"
+    queue = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels {labels} --run ls"
     return (
         f"another process serves this sandbox\n  got: process {process}\n  expected: one `make job` at a time\n"
         f"  hint: the manager of a `make job` that runs takes more jobs: {queue}"
@@ -118,7 +131,7 @@ def may_not_use(world: World, owner: str, repository: str, group: str) -> str:
 def explain_command(url: str, folder: Path) -> str:
     """The command that says why the job waits, as it is typed in the repository's folder."""
     shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
-    return f".venv/bin/gpu-ci explain {url} --config {shown}/manager.json --state {shown}/state.sqlite"
+    return f".venv/bin/gpu-ci explain {url} --config {shown}/{_CONFIGURATION} --state {shown}/{_STATE}"
 
 
 class Problem(Exception):  # noqa: N818 - what a person reads
@@ -134,12 +147,12 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
         hint = "pools on Kubernetes and Cloud Build need no manager"
         raise Problem(f"no such pool on Compute Engine\n  got: {pool}\n  expected: one of {names}\n  hint: {hint}")
     workspace = Workspace.find()
-    folder = workspace.root / "manager"
+    folder = workspace.root / _FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     world = World(workspace.world)
     app = str(config["github"]["appId"])
     write_whole(folder / "app-key.pem", private_key(world, app), 0o600)
-    write_whole(folder / "manager.json", json.dumps(config, indent=2), 0o600)
+    write_whole(folder / _CONFIGURATION, json.dumps(config, indent=2), 0o600)
     terminal = Terminal()
     owner = str(config["github"]["owner"])
     if refused := may_not_use(world, owner, repository, str(wanted["runnerGroup"])):
@@ -176,7 +189,7 @@ def with_manager(folder: Path, world: World, terminal: Terminal, pools: list[dic
     """
     command: list[str | Path] = [
         BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
-        "--config", folder / "manager.json", "--state", folder / "state.sqlite", "--app-key", folder / "app-key.pem",
+        "--config", folder / _CONFIGURATION, "--state", folder / _STATE, "--app-key", folder / "app-key.pem",
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     lines: queue.Queue[str] = queue.Queue()
@@ -246,9 +259,14 @@ class Machines:
         elif kind == "job-runs":
             self._line("runs", f"{subject} {detail}")
         elif kind == "job-ended":
-            self._line("ended", f"{subject} {detail}")
+            self._line("ended", f"{subject}: {self._conclusion(subject) or detail}")
         elif kind in ("job-waits", "insert-failed", "rerun", "unavailable", "refused", "remove-runner"):
             self._line(kind, f"{subject}: {detail}")
+
+    def _conclusion(self, subject: str) -> str:
+        """How the job of a line ended; empty where GitHub does not know it. The manager sees that it is gone alone."""
+        record = self._world.get(JOB, subject.rpartition("#")[2])
+        return str(record.outputs["conclusion"] or "") if record else ""
 
     def left(self) -> bool:
         """Whether there is still one of them."""
@@ -313,7 +331,7 @@ def sandbox(*arguments: str, json_out: bool = True) -> dict[str, Any]:
     """A command of the sandbox; its answer."""
     done = subprocess.run([BIN / "pulumi-sandbox", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Problem(done.stderr.strip())
+        raise Problem(done.stderr.strip().removeprefix("Error: "))
     return dict(json.loads(done.stdout)) if json_out else {}
 
 

@@ -121,7 +121,9 @@ class Manager:
         listed = seen.machines is not None and not any(each.name in self._unlisted for each in seen.machines)
         decision.memory.begun = memory.begun or listed
         statuses = (
-            commit_statuses.due(self._pools, seen, decision.reasons, decision.memory) if self._writes_statuses else []
+            commit_statuses.due(self._pools, seen, decision.reasons, decision.memory, self._by_name)
+            if self._writes_statuses
+            else []
         )
         # Before the actions: after a crash the next pass knows what may have begun.
         if not self._save(decision.memory, events):

@@ -157,6 +157,8 @@ class WrittenStatus:
     """When the first one was tried."""
     at: float
     """When it was written or last tried."""
+    pool: str = ""
+    """The share with this pool owns it."""
 
 
 @dataclass
@@ -198,7 +200,7 @@ class Memory:
     stopped: dict[str, StoppedPool] = field(default_factory=dict)
     """By template."""
     statuses: dict[str, WrittenStatus] = field(default_factory=dict)
-    """By repository and commit."""
+    """By repository and commit, and by context where that is another than gpu-ci."""
     registrations: dict[str, Registration] = field(default_factory=dict)
     """By the machine's name; kept until machine and runner are gone."""
     standby: dict[str, StandbyMemory] = field(default_factory=dict)

@@ -330,7 +330,7 @@ Action = Insert | Delete | Stop | Start | RemoveRunner | Rerun | Register
 
 @dataclass(frozen=True)
 class CommitStatus:
-    """The commit status `gpu-ci` of one commit."""
+    """A commit status of one commit."""
 
     repository: str
     """owner/name."""
@@ -341,6 +341,8 @@ class CommitStatus:
     """At most 140 characters."""
     url: str
     """The page of a waiting job."""
+    context: str = "gpu-ci"
+    """GitHub's word for its name."""
 
 
 @dataclass(frozen=True)

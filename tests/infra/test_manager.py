@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gpu_ci.cli.check.stacks import problems
+from gpu_ci.cli.stack_files import read as read_stack_file
+from gpu_ci.errors import Problem
 from gpu_manager.config import read
 from gpu_manager.model import Rung
 
@@ -137,6 +140,21 @@ def test_the_configuration_names_the_number_of_instances(tmp_path: Path) -> None
     found = run(two | wanted).outputs[STACK]["manager"]
     (tmp_path / "manager.json").write_text(json.dumps(found))
     assert read(tmp_path / "manager.json").instances == 2
+
+
+def test_more_instances_than_pools_are_refused_by_the_preview_and_by_check(tmp_path: Path) -> None:
+    values = stack(managerApp=MANAGER)
+    values["gpu-ci:manager"] = {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "instances": 3}
+    [problem] = refused(values).problems
+    assert problem == Problem(
+        "gpu-ci:manager.instances",
+        "is more than the number of pools on Compute Engine",
+        "3",
+        "at most 1",
+        "each instance has a share of the pools, and a share has a pool at least",
+    )
+    (tmp_path / "Pulumi.dev.yaml").write_text(json.dumps({"config": values}))
+    assert problems(read_stack_file(tmp_path / "Pulumi.dev.yaml")) == [problem]
 
 
 EAST = "projects/example-ci/regions/us-east1/subnetworks/ci"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,15 @@ def test_explain_finds_the_job_by_its_address(asked: Path) -> None:
     assert [each["nextStep"] for each in found["jobs"]] == ["wait for a machine, or raise the pool's max"]
 
 
+@pytest.mark.parametrize(
+    ("more", "ids"),
+    [("/attempts/1", [2]), ("/attempts/1/job/2", [2]), ("/attempts/1/job/3", []), ("/attempts/2", []), ("", [2])],
+)
+def test_explain_takes_the_address_of_an_attempt(asked: Path, more: str, ids: list[int]) -> None:
+    address = f"https://github.com/example-org/kernels/actions/runs/12{more}"
+    assert [job["id"] for job in json.loads(call(asked, "explain", address, "--json").output)["jobs"]] == ids
+
+
 def test_explain_says_what_it_means_that_a_job_is_unknown(asked: Path) -> None:
     assert "knows of no such job" in call(asked, "explain", URL.format(99, 9)).output
 
@@ -119,6 +130,28 @@ def test_without_a_manager_there_is_nothing_to_show(tmp_path: Path) -> None:
     found = call(tmp_path, "manager", "status")
     assert found.exit_code == 2
     assert "no manager has written here yet" in found.stderr
+
+
+@pytest.mark.parametrize("command", [["manager", "status"], ["explain", URL.format(12, 2)]])
+@pytest.mark.parametrize("folder", ["", "another sandbox"])
+def test_without_files_the_hint_has_those_of_make_job(
+    asked: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], folder: str
+) -> None:
+    monkeypatch.chdir(asked)
+    monkeypatch.setenv("XDG_STATE_HOME", str(asked / "state"))
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", folder)
+    mine = CliRunner().invoke(gpu_ci, command)
+    assert (mine.exit_code, "make job" in mine.stderr) == (2, False)
+    (asked / (folder or ".sandbox") / "manager").mkdir(parents=True)
+    for name in ("manager.json", "state.sqlite"):
+        shutil.copy(asked / name, Path(folder or ".sandbox", "manager", name))
+    without_state = CliRunner().invoke(gpu_ci, command)
+    (asked / "manager.json").unlink()
+    without_both = CliRunner().invoke(gpu_ci, command)
+    hints = [each.stderr.partition("for the manager of `make job`: ")[2] for each in (without_state, without_both)]
+    assert hints[0] == hints[1] != ""
+    found = CliRunner().invoke(gpu_ci, [*command, *shlex.split(hints[0])])
+    assert (found.exit_code, "at-max: 2 of 2 machines are in use" in found.output) == (0, True)
 
 
 def test_the_log_has_each_change_of_a_job_once() -> None:
@@ -192,33 +225,43 @@ def test_the_configuration_may_be_an_object(asked: Path, monkeypatch: pytest.Mon
 def test_a_state_file_that_is_no_sqlite_file_is_an_error_of_one_line(asked: Path) -> None:
     (asked / "state.sqlite").write_bytes(b"no database, and longer than the header of one" * 20)
     write_key(asked)
-    for arguments in (["manager", "status"], ["manager", "run", "--once", "--app-key", str(asked / "key.pem")]):
-        found = call(asked, *arguments)
+    for found in (call(asked, "manager", "status"), run_once(asked)):
         assert found.exit_code == 2
         assert "state.sqlite: the manager's state cannot be used" in found.stderr
 
 
 def test_an_address_of_github_without_tls_is_refused(asked: Path) -> None:
     write_key(asked)
-    arguments = ["manager", "run", "--once", "--app-key", str(asked / "key.pem"), "--github-url", "http://example.com"]
-    found = call(asked, *arguments)
+    found = run_once(asked, "--github-url", "http://example.com")
     assert found.exit_code == 2
     assert "expected https, got http://example.com" in found.stderr
 
 
 def test_a_webhook_needs_its_secret(asked: Path) -> None:
     write_key(asked)
-    arguments = ["manager", "run", "--once", "--app-key", str(asked / "key.pem"), "--webhook", "127.0.0.1:8080"]
-    found = call(asked, *arguments)
+    found = run_once(asked, "--webhook", "127.0.0.1:8080")
     assert found.exit_code == 2
     assert "--webhook and --webhook-secret need each other" in found.stderr
 
 
 def test_a_file_that_holds_no_key_is_refused_at_the_start(asked: Path) -> None:
-    (asked / "key.pem").write_text("no key")
-    found = call(asked, "manager", "run", "--once", "--app-key", str(asked / "key.pem"))
-    assert found.exit_code == 2
-    assert "key.pem: holds no RSA private key" in found.stderr
+    file = asked / "key.pem"
+    found = [run_once(asked)]
+    file.mkdir()
+    found.append(run_once(asked))
+    file.rmdir()
+    file.write_text("no key")
+    found.append(run_once(asked))
+    assert [each.exit_code for each in found] == [2, 2, 2]
+    assert [each.stderr.splitlines()[0].partition("key.pem: ")[2][:40] for each in found] == [
+        "the App's key cannot be read: No such fi",
+        "the App's key cannot be read: Is a direc",
+        "holds no RSA private key of 2048 bits or",
+    ]
+
+
+def run_once(folder: Path, *more: str) -> Result:
+    return call(folder, "manager", "run", "--once", "--app-key", str(folder / "key.pem"), *more)
 
 
 def write_key(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,9 +11,11 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 from gpu_ci.cli.commands import gpu_ci
+from gpu_manager.assignment import assign
 from gpu_manager.decision import commit_statuses
+from gpu_manager.decision.decide import decide
 from gpu_manager.loop import Event, Manager
-from gpu_manager.memory import Memory
+from gpu_manager.memory import Memory, merged
 from gpu_manager.model import CommitStatus, Job, Observation, Reason
 from gpu_manager.ports import GithubView, Refused, Unavailable
 
@@ -69,11 +72,21 @@ def test_the_jobs_of_one_commit_share_a_status_that_names_what_a_person_has_to_m
 
 def test_a_reason_that_changes_often_is_written_once_a_minute() -> None:
     memory = Memory()
-    written = [
-        write(at(ten * 10, of_commit()), memory, Reason("no-capacity", f"no machine in zone {ten}"))
-        for ten in range(13)
+    reasons = (FULL, Reason("no-capacity", "no machine"))
+    written = [write(at(ten * 10, of_commit()), memory, reasons[ten % 2]) for ten in range(13)]
+    assert [len(each) for each in written] == [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
+
+
+def test_a_detail_that_changes_each_minute_is_written_every_15_minutes_within_githubs_1000_a_commit() -> None:
+    memory = Memory()
+    times = [
+        minute
+        for minute in range(24 * 60)
+        if write(at(60 * minute, of_commit()), memory, Reason("no-capacity", f"no machine, asked {minute} times"))
     ]
-    assert [len(each) for each in written] == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]
+    assert times == list(range(0, 24 * 60, 15))
+    # Another reason is written at once.
+    assert write(at(24 * 3600 - 300, of_commit()), memory, FULL)
 
 
 def test_a_job_for_runners_of_others_writes_nothing() -> None:
@@ -81,6 +94,71 @@ def test_a_job_for_runners_of_others_writes_nothing() -> None:
     reason = Reason("no-pool", "no pool has the labels linux, self-hosted")
     assert write(at(0, of_commit(1, "self-hosted", "linux")), Memory(), reason) == []
     assert len(write(at(0, of_commit(1, "self-hosted", "gpu", "v5")), Memory(), reason)) == 1
+
+
+# Two shares of two pools in runner groups of their own. Neither may start a machine.
+L4 = replace(POOL, max=0, runner_group="a")
+T4 = replace(L4, name="t4", labels=frozenset({"gpu", "t4"}), runner_group="b")
+SHARES = assign([T4, L4], 2)
+
+
+def of_shares(observation: Observation, memories: list[Memory]) -> list[list[tuple[str, str]]]:
+    """What each share writes: context and the reason's code, after a pass of each."""
+    found = []
+    for own, memory in zip(SHARES, memories, strict=True):
+        decision = decide([T4, L4], observation, memory, own)
+        statuses = commit_statuses.due([T4, L4], observation, decision.reasons, memory, own)
+        for status in statuses:
+            commit_statuses.written(status, memory)
+        found.append([(status.context, status.description.split(":")[0]) for status in statuses])
+    return found
+
+
+BOTH, OTHER = frozenset({"a", "b"}), frozenset({"b"})
+
+
+@pytest.mark.parametrize(
+    ("job", "written"),
+    [
+        (of_commit(1, "gpu", "t4"), [[], [("gpu-ci/t4", "at-max")]]),
+        (replace(of_commit(1, "gpu", "t4"), status="waiting"), [[], [("gpu-ci/t4", "approval-pending")]]),
+        (of_commit(1, "gpu", "l4", age=90_000), [[("gpu-ci/l4", "expired")], []]),
+        (of_commit(1, "gpu"), [[], [("gpu-ci/t4", "at-max")]]),
+        (of_commit(1, "gpu", "v5"), [[("gpu-ci", "no-pool")], []]),
+        (replace(of_commit(1, "gpu", "v5"), runner_groups=BOTH), [[("gpu-ci", "no-pool")], []]),
+        # The first share does not see this repository.
+        (replace(of_commit(1, "gpu", "v5"), runner_groups=OTHER), [[], [("gpu-ci", "no-pool")]]),
+    ],
+)
+def test_of_two_shares_one_writes_why_a_job_waits(job: Job, written: list[list[tuple[str, str]]]) -> None:
+    assert SHARES == (("l4",), ("t4",))
+    assert of_shares(at(0, job), [Memory(), Memory()]) == written
+
+
+def test_the_jobs_of_a_commit_in_two_shares_have_a_status_of_each() -> None:
+    memories = [Memory(), Memory()]
+    first, second = of_commit(1, "gpu", "l4"), of_commit(2, "gpu", "t4")
+    assert of_shares(at(0, first, second), memories) == [[("gpu-ci/l4", "at-max")], [("gpu-ci/t4", "at-max")]]
+    assert of_shares(at(70, second), memories) == [[("gpu-ci/l4", commit_statuses._DONE)], []]
+
+
+def test_when_the_pools_are_divided_anew_one_share_takes_a_status_back() -> None:
+    memories = [Memory(), Memory()]
+    of_shares(at(0, *(of_commit(n, "gpu", label) for n, label in ((1, "l4"), (2, "t4"), (3, "v5")))), memories)
+    before = merged(memories)
+    assert len(before.statuses) == 3
+    done = commit_statuses._DONE
+    assert of_shares(at(70), [deepcopy(before), deepcopy(before)]) == [
+        [("gpu-ci/l4", done), ("gpu-ci", done)],
+        [("gpu-ci/t4", done)],
+    ]
+    # One manager for all pools has the usual name of a status, and takes the others back.
+    whole = deepcopy(before)
+    decision = decide([T4, L4], at(70, of_commit(1, "gpu", "l4")), whole)
+    assert [
+        (each.context, each.state)
+        for each in commit_statuses.due([T4, L4], at(70, of_commit(1, "gpu", "l4")), decision.reasons, whole)
+    ] == [("gpu-ci", "pending"), ("gpu-ci/l4", "success"), ("gpu-ci/t4", "success")]
 
 
 @pytest.mark.parametrize("unknown", ["jobs", "runners", "machines"])
@@ -135,6 +213,14 @@ def test_a_status_that_cannot_be_written_fails_no_pass_and_is_tried_again_in_a_m
     [event] = manager.step().events
     assert [each.state for each in world.statuses] == ["error"]
     assert (event.kind, event.subject) == ("commit-status", "example-org/kernels@009b8a3a9ccb")
+
+
+def test_of_two_managers_with_a_share_each_one_writes_that_no_pool_has_the_labels() -> None:
+    view = GithubView(NOW, (of_commit(1, "gpu", "v5"),), ())
+    world = Refusing(view=view)
+    for own in SHARES:
+        Manager([T4, L4], world, world, Kept(), lambda: NOW, own=own, writes_statuses=True).step()
+    assert [each.context for each in world.statuses] == ["gpu-ci"]
 
 
 def test_a_github_that_does_not_answer_is_asked_for_one_status_a_pass() -> None:

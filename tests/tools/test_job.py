@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +48,9 @@ def world(workspace: Workspace) -> Iterator[World]:
 def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (workspace.root / "manager").mkdir(parents=True)
+    pools = [{"name": "l4", "labels": ["gpu"]}, {"name": "t4", "labels": ["self-hosted", "turing"]}]
+    (workspace.root / "manager" / "manager.json").write_text(json.dumps({"pools": pools}))
     monkeypatch.setattr("sys.argv", ["job", "--repository", "kernels", "--pool", "t4"])
     with alone(workspace):
         assert job.main() == 1
@@ -55,8 +59,27 @@ def test_a_second_one_is_refused_with_the_way_to_queue_another_job(
         f"  got: process {os.getpid()}\n"
         "  expected: one `make job` at a time\n"
         "  hint: the manager of a `make job` that runs takes more jobs: .venv/bin/pulumi-sandbox job queue "
-        "--repository kernels --labels self-hosted,gpu,t4 --run ls\n"
+        "--repository kernels --labels self-hosted,turing --run ls\n"
     )
+
+
+def test_the_labels_of_an_unknown_pool_are_not_guessed(tmp_path: Path) -> None:
+    assert job.labels_of(tmp_path / "manager.json", "t4") == "A,B"
+    (tmp_path / "manager.json").write_text('{"pools": [{"name": "l4", "labels": ["gpu"]}]}')
+    assert job.labels_of(tmp_path / "manager.json", "t4") == "A,B"
+
+
+@pytest.mark.parametrize(("conclusion", "told"), [("failure", "failure"), (None, "no longer queued or running")])
+def test_the_line_on_another_job_says_how_it_ended(
+    world: World, capsys: pytest.CaptureFixture[str], conclusion: str | None, told: str
+) -> None:
+    world.insert(Record(JOB, "50002", "test", "", {}, {"id": 50002, "conclusion": conclusion}, "api"))
+    machines = job.Machines(world, job.Terminal(), [])
+    event = {"event": "job-ended", "subject": "acme/kernels#50002", "detail": "no longer queued or running"}
+    machines.handle(event)
+    assert capsys.readouterr().out.endswith(f" s  ended      acme/kernels#50002: {told}\n")
+    machines.handle({**event, "subject": "acme/kernels#50003"})
+    assert capsys.readouterr().out.endswith("acme/kernels#50003: no longer queued or running\n")
 
 
 @pytest.mark.parametrize("name", ["nosuch", "acme/nosuch"])
@@ -170,6 +193,14 @@ def test_a_stack_that_is_not_up_is_refused_with_the_command_that_brings_it_up(
     monkeypatch.setattr(job, "BIN", tmp_path)
     with pytest.raises(job.Problem, match="hint: make up STACK=prod"):
         job.configuration("prod")
+
+
+def test_a_job_that_the_sandbox_refuses_is_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pulumi-sandbox").write_text("#!/bin/sh\necho 'Error: job: --run: has no command' >&2\nexit 1\n")
+    (tmp_path / "pulumi-sandbox").chmod(0o755)
+    monkeypatch.setattr(job, "BIN", tmp_path)
+    with pytest.raises(job.Problem, match=r"^job: --run: has no command$"):
+        job.sandbox("job", "queue", "--run", "")
 
 
 def test_the_command_that_explains_a_job_can_be_copied(tmp_path: Path) -> None:

@@ -102,14 +102,20 @@ class RunnerManagerArgs(ManagerChoices):
     @field_validator("machine_accounts")
     @classmethod
     def _pools(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if info.data.get("instances", 1) > len(value):
-            hint = "each instance has a share of the pools, and a share has a pool at least"
-            raise invalid(
-                f"has {len(value)} pools for {info.data['instances']} instances",
-                expected="no more instances",
-                hint=hint,
-            )
+        if wrong := too_many_instances(info.data.get("instances", 1), len(value)):
+            raise invalid(f"instances {wrong['text']}", expected=wrong["expected"], hint=wrong["hint"])
         return value
+
+
+def too_many_instances(instances: int, pools: int) -> dict[str, str]:
+    """Text, expected value and hint where there are more instances than pools; else nothing."""
+    if instances <= pools:
+        return {}
+    return {
+        "text": "is more than the number of pools on Compute Engine",
+        "expected": f"at most {pools}",
+        "hint": "each instance has a share of the pools, and a share has a pool at least",
+    }
 
 
 class RunnerManager(Component):

@@ -71,6 +71,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     ladder: list[LadderRung] = Field(
         default=[],
         max_length=20,
+        examples=[[{"region": "us-east1"}]],
         description="where else the runner manager asks for machines, in order, when the pool's own zones have none; "
         "jobs get any of them, so each is at least as good as the pool's machine",
     )

@@ -17,13 +17,15 @@ _STEP = re.compile(r"[^.\[\]\"]+")
 
 
 def examples_of(args: type[Args], example: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for every choice: the example's, else the default; None for what is best left out."""
+    """A value for every choice: the example's, else the field's own or the default; None for what is best left out."""
     values: dict[str, Any] = {}
     for field in args.model_fields.values():
         default = field.get_default()
         if default is not PydanticUndefined:
             is_model = isinstance(default, BaseModel)
             values[str(field.alias)] = default.model_dump(mode="json", by_alias=True) if is_model else default
+        if field.examples:
+            values[str(field.alias)] = field.examples[0]
     return values | dict(example)
 
 

@@ -124,11 +124,21 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
         ),
         POOLS: (machines, "a pool of the kind gce-runners, whose machines it starts", "docs/add-a-pool.md"),
     }
-    return [
+    missing = [
         Problem(path, f"is missing, and {MANAGER} needs it", "nothing", expected, hint)
         for path, (there, expected, hint) in needed.items()
         if not there and not path.startswith(tuple(unread))
     ]
+    return missing + (_too_many_instances(values[MANAGER], len(machines)) if machines else [])
+
+
+def _too_many_instances(manager: Any, pools: int) -> list[Problem]:
+    """More managers than pools. A value that is no number has a problem of its own."""
+    from ..gcp.runner_manager import too_many_instances  # loads Pulumi's Google package
+
+    instances = manager.get("instances") if isinstance(manager, Mapping) else None
+    wrong = too_many_instances(instances, pools) if isinstance(instances, int) else {}
+    return [Problem(f"{MANAGER}.instances", got=str(instances), **wrong)] if wrong else []
 
 
 def managed_registration(site: Any, github: Any) -> dict[str, Any]:

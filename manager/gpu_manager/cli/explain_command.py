@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 from gpu_ci.cli.output import InputError, print_json
@@ -16,11 +18,12 @@ from ..text import printable
 from . import options
 from .status_command import age, sentence, stale, unknown_jobs
 
-# https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>, as the address of a job's page has it.
-# `gh` sends its token to the host, so that nothing but a host's name is accepted there.
+# https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>, as the address of a job's page has it; that of
+# an attempt has /attempts/<number> too. `gh` sends its token to the host, so that nothing but a host's name is accepted
+# there.
 _URL = re.compile(
     r"https?://(?P<host>[0-9a-z][0-9a-z.-]*(?::\d+)?)/(?P<repository>[\w-]+/(?!\.\.?/)[\w.-]+)"
-    r"/actions/runs/(?P<run>\d+)(?:/jobs?/(?P<job>\d+))?/?(?:[?#].*)?",
+    r"/actions/runs/(?P<run>\d+)(?:/attempts/(?P<attempt>\d+))?(?:/jobs?/(?P<job>\d+))?/?(?:[?#].*)?",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -45,8 +48,9 @@ def command(
 ) -> None:
     """Why a queued job has no machine, what was tried, and what to do.
 
-    JOB_URL is the address of the job's page or of its run's. For a pool on Compute Engine the command reads what the
-    manager with this --state last saw. For a pool on Kubernetes it runs `gh` and `kubectl` with your credentials.
+    JOB_URL is the address of the page of a job, a run or an attempt. For a pool on Compute Engine the command reads
+    what the manager with this --state last saw. For a pool on Kubernetes it runs `gh` and `kubectl` with your
+    credentials; it asks `gh` only about hosts of GitHub, of `gh auth status`, or of the configuration.
 
     \b
     Examples:
@@ -57,11 +61,14 @@ def command(
     if found is None:
         raise InputError("JOB_URL: is no address of a job", got=job_url,
                          expected="https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>")  # fmt: skip
-    job_id = None if found["job"] is None else int(found["job"])
+    job_id, attempt = (None if found[name] is None else int(found[name]) for name in ("job", "attempt"))
     if not on_kubernetes and (context or runs_on):
         raise InputError("--context and --runs-on are for pools on Kubernetes", hint="add --kubernetes")
     if on_kubernetes:
-        rows = _on_kubernetes(found["host"], found["repository"], int(found["run"]), job_id, runs_on, context)
+        if runs_on is None:
+            _refuse_unknown_host(found["host"], config_file)
+        place = reading.Place(found["host"], found["repository"], int(found["run"]), attempt, job_id)
+        rows = _on_kubernetes(place, runs_on, context)
         if as_json:
             print_json({"jobs": rows})
         elif not rows:
@@ -69,8 +76,7 @@ def command(
         for row in () if as_json else rows:
             click.echo(_sentence(row))
         return
-    config = options.configuration(config_file)
-    seen = options.published(state, config.name)
+    seen = options.last_seen(config_file, state)
     if seen["jobs"] is None:
         raise InputError(unknown_jobs(seen), hint="gpu-ci manager status")
     jobs = [
@@ -78,7 +84,8 @@ def command(
         for job in seen["jobs"]
         if job["repository"].lower() == found["repository"].lower()
         and job["run"] == int(found["run"])
-        and (job_id is None or job["id"] == job_id)
+        and job_id in (None, job["id"])
+        and attempt in (None, job["attempt"])
     ]
     if as_json:
         print_json({"at": seen["at"], "jobs": jobs})
@@ -95,16 +102,35 @@ def command(
         click.echo(sentence(job))
 
 
-def _on_kubernetes(
-    host: str, repository: str, run_id: int, job_id: int | None, runs_on: str | None, context: str
-) -> list[dict[str, Any]]:
+def _refuse_unknown_host(given: str, config_file: str) -> None:
+    """`gh` sends the token of GH_ENTERPRISE_TOKEN to whatever host it is asked about. InputError for one that nobody
+    has named but the address."""
+    host = given.lower()
+    if host == "github.com" or host.endswith(".ghe.com"):
+        return
+    with suppress(InputError):  # a pool on Kubernetes needs no manager
+        if host == urlsplit(options.configuration(config_file).github.api_url).netloc.lower():
+            return
+    try:
+        if reading.gh_knows(host):
+            return
+    except NotAskedError as error:
+        raise InputError(f"gpu-ci explain: {error}", hint=_hint(str(error))) from None
+    raise InputError(
+        "JOB_URL: `gh` does not know this host, and its token is not sent there", got=given,
+        expected="github.com, NAME.ghe.com, the host of github.apiUrl in --config, or one that `gh auth status` lists",
+        hint=f"gh auth login --hostname {host}, or --runs-on NAME, which needs no `gh`",
+    )  # fmt: skip
+
+
+def _on_kubernetes(place: reading.Place, runs_on: str | None, context: str) -> list[dict[str, Any]]:
     """The jobs and their explanations, as the manager's own rows are."""
     try:
         if runs_on is None:
-            jobs = reading.jobs_of(host, repository, run_id, job_id)
+            jobs = reading.jobs_of(place)
         else:
             labels = tuple(label.strip() for label in runs_on.split(",") if label.strip())
-            jobs = [WaitingJob(labels, run_id, job_id, repository)]
+            jobs = [WaitingJob(labels, place.run_id, place.job_id, place.repository)]
         # The jobs of a matrix have one scale set.
         by_labels = {job.runs_on: job for job in jobs}
         clusters = {labels: reading.cluster_of(job, context) for labels, job in by_labels.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import socket
 from collections.abc import Callable
 from contextlib import closing
@@ -76,8 +77,23 @@ def shares_of(chosen: str | None, config: Config) -> ShareSource:
         raise InputError(str(error), hint="--state names another place") from None
 
 
-def published(chosen: str | None, name: str) -> dict[str, Any]:
-    """What the manager last saw. InputError where it has seen nothing yet, or where that cannot be read."""
+def last_seen(config_file: str, chosen: str | None) -> dict[str, Any]:
+    """What the manager of a configuration last saw. InputError where it has seen nothing yet, or cannot be read."""
+    of_sandbox = _files_of_sandbox()
+    if of_sandbox and not config_file.startswith("gs://") and not Path(config_file).exists():
+        raise InputError(f"{config_file}: does not exist", hint=f"for the manager of `make job`: {of_sandbox}")
+    return _published(chosen, configuration(config_file).name, of_sandbox)
+
+
+def _files_of_sandbox() -> str:
+    """The options for the manager of `make job`; empty where none has run here (tools/job.py writes the files)."""
+    folder = Path(os.environ.get("PULUMI_SANDBOX_DIR") or ".sandbox") / "manager"
+    files = {"--config": folder / "manager.json", "--state": folder / "state.sqlite"}
+    there = all(file.exists() for file in files.values())
+    return " ".join(f"{option} {shlex.quote(str(file))}" for option, file in files.items()) if there else ""
+
+
+def _published(chosen: str | None, name: str, of_sandbox: str) -> dict[str, Any]:
     in_bucket = bool(chosen and chosen.startswith("gs://"))
     where = str(chosen) if in_bucket else str(_file(chosen, name))
     found = None
@@ -92,6 +108,8 @@ def published(chosen: str | None, name: str) -> dict[str, Any]:
             raise InputError(str(error)) from None
     if found is None:
         hint = "gpu-ci manager run, with the same --state" if in_bucket else "gpu-ci manager run, on this computer"
+        if of_sandbox and not in_bucket:
+            hint += f"; for the manager of `make job`: {of_sandbox}"
         raise InputError(f"{where}: no manager has written here yet", hint=hint)
     return found
 

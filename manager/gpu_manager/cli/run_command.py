@@ -34,7 +34,7 @@ _LOOK_SEC = 10.0
 @options.config
 @options.state
 @click.option("--app-key", "key_file", required=True, metavar="FILE",
-              type=click.Path(dir_okay=False, path_type=Path),
+              type=click.Path(path_type=Path),
               envvar="GPU_CI_MANAGER_APP_KEY_FILE", help="The key of the manager's App, in PEM form.")  # fmt: skip
 @click.option("--github-url", metavar="URL", envvar="GITHUB_API_URL",
               help="https://HOST/api/v3 of an Enterprise Server; by default apiUrl of the configuration.")  # fmt: skip

@@ -29,8 +29,7 @@ def command(config_file: str, state: str | None, as_json: bool) -> None:
       gpu-ci manager status
       gpu-ci manager status --config manager.json --json
     """
-    config = options.configuration(config_file)
-    seen = options.published(state, config.name)
+    seen = options.last_seen(config_file, state)
     if as_json:
         print_json(seen)
         return

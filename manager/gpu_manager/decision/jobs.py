@@ -258,6 +258,11 @@ def forget_old(memory: Memory, now: float) -> None:
     memory.jobs = {key: each for key, each in memory.jobs.items() if now - each.last_seen < _REMEMBERED_SEC}
 
 
+def first_pool(pools: Sequence[Pool], job: Job) -> Pool | None:
+    """The first pool that serves the job: its share is the job's. None where no pool does."""
+    return next((pool for pool in pools if _serves(pool, job)), None)
+
+
 def _serves(pool: Pool, job: Job) -> bool:
     """Whether GitHub may give the job to a runner of the pool: by its labels, and by who may use its group."""
     allowed = job.runner_groups is None or pool.runner_group in job.runner_groups

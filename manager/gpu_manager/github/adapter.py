@@ -17,7 +17,6 @@ from .rest_client import Clocks, RestClient, refusal
 from .sweep import Sweep, repository_path, run_path
 
 _PERMISSIONS = {"actions": "write", "organization_self_hosted_runners": "write"}
-_STATUS_CONTEXT = "gpu-ci"
 
 # The folder that the agent gives the runner for its jobs (gpu_agent/config.py).
 _WORK_FOLDER = "_work"
@@ -157,7 +156,7 @@ class GithubAdapter:
             raise refusal("POST", path, answer)
 
     def commit_status(self, status: CommitStatus) -> None:
-        """Write the commit status `gpu-ci`. Unavailable or Refused."""
+        """Write a commit status. Unavailable or Refused."""
         path = f"{repository_path(status.repository)}/statuses/{quote(status.sha, safe='')}"
         if wait_sec := self._client.limits.wait_sec():
             raise Unavailable(f"POST {path}: not asked, as GitHub's limit is reached for {wait_sec:.0f} s more")
@@ -165,7 +164,7 @@ class GithubAdapter:
             "state": status.state,
             "description": status.description,
             "target_url": status.url,
-            "context": _STATUS_CONTEXT,
+            "context": status.context,
         }
         answer = self._status_client.send("POST", path, body)
         if answer.status != 201:

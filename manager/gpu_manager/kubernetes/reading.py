@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpu_ci.cli.verify.programs import run_json
+from gpu_ci.cli.verify import programs
 
 from ..text import printable
 from .model import Cluster, Object, WaitingJob, name_of, namespace_of
@@ -17,15 +17,37 @@ _PER_PAGE, _MOST_PAGES = 100, 50
 _UNFINISHED = ("queued", "waiting", "pending", "requested", "in_progress")
 
 
-def jobs_of(host: str, repository: str, run_id: int, job_id: int | None) -> list[WaitingJob]:
+class Place(NamedTuple):
+    """What the address of a job or a run names."""
+
+    host: str
+    repository: str
+    run_id: int
+    attempt: int | None
+    """None for the latest."""
+    job_id: int | None
+    """None for all jobs of the run."""
+
+
+def gh_knows(host: str) -> bool:
+    """Whether `gh` is logged in to the host; it sends nothing to another one. NotAskedError without `gh`.
+
+    pkg/cmd/auth/status/status.go of github.com/cli/cli compares the host with those of its configuration and GH_HOST.
+    """
+    return programs.run(["gh", "auth", "status", "--hostname", host]).code == 0
+
+
+def jobs_of(place: Place) -> list[WaitingJob]:
     """The job, or those of the run that have not ended. NotAskedError where `gh` cannot say."""
-    command = ["gh", "api", "--hostname", host]
-    if job_id is not None:
-        return [_job(run_json([*command, f"repos/{repository}/actions/jobs/{job_id}"]), repository)]
-    path = f"repos/{repository}/actions/runs/{run_id}/jobs?filter=latest&per_page={_PER_PAGE}"
+    command, repository = ["gh", "api", "--hostname", place.host], place.repository
+    if place.job_id is not None:
+        return [_job(programs.run_json([*command, f"repos/{repository}/actions/jobs/{place.job_id}"]), repository)]
+    run = f"repos/{repository}/actions/runs/{place.run_id}"
+    which = "/jobs?filter=latest&" if place.attempt is None else f"/attempts/{place.attempt}/jobs?"
+    path = f"{run}{which}per_page={_PER_PAGE}"
     found: list[dict[str, Any]] = []
     for page in range(1, _MOST_PAGES + 1):
-        answer = run_json([*command, f"{path}&page={page}"])
+        answer = programs.run_json([*command, f"{path}&page={page}"])
         found += answer["jobs"]
         if page * _PER_PAGE >= answer["total_count"]:
             break
@@ -53,7 +75,7 @@ def cluster_of(job: WaitingJob, context: str) -> Cluster:
 
     def get(kind: str, *where: str) -> list[Object]:
         chosen = ["--context", context] if context else []
-        return list(run_json(["kubectl", *chosen, "get", kind, *where, "--output", "json"])["items"])
+        return list(programs.run_json(["kubectl", *chosen, "get", kind, *where, "--output", "json"])["items"])
 
     sets = get(f"autoscalingrunnersets.{_GROUP}", "--all-namespaces")
     scale_set = scale_set_of(job, Cluster(sets))

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from pulumi_sandbox.cli.program_name import program
 from pulumi_sandbox.cli.world_views import open_world, print_json, print_table
 from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.github.actions import documents
@@ -64,9 +65,11 @@ def queue(
     """Start a workflow run with one job."""
     wanted = tuple(one.strip() for one in labels.split(",") if one.strip())
     if not wanted:
-        raise click.UsageError("--labels needs at least one label, such as self-hosted")
-    if not all(script.strip() for script in scripts):
-        raise click.UsageError("--run needs a command, such as ls")
+        raise click.ClickException(
+            f"job: --labels: has no label\n  got: {labels!r}\n  expected: such as self-hosted,gpu"
+        )
+    if empty := [script for script in scripts if not script.strip()]:
+        raise click.ClickException(f"job: --run: has no command\n  got: {empty[0]!r}\n  expected: such as ls")
     steps = tuple(Step(f"Run {script.strip().splitlines()[0]}", script) for script in scripts)
     with opened() as actions:
         names = [repository] if "/" in repository else actions.repositories.named(repository)
@@ -77,11 +80,17 @@ def queue(
                 f"  expected: one that a stack made, or that sandbox.yaml lists under exists: github"
             )
         run, (made,) = actions.queue(home, [Definition(name, wanted, steps, waiting)], workflow=workflow)
+        if groups := actions.closed_groups(home):
+            click.echo(
+                f"warning: job {made['id']} may wait for ever: no runner group lets its repository in\n"
+                f"  got: {home.full_name}\n  expected: one of {'; '.join(groups)}",
+                err=True,
+            )
         if wants_json:
             print_json(shown(actions, made))
             return
     click.echo(f"queued job {made['id']} ({name}) of run {run['id']} in {home.full_name}, for {', '.join(wanted)}")
-    click.echo(f"  see it with: pulumi-sandbox job show {made['id']}")
+    click.echo(f"  see it with: {program()} job show {made['id']}")
 
 
 @job.command(name="list")
@@ -98,7 +107,7 @@ def list_command(every: bool, wants_json: bool) -> None:
             return
         now = actions.now()
     if not rows:
-        click.echo("no jobs; queue one with: pulumi-sandbox job queue --repository NAME --labels A,B --run SCRIPT")
+        click.echo(f"no jobs; queue one with: {program()} job queue --repository NAME --labels A,B --run SCRIPT")
         return
     print_table(
         ["JOB", "RUN", "REPOSITORY", "NAME", "STATUS", "LABELS", "RUNNER", "WAITED", "TOOK"],
@@ -191,7 +200,7 @@ def cancel(number: int) -> None:
 def found(actions: Actions, number: int) -> dict[str, Any]:
     one = actions.job(number)
     if one is None:
-        raise click.ClickException(f"job: {number}: no such job\n  hint: pulumi-sandbox job list shows them")
+        raise click.ClickException(f"job: {number}: no such job\n  hint: {program()} job list shows them")
     return one
 
 

@@ -23,6 +23,41 @@ def test_a_file_in_order_is_told_with_its_pools(ask: Ask, stack: Stack) -> None:
     assert answer.rows == [["l4", "gcp/g2-standard-8", "spot", "us-central1", "4"]]
 
 
+def test_a_ladder_and_the_manager_are_shown_and_folded_on_a_narrow_terminal(
+    ask: Ask, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ladder = "max: 4\n      ladder: [{region: us-east1}, {zones: [us-east4-a], market: standard}]"
+    wired = (
+        "config:\n"
+        "  gpu-ci:site:\n"
+        "    networks: {us-central1: {ipRange: 10.10.0.0/20}, us-east1: {ipRange: 10.10.16.0/20}, "
+        "us-east4: {ipRange: 10.10.32.0/20}}\n"
+        "    github: {owner: acme, managerApp: {id: 3, installationId: 9, privateKey: projects/acme-ci/secrets/k}}\n"
+        "  gpu-ci:github: {runnerGroup: {repositories: [kernels]}}\n"
+        f"  gpu-ci:manager: {{image: us-docker.pkg.dev/acme/b/m@sha256:{'ab' * 32}, region: us-central1 MORE}}"
+    )
+    name = stack(("config:", wired.replace(" MORE", "")), ("max: 4", ladder))
+    lines = ask("check", name).out.splitlines()
+    assert lines[5:7] == [
+        "ladder of l4: g2-standard-8 spot in us-east1; g2-standard-8 standard in us-east4",
+        "manager: 1 instance in us-central1; no alerts; no log-based metrics",
+    ]
+    channel = "projects/acme-ci/notificationChannels/12"
+    more = f", metrics: true, alerts: {{notificationChannels: [{channel}]}}"
+    stack(("config:", wired.replace(" MORE", more)), ("max: 4", ladder))
+    assert ask("check", name).out.splitlines()[6] == (
+        "manager: 1 instance in us-central1; alerts to 1 channel; log-based metrics"
+    )
+    monkeypatch.setenv("COLUMNS", "79")
+    monkeypatch.setenv("LINES", "25")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    shown = ask("check", name).out.splitlines()
+    assert shown[5:7] == [
+        "ladder of l4: g2-standard-8 spot in us-east1; g2-standard-8 standard in",
+        "  us-east4",
+    ]
+
+
 def test_without_a_name_every_stack_file_of_the_folder_is_meant(ask: Ask, stack: Stack) -> None:
     stack(name="Pulumi.b.yaml")
     stack(name="Pulumi.a.yaml")
@@ -90,6 +125,21 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
     [found] = ask("check", name, "--json").json
     assert (found["works"], found["pools"]) == (False, [])
     assert found["problems"][1]["path"] == "gpu-ci:pools.l4.machineType"
+
+
+@pytest.mark.parametrize(
+    ("rung", "hint"),
+    [
+        ("{region: mars}", "regions that have it: asia-east1, asia-northeast1, "),
+        ("{market: cheap}", "such as market: standard"),
+        ("{zones: us-east1-b}", "such as zones: [us-east1-b]"),
+        ("us-east1", "such as ladder: [{region: us-east1}]"),
+    ],
+)
+def test_the_hint_for_a_wrong_rung_is_one_that_exists(ask: Ask, stack: Stack, rung: str, hint: str) -> None:
+    name = stack(("max: 4", f"max: 4\n      ladder: [{rung}]"))
+    [problem] = ask("check", name, "--json").json[0]["problems"]
+    assert problem["hint"].startswith(hint)
 
 
 def test_one_wrong_file_among_several_ends_with_1(ask: Ask, stack: Stack) -> None:

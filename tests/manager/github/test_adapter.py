@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -259,10 +260,11 @@ def test_a_commit_status_names_us(github: FakeGithub, manager: GithubAdapter) ->
         return httpx2.Response(201, json={})
 
     github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = kept
-    manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "at-max", "https://example.com/1"))
-    assert bodies == [
-        {"state": "pending", "description": "at-max", "target_url": "https://example.com/1", "context": "gpu-ci"}
-    ]
+    status = CommitStatus(KERNELS, "009b8a", "pending", "at-max", "https://example.com/1")
+    manager.commit_status(status)
+    manager.commit_status(replace(status, context="gpu-ci/l4"))
+    body = {"state": "pending", "description": "at-max", "target_url": "https://example.com/1"}
+    assert bodies == [{**body, "context": "gpu-ci"}, {**body, "context": "gpu-ci/l4"}]
     github.faults["POST /repos/example-org/kernels/statuses/009b8a"] = lambda _: httpx2.Response(422)
     with pytest.raises(Refused, match="GitHub answered 422"):
         manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "", "https://example.com/1"))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from gpu_ci.cli.verify.checklist import NotAskedError
 from gpu_ci.cli.verify.programs import Output
 
 from tests.manager.kubernetes.objects import NAMESPACE, SYSTEM, event, listener, listener_pod, pod, runner, scale_set
+from tests.manager.test_config import CONFIG
 
 URL = "https://github.com/acme/kernels/actions/runs/123"
 QUEUED: dict[str, Any] = {
@@ -32,6 +34,8 @@ class Programs:
     jobs: int = 1
     missing: str = ""
     forbidden: str = ""
+    hosts: tuple[str, ...] = ()
+    """Those that `gh` is logged in to."""
     message: str = ""
     """Of the scheduler, which has no node for the runner's pod; by default it has one."""
     ran: list[list[str]] = field(default_factory=list)
@@ -42,6 +46,8 @@ class Programs:
         self.ran.append(list(command))
         if command[0] == self.missing:
             raise NotAskedError(f"{command[0]} is not installed")
+        if command[:2] == ["gh", "auth"]:
+            return Output(int(command[-1] not in self.hosts), "", "You are not logged into any accounts on it")
         if command[0] == "gh":
             return Output(0, json.dumps(self.page(command[-1]) if "/runs/" in command[-1] else self.job), "")
         kind = command[command.index("get") + 1].partition(".")[0]
@@ -84,6 +90,50 @@ def test_a_job_is_explained_from_github_and_the_cluster(asked: Programs) -> None
     assert all(command[:3] == ["kubectl", "--context", "ci"] for command in asked.ran[1:])
     places = [command[4:-2] for command in asked.ran[1:] if command[4] in ("pods", "events")]
     assert [place[2] for place in places] == [NAMESPACE, SYSTEM, NAMESPACE, SYSTEM]
+
+
+def test_an_address_with_an_attempt_asks_for_its_jobs(asked: Programs) -> None:
+    assert [row["id"] for row in json.loads(call(f"{URL}/attempts/2", "--kubernetes", "--json").output)["jobs"]] == [
+        456
+    ]
+    assert asked.ran[0][-1] == "repos/acme/kernels/actions/runs/123/attempts/2/jobs?per_page=100&page=1"
+    call(f"{URL}/attempts/1/job/456", "--kubernetes")
+    assert "repos/acme/kernels/actions/jobs/456" in [command[-1] for command in asked.ran]
+
+
+ELSEWHERE = "https://github.acme.example:8443/acme/kernels/actions/runs/123/job/456"
+
+
+def test_a_host_that_nobody_named_but_the_address_gets_no_token(asked: Programs) -> None:
+    """`gh` sends the token of GH_ENTERPRISE_TOKEN to any host but GitHub's."""
+    found = call(ELSEWHERE, "--kubernetes")
+    assert found.exit_code == 2
+    assert "got: github.acme.example:8443\n" in found.stderr
+    assert asked.ran == [["gh", "auth", "status", "--hostname", "github.acme.example:8443"]]
+    # No `gh` is needed for a job whose labels are given.
+    assert call(ELSEWHERE, "--kubernetes", "--runs-on", "l4").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "knows", "config"),
+    [
+        ("github.com", (), ""),
+        ("acme.ghe.com", (), ""),
+        ("github.acme.example", ("github.acme.example",), ""),
+        ("github.acme.example", (), "https://github.acme.example/api/v3"),
+    ],
+)
+def test_a_host_that_gh_or_the_configuration_names_is_asked(
+    asked: Programs, tmp_path: Path, host: str, knows: tuple[str, ...], config: str
+) -> None:
+    asked.hosts = knows
+    file = tmp_path / "manager.json"
+    if config:
+        file.write_text(json.dumps({**CONFIG, "github": {**CONFIG["github"], "apiUrl": config}}))
+    url = f"https://{host}/acme/kernels/actions/runs/123/job/456"
+    assert call(url, "--kubernetes", "--config", str(file)).exit_code == 0
+    assert ["gh", "api", "--hostname", host, "repos/acme/kernels/actions/jobs/456"] in asked.ran
+    assert any("auth" in command for command in asked.ran) is bool(knows)
 
 
 def test_a_run_has_the_jobs_that_have_not_ended(asked: Programs) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from pulumi_sandbox.cli import own_commands
+from pulumi_sandbox.cli import own_commands, program_name
 from pulumi_sandbox.cli.job_commands import job as command
+from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.actions.state import Actions
-from pulumi_sandbox.providers.github.repositories import Repositories
-from pulumi_sandbox.world.store import World
+from pulumi_sandbox.providers.github.repositories import Repositories, number
+from pulumi_sandbox.world.store import Record, World
 
 QUEUE = ("queue", "--repository", "kernels", "--labels", "self-hosted,gpu, l4", "--run", "nvidia-smi")
 
@@ -111,7 +112,7 @@ def test_a_waiting_job_is_queued_once_it_is_approved(project: World) -> None:
     [
         (("show", "7"), 1, "job: 7: no such job\n  hint: pulumi-sandbox job list shows them"),
         (("queue", "--repository", "other/kernels", "--labels", "gpu", "--run", "x"), 1, "no such repository"),
-        (("queue", "--repository", "kernels", "--labels", " ,", "--run", "x"), 2, "at least one label"),
+        (("queue", "--repository", "kernels", "--labels", " ,", "--run", "x"), 1, "Error: job: --labels: has no label"),
     ],
 )
 def test_what_cannot_be_done_is_refused(project: World, words: tuple[str, ...], code: int, text: str) -> None:
@@ -134,6 +135,62 @@ def test_job_is_a_command_of_the_sandbox(project: World, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("script", ["", " ", "\n"])
 def test_a_step_without_a_command_is_refused(project: World, script: str) -> None:
-    result = run(*QUEUE[:-1], script, code=2)
-    assert "--run needs a command, such as ls" in result.output
+    result = run(*QUEUE[:-1], script, code=1)
+    assert result.output == f"Error: job: --run: has no command\n  got: {script!r}\n  expected: such as ls\n"
     assert listed() == []
+
+
+def group(world: World, name: str, *repositories: str) -> None:
+    """A runner group of acme that a stack made for these repositories."""
+    outputs = {
+        "name": name,
+        "visibility": "selected",
+        "selectedRepositoryIds": [number(f"acme/{each}") for each in repositories],
+        "runnersUrl": f"https://api.github.com/orgs/acme/actions/runner-groups/{len(name)}/runners",
+    }
+    world.insert(Record(types.RUNNER_GROUP, str(len(name)), name, "", outputs, outputs, "stack"))
+
+
+def test_a_repository_that_no_runner_group_lets_in_is_warned_of(project: World) -> None:
+    for name in ("kernels", "docs"):
+        run("queue", "--repository", f"acme/{name}", "--labels", "gpu", "--run", "ls")
+    group(project, "gpu", "docs")
+    queue = ("queue", "--repository", "kernels", "--labels", "gpu", "--run", "ls")
+    assert run(*queue).stderr == (
+        "warning: job 50003 may wait for ever: no runner group lets its repository in\n"
+        "  got: acme/kernels\n"
+        "  expected: one of acme/docs (gpu)\n"
+    )
+    assert json.loads(run(*queue, "--json").stdout)["id"] == 50004
+    group(project, "large", "kernels")
+    assert run(*queue).stderr == ""
+
+
+def test_a_runner_of_another_group_needs_no_warning(project: World) -> None:
+    group(project, "gpu")
+    Actions(project, Repositories(project, ("acme/*",))).register("repos/acme/kernels", "vm", 1, ["gpu"], "_work")
+    assert run("queue", "--repository", "acme/kernels", "--labels", "gpu", "--run", "ls").stderr == ""
+
+
+def test_a_hint_names_the_program_as_it_was_called(
+    project: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "pulumi-sandbox"
+    program.parent.mkdir(parents=True)
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    shown = []
+    for called in (".venv/bin/pulumi-sandbox", str(program)):
+        monkeypatch.setattr("sys.argv", [called])
+        shown.append(run(*QUEUE).stdout.splitlines()[1])
+    monkeypatch.setenv("PATH", str(program.parent))
+    shown.append(run(*QUEUE).stdout.splitlines()[1])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert shown == [
+        "  see it with: .venv/bin/pulumi-sandbox job show 50001",
+        "  see it with: .venv/bin/pulumi-sandbox job show 50002",
+        "  see it with: pulumi-sandbox job show 50003",
+    ]
+    assert program_name.program() == str(program)

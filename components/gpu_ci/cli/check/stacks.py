@@ -11,14 +11,14 @@ from gpu_catalog import solver, staleness
 
 from gpu_ci.cli import clock
 from gpu_ci.cli.each_file import ask_each
-from gpu_ci.cli.output import print_table
+from gpu_ci.cli.output import print_table, print_text
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
 from gpu_ci.stack import checks, costs, prerequisites, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS, images
-from gpu_ci.stack.site import GITHUB, SITE
+from gpu_ci.stack.site import GITHUB, MANAGER, SITE
 from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
 
 
@@ -87,9 +87,7 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
     if wrong:
         click.echo(report_of(file, wrong))
     else:
-        click.echo(
-            f"{file.name}: nothing speaks against its {len(file.pools)} pool{'s' if len(file.pools) > 1 else ''}"
-        )
+        click.echo(f"{file.name}: nothing speaks against its {_count(len(file.pools), 'pool')}")
         rows: list[tuple[str, ...]] = [
             (each.pool, each.machine.key, each.market, each.region, str(each.max_machines))
             for each in quotas.demands(file.pools)
@@ -97,10 +95,38 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
         rows += [(each.pool, each.machine_type, "", each.region, "") for each in costs.of_pools(file.pools).metered]
         click.echo("")
         print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
+        for line in [*_ladders(file), *_manager(file.value(MANAGER))]:
+            print_text(line, indent=2)
     for text in doubtful:
         click.echo(f"{file.name}: note: {text}")
     if file.unchecked:
         click.echo(f"{file.name}: not checked here: {', '.join(file.unchecked)}")
+
+
+def _ladders(file: StackFile) -> list[str]:
+    """A line for each pool with a ladder: its rungs, in the order in which they are asked."""
+    rungs: dict[str, list[str]] = {}
+    for each in quotas.ladder_demands(file.pools):
+        machine = each.machine.key.partition("/")[2]
+        rungs.setdefault(each.pool, []).append(f"{machine} {each.market} in {each.region}")
+    return [f"ladder of {pool}: {'; '.join(places)}" for pool, places in rungs.items()]
+
+
+def _manager(value: Any) -> list[str]:
+    """A line on the runner manager, where the file has one."""
+    if value is None:
+        return []
+    from gpu_ci.gcp.runner_manager import ManagerChoices  # loads Pulumi's Google package, which only some files need
+
+    choices = ManagerChoices(**value)
+    channels = len(choices.alerts.notification_channels) if choices.alerts else 0
+    alerts = f"alerts to {_count(channels, 'channel')}" if channels else "no alerts"
+    metrics = "log-based metrics" if choices.metrics else "no log-based metrics"
+    return [f"manager: {_count(choices.instances, 'instance')} in {choices.region}; {alerts}; {metrics}"]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpu_catalog import region_of
+
 Rules = Sequence[Mapping[str, Any]]
 Matches = Callable[[str, str], bool | None]
 """Whether a value of a policy covers a value of ours; None where that cannot be known from here."""
@@ -47,7 +49,7 @@ def covers_zone(value: str, zone: str) -> bool | None:
     Newer pages say that a region without `in:` is taken for its group, older ones that it holds for regional resources
     alone (docs.cloud.google.com/organization-policy/restrict-locations).
     """
-    region = zone.rpartition("-")[0]
+    region = region_of(zone)
     name = value.removeprefix("is:")
     if not name.startswith("in:"):
         return None if name == region else name == zone

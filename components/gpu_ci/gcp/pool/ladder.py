@@ -37,18 +37,26 @@ class LadderRung(Args):
         "later compute capability; by default the pool's",
     )
     guest_accelerator: GuestAccelerator | None = Field(
-        default=None, description="the GPUs to attach, for an n1 machine type; by default the pool's"
+        default=None,
+        examples=[{"type": "nvidia-tesla-t4"}],
+        description="the GPUs to attach, for an n1 machine type; by default the pool's",
     )
-    region: Annotated[str, Field(pattern=REGION)] | None = Field(
-        default=None, description="a region, such as us-east1, for all of its zones that have the machine"
+    # Its form is not checked: for a wrong one, too, the hint names the regions that have the machine.
+    region: Annotated[str, Field(json_schema_extra={"pattern": REGION})] | None = Field(
+        default=None,
+        examples=["us-east1"],
+        description="a region, such as us-east1, for all of its zones that have the machine",
     )
     zones: list[str] | None = Field(
         default=None,
         min_length=1,
+        examples=[["us-east1-b"]],
         description="zones of one region that have the machine, in the order in which they are asked; or give region",
     )
     market: Literal["spot", "standard"] | None = Field(
-        default=None, description="how the machine is bought: spot or standard; by default as the pool's machines are"
+        default=None,
+        examples=["standard"],
+        description="how the machine is bought: spot or standard; by default as the pool's machines are",
     )
 
     @field_validator("machine_type")

@@ -308,6 +308,20 @@ class Actions:
         public = outputs.get("allowsPublicRepositories") is True
         return [one for one in found if one.private or (public and outputs.get("visibility") != "private")]
 
+    def closed_groups(self, home: Repository) -> list[str]:
+        """The runner groups of its owner and whom they let in, where there are some and none lets this repository in.
+
+        A runner outside these groups may take its jobs.
+        """
+        served = {
+            text_of(group.outputs, "name"): [one.full_name for one in self.served(home.owner, int(group.id))]
+            for group in self.groups(home.owner)
+        }
+        may_use = any(same_name(name, home.full_name) for names in served.values() for name in names)
+        if may_use or any(self._may_use(row.outputs, home.full_name) for row in self.world.find(RUNNER)):
+            return []
+        return [f"{', '.join(names) or 'no repository'} ({group})" for group, names in served.items()]
+
     # -- the passing of time ------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
