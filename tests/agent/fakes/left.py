@@ -28,7 +28,7 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "machine's token": [google.TOKEN],
         "token": list(github.tokens),
         "JWT": [part for each in github.bearers if "." in each for part in (each, each.rpartition(".")[2])],
-        "machine's private key": [f"-----BEGIN {kind}-----{end}MII" for kind in _PRIVATE for end in _LINE_ENDS],
+        "private key": [f"-----BEGIN {kind}-----{end}MII" for kind in _PRIVATE for end in _LINE_ENDS],
         "blob": [form for blob in github.blobs for form in (blob, without_updates(blob))],
         "credential": [runner.SECRET, runner.encoded(json.dumps({"token": runner.SECRET}))],
     }
@@ -63,7 +63,7 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
 
 def is_of_this_computer(secret: str, kind: str, where: str) -> bool:
     """Whether it is a private key that lay below /etc before: the machine has a copy of that folder."""
-    return secret == "machine's private key" and kind == "file" and where.startswith("/etc/")
+    return secret == "private key" and kind == "file" and where.startswith("/etc/")
 
 
 def is_allowed(secret: str, kind: str, where: str) -> bool:
