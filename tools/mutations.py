@@ -2,7 +2,8 @@
 
     .venv/bin/python tools/mutations.py [judge/ checks.py manager/decision/ ...] [--jobs 2] [--quick]
 
-It is the verdict code of gpu-smoke, and below `manager/` what the runner manager decides.
+It is the verdict code of gpu-smoke, below `manager/` what the runner manager decides and the registration of runners,
+and below `agent/` the registration as the machine sees it.
 
 A change is another comparison, `and` for `or`, a condition turned round, or another number. Each is made in a copy of
 the package in a temporary folder, and the tests run over that copy until one fails: those that call the code first,
@@ -84,20 +85,38 @@ class Package(NamedTuple):
     """Tests that run it as a command."""
     limit_sec: float = 300
     """After which a run of the tests counts as one that never ends."""
+    slow: bool = False
+    """Whether its slow tests run too."""
 
 
 _DECISIONS = (
     "test_decide", "test_supply", "test_machines", "test_reruns", "test_flex_start", "test_names", "test_loop",
-    "test_commit_statuses",
+    "test_commit_statuses", "test_registrations",
 )  # fmt: skip
 MANAGER = Package(
     "manager/gpu_manager",
     "tests/manager",
     "manager/",
-    {"decision/": _DECISIONS, "loop.py": _DECISIONS},
-    limit_sec=30,
+    {
+        "decision/registrations.py": ("test_registrations", *_DECISIONS),
+        "decision/": _DECISIONS,
+        "loop.py": _DECISIONS,
+        "registration.py": ("test_registrations", "compute/test_registrations"),
+        "assignment.py": ("stores/test_shares",),
+        "stores/shares.py": ("stores/test_shares", "test_shares_of_a_process", "test_commands"),
+    },
+    limit_sec=60,
 )
-SMOKE = Package("smoke/gpu_smoke", "tests/smoke", "", CALLS, COMMAND)
+AGENT = Package(
+    "agent/gpu_agent",
+    "tests/agent",
+    "agent/",
+    {"broker/": ("broker/test_key_pair", "broker/test_registration")},
+    limit_sec=60,
+)
+SMOKE = Package("smoke/gpu_smoke", "tests/smoke", "", CALLS, COMMAND, slow=True)
+# The one without a prefix last.
+PACKAGES = (MANAGER, AGENT, SMOKE)
 WORKER: dict[str, Any] = {}  # of a process of the pool: its copy, and whether it is in a hurry
 
 _OTHER_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -178,13 +197,13 @@ class _Calls:
 
 def package_of(path: str) -> Package:
     """The one that a path on the command line is in."""
-    return MANAGER if path.startswith(MANAGER.prefix) else SMOKE
+    return next(package for package in PACKAGES if path.startswith(package.prefix))
 
 
 def copy_packages(workspace: Path) -> Path:
     """A copy of the packages and of their tests."""
     ignored = shutil.ignore_patterns("__pycache__")
-    for folder in ("smoke", "tests/smoke", "manager", "tests/manager"):
+    for folder in ("smoke", "tests/smoke", "manager", "tests/manager", "agent", "tests/agent"):
         shutil.copytree(ROOT / folder, workspace / folder, ignore=ignored)
     for file in ("tests/__init__.py", "README.md", *_DOCS):
         (workspace / file).parent.mkdir(exist_ok=True)
@@ -210,7 +229,8 @@ def survives(workspace: Path, file: str, quick: bool) -> bool:
 def _pass(workspace: Path, package: Package, names: Sequence[str], plugins: list[Any]) -> bool:
     child = os.fork()
     if not child:
-        _test(workspace, [f"{package.tests}/{name}.py" for name in names], plugins)
+        which = [] if package.slow else ["-m", "not slow"]
+        _test(workspace, [*which, *(f"{package.tests}/{name}.py" for name in names)], plugins)
     end = time.monotonic() + package.limit_sec
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -223,7 +243,7 @@ def _pass(workspace: Path, package: Package, names: Sequence[str], plugins: list
     return False
 
 
-def _test(workspace: Path, files: list[str], plugins: list[Any]) -> None:
+def _test(workspace: Path, arguments: list[str], plugins: list[Any]) -> None:
     """In a child of its own, which has pytest already and nothing of what is tested."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
@@ -232,9 +252,9 @@ def _test(workspace: Path, files: list[str], plugins: list[Any]) -> None:
     code = 3
     try:
         os.chdir(workspace)
-        sys.path[:0] = [str(workspace), str(workspace / "smoke"), str(workspace / "manager")]
+        sys.path[:0] = [str(workspace), str(workspace / "smoke"), str(workspace / "manager"), str(workspace / "agent")]
         sys.dont_write_bytecode = True
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files], plugins=plugins)
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments], plugins=plugins)
     finally:
         os._exit(code)
 
@@ -276,9 +296,9 @@ def _once(files: Iterable[str]) -> list[str]:
 def main() -> int:
     """Run what the command line asks for; 1 where a survivor is not explained, or an explained one does not survive."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    everything = [f"{package.prefix}{path}" for package in (SMOKE, MANAGER) for path in package.calls]
-    text = "below smoke/gpu_smoke, and below manager/gpu_manager after manager/; a folder ends in /"
-    parser.add_argument("paths", nargs="*", default=everything, help=text)
+    everything = [f"{package.prefix}{path}" for package in reversed(PACKAGES) for path in package.calls]
+    text = "below smoke/gpu_smoke; after manager/ or agent/, below manager/gpu_manager or agent/gpu_agent"
+    parser.add_argument("paths", nargs="*", default=everything, help=f"{text}; a folder ends in /")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="leave out the tests that run the command")
     args = parser.parse_args()

@@ -6,7 +6,6 @@ Everything happens in virtual time. The world checks the rules itself, at the in
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import random
 from collections import Counter
@@ -14,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from cryptography.hazmat.primitives.serialization import pkcs7
-from gpu_manager.decision.names import STANDBY, slug
+from gpu_manager.decision.names import STANDBY, runner_name, slug
 from gpu_manager.loop import Manager, Pass
 from gpu_manager.memory import Memory, from_json, to_json
 from gpu_manager.model import (
@@ -78,16 +77,6 @@ def pool(
     )
 
 
-def runner_of(machine: str) -> str:
-    """The name under which the agent of a machine registers its runner: with the instance's id."""
-    return f"{machine}-{id_of(machine)}" if machine else ""
-
-
-def id_of(machine: str) -> str:
-    """Google's number of a machine."""
-    return str(int(hashlib.sha256(machine.encode()).hexdigest(), 16) % 10**19)
-
-
 def commit_of(job: JobKey) -> str:
     """The commit of a job: one for each run."""
     return f"{job.run_id:040x}"
@@ -104,6 +93,9 @@ class WorldJob:
     status: str = "queued"
     conclusion: str = ""
     runner: str = ""
+    """Its name at GitHub."""
+    instance: str = ""
+    """Google's number of the machine that it was given to."""
     cancel_at: float | None = None
     cancelled: float | None = None
     """When a person cancelled it."""
@@ -161,14 +153,17 @@ class World:
     """The latest attempt of each run."""
     vms: dict[tuple[str, str], Vm] = field(default_factory=dict)
     operations: dict[str, tuple[float, InsertError | None, str]] = field(default_factory=dict)
-    requests: dict[str, str] = field(default_factory=dict)
+    requests: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """When each insert was asked for, and its operation."""
     registered: dict[int, str] = field(default_factory=dict)
-    """Names of the runners that the manager has registered, by their number at GitHub."""
+    """Names of all runners by their number at GitHub, which keeps those whose machine is gone."""
     registered_at: dict[int, float] = field(default_factory=dict)
-    preempted: dict[str, float] = field(default_factory=dict)
+    by_manager: set[int] = field(default_factory=set)
+    """The runners that the manager has registered."""
+    preempted: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Names of machines, and when Google took them back, by Google's number."""
     reruns: Counter[tuple[int, int]] = field(default_factory=Counter)
     statuses: dict[tuple[str, str], CommitStatus] = field(default_factory=dict)
-    lost: set[JobKey] = field(default_factory=set)
     machines_of_job: Counter[str] = field(default_factory=Counter)
     skew_sec: float = 0.0
     started: int = 0
@@ -179,10 +174,26 @@ class World:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
         self._ids = 0
+        # No page says how long Compute Engine knows a request by its id, and carries out a repeated one once.
+        self.knows_requests_sec = self.chance.choice((60.0, 60.0, 3600.0))
+        # In some worlds faults meet that seldom meet in the others: machines end and leave their runners at GitHub,
+        # and the manager forgets them and makes machines of the same names.
+        rates = self.chance.choice(((0.0, 0.1, 0.05, 0.0), (0.001, 0.2, 0.05, 0.03), (0.004, 0.8, 0.4, 0.1)))
+        self.crash_rate, self.forget_rate, self.hung_rate, self.hung_crash_rate = rates
+        # GitHub's documentation names no order of its list of runners.
+        self.newest_runners_first = self.chance.random() < 0.5
 
     def number(self) -> int:
         self._ids += 1
         return self._ids
+
+    def instance_id(self) -> str:
+        """Google's number of a new machine: no machine before it had that, not even one of the same name."""
+        return f"{self.chance.randrange(10**12):012}{self.number():07}"
+
+    def stray_runners(self) -> set[str]:
+        """The names of the runners at GitHub that only the manager could unregister."""
+        return {name for number, name in self.registered.items() if number in self.by_manager}
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -203,16 +214,36 @@ class World:
 
     def preempt(self, vm: Vm) -> None:
         """Google takes a spot machine back: its operation says so, and its job is lost."""
-        self.preempted[vm.machine.name] = self.now
+        self.preempted[vm.machine.id] = (vm.machine.name, self.now)
         if vm.job:
-            self.lost.add(vm.job.key)
             # A runner that gets the notice in time cancels its job. GitHub waits ten minutes for one that does not.
             if self.chance.random() < 0.5:
                 vm.job.fails_at = self.now + 600
             else:
                 vm.job.status, vm.job.conclusion = "completed", self.chance.choice(("failure", "cancelled"))
                 self.registered.pop(vm.runner_id, None)
+        elif vm.machine.registered_by == "machine" and self.chance.random() < 0.5:
+            # An agent that gets the notice in time unregisters its runner.
+            self.registered.pop(vm.runner_id, None)
         del self.vms[(vm.machine.zone, vm.machine.name)]
+
+    def crash(self, vm: Vm) -> None:
+        """The machine's host fails, or a person deletes the machine: nobody unregisters its runner."""
+        if vm.job:
+            vm.job.fails_at = self.now + 600
+        vm.job, vm.runner_id, vm.idle_since = None, 0, None
+        if self.chance.random() < 0.5:
+            self._set(vm, "TERMINATED")
+        else:
+            del self.vms[(vm.machine.zone, vm.machine.name)]
+
+    def register(self, name: str, *, by_manager: bool) -> int:
+        """Register a runner at GitHub; its number."""
+        number = self.number()
+        self.registered[number], self.registered_at[number] = name, self.now
+        if by_manager:
+            self.by_manager.add(number)
+        return number
 
     def advance(self, seconds: float) -> None:
         """Let time pass, a second at a time."""
@@ -224,7 +255,7 @@ class World:
             for job in list(self.jobs.values()):
                 if job.fails_at is not None and self.now >= job.fails_at and job.status == "in_progress":
                     job.status, job.conclusion = "completed", "failure"
-                    gone = runner_of(job.runner)
+                    gone = job.runner
                     self.registered = {number: name for number, name in self.registered.items() if name != gone}
                 if job.cancel_at is not None and self.now >= job.cancel_at:
                     job.cancel_at = None
@@ -233,6 +264,10 @@ class World:
                 spot = [vm for vm in self.vms.values() if vm.machine.market == "spot" and not vm.machine.off]
                 if spot:
                     self.preempt(self.chance.choice(spot))
+            if self.faults and self.chance.random() < self.crash_rate:
+                started = [vm for vm in self.vms.values() if not vm.machine.off and not vm.machine.waits]
+                if started:
+                    self.crash(self.chance.choice(started))
 
     def _live(self, vm: Vm) -> None:
         machine = vm.machine
@@ -259,7 +294,9 @@ class World:
             elif vm.off_at is None and not vm.runner_id and self.now >= vm.runs_at + vm.boots_in:
                 self._ready(vm)
             elif vm.hung and vm.runner_id:
-                if self.now - max(vm.runs_at + vm.boots_in, self.forgotten) > 120 + 400 + REGISTER_SEC:
+                if self.faults and self.chance.random() < self.hung_crash_rate:
+                    self.crash(vm)
+                elif self.now - max(vm.runs_at + vm.boots_in, self.forgotten) > 120 + 400 + REGISTER_SEC:
                     raise BrokenRuleError(f"{machine.name}: hangs, and it is still there")
             elif vm.job and self.now >= vm.job.created and vm.job.status == "in_progress":
                 vm.job.duration -= 1
@@ -267,7 +304,9 @@ class World:
                     vm.job.status, vm.job.conclusion = "completed", "success"
                     self._job_over(vm)
             elif vm.runner_id and vm.idle_since is not None and self.now - vm.idle_since > self._idle_sec(vm):
-                # A runner that the manager has registered stays at GitHub.
+                # A runner that the manager has registered stays at GitHub, and one whose agent gets no answer.
+                if machine.registered_by == "machine" and not (self.faults and self.chance.random() < 0.2):
+                    self.registered.pop(vm.runner_id, None)
                 vm.runner_id = 0
                 vm.off_at = self.now + 5
         elif vm.silent and self.now - max(vm.created, self.forgotten) > BOOT_SEC + 60 + 180:
@@ -279,7 +318,12 @@ class World:
     def _ready(self, vm: Vm) -> None:
         """The machine has checked its GPU: it registers its runner, or waits for the manager."""
         if vm.machine.registered_by != "manager":
-            vm.runner_id, vm.idle_since = self.number(), self.now
+            name = runner_name(vm.machine)
+            if self.faults and self.chance.random() < 0.1:
+                # The answer was lost: GitHub has that name, and the agent takes the next one.
+                self.register(name, by_manager=False)
+                name += "-2"
+            vm.runner_id, vm.idle_since = self.register(name, by_manager=False), self.now
         elif vm.published_at is None:
             vm.published_at = self.now
             vm.machine = replace(vm.machine, key=published(CERTIFICATES[vm.boots % len(CERTIFICATES)]))
@@ -296,7 +340,7 @@ class World:
 
     def busy(self, runner: str) -> bool:
         """Whether GitHub has given a job to the runner of this name."""
-        return any(job.status == "in_progress" and runner_of(job.runner) == runner for job in self.jobs.values())
+        return any(job.status == "in_progress" and job.runner == runner for job in self.jobs.values())
 
     def _job_over(self, vm: Vm) -> None:
         self.registered.pop(vm.runner_id, None)
@@ -314,12 +358,16 @@ class World:
             idle = [
                 vm
                 for vm in self.vms.values()
-                if vm.runner_id and vm.job is None and not vm.hung and job.labels <= by_name[vm.machine.pool].labels
+                if vm.runner_id in self.registered
+                and vm.job is None
+                and not vm.hung
+                and job.labels <= by_name[vm.machine.pool].labels
             ]
             if idle:
                 vm = self.chance.choice(idle)
                 vm.job, vm.idle_since = job, None
-                job.status, job.runner = "in_progress", vm.machine.name
+                job.status, job.instance = "in_progress", vm.machine.id
+                job.runner = self.registered[vm.runner_id]
 
     def left_over(self) -> list[str]:
         """Names of machines that ought to be gone: all but those on standby, as many as each pool has."""
@@ -376,29 +424,26 @@ class FakeGithub:
                 job.status,  # type: ignore[arg-type]
                 job.created + world.skew_sec,
                 job.conclusion,
-                runner_of(job.runner),
+                job.runner,
                 head_sha=commit_of(job.key),
             )
             for job in world.jobs.values()
             if job.status != "completed"
         )
-        runners = tuple(
-            Runner(vm.runner_id, runner_of(vm.machine.name), online=not vm.hung, busy=vm.job is not None)
-            for vm in world.vms.values()
-            if vm.runner_id and vm.runner_id not in world.registered
-        )
         working = {vm.runner_id for vm in world.vms.values() if not vm.hung}
-        runners += tuple(
+        runners = [
             Runner(number, name, online=number in working, busy=world.busy(name))
             for number, name in world.registered.items()
             # A list may lack a runner that has just been registered.
             if world.now - world.registered_at[number] > 10 or lost() >= rate
-        )
+        ]
+        if world.newest_runners_first:
+            runners.reverse()
         found = {key: self._run(key) for key in runs if lost() >= rate}
         return GithubView(
             world.now + world.skew_sec,
             None if lost() < rate else jobs,
-            None if lost() < rate else runners,
+            None if lost() < rate else tuple(runners),
             found,
         )
 
@@ -422,8 +467,7 @@ class FakeGithub:
                 raise Unavailable("it has a job")
             del self.world.registered[number]
             self.faulty.before()
-        made = NewRunner(self.world.number(), name, "secret")
-        self.world.registered[made.id], self.world.registered_at[made.id] = name, self.world.now
+        made = NewRunner(self.world.register(name, by_manager=True), name, "secret")
         self.faulty.after()
         return made
 
@@ -464,7 +508,7 @@ class FakeGithub:
 
     def _cancelled_by_a_person(self, job: WorldJob) -> bool:
         """Whether that is clear: within minutes of a preemption the manager may have seen neither."""
-        taken = self.world.preempted.get(job.runner)
+        _, taken = self.world.preempted.get(job.instance, ("", None))
         return job.cancelled is not None and (taken is None or taken + 240 < job.cancelled)
 
 
@@ -488,13 +532,15 @@ class FakeCompute:
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
         self.faulty.before()
-        return frozenset(name for name, when in self.world.preempted.items() if self.world.now - when < 3600)
+        taken = self.world.preempted.items()
+        return frozenset(f"{name}-{number}" for number, (name, when) in taken if self.world.now - when < 3600)
 
     def insert(self, pool: Pool, insert: Insert) -> str:
         self.faulty.before()
         world, rung = self.world, insert.rung
-        if insert.request_id in world.requests:
-            return world.requests[insert.request_id]
+        asked, known = world.requests.get(insert.request_id, (0.0, ""))
+        if known and world.now - asked < world.knows_requests_sec:
+            return known
         if (rung.zone, insert.machine) in world.vms:
             return ""
         operation = f"operation-{world.number()}"
@@ -505,7 +551,7 @@ class FakeCompute:
             error = InsertError(kind, f"{rung.zone} has none", others, "L4" if kind == "over-quota" else "")
             if world.chance.random() < 0.3:
                 raise InsertRefused(error)
-        world.requests[insert.request_id] = operation
+        world.requests[insert.request_id] = (world.now, operation)
         world.operations[operation] = (until, error, insert.machine)
         if error is None:
             machine = Machine(
@@ -517,12 +563,12 @@ class FakeCompute:
                 rung.machine_type,
                 pool.template_of(rung),
                 job=slug(insert.job.key) if insert.job else STANDBY,
-                id=id_of(insert.machine),
+                id=world.instance_id(),
                 registered_by=pool.registered_by,
             )
             silent = world.faults and world.chance.random() < 0.05
             boots_in = world.chance.choice((20, 60, 150))
-            hung = world.faults and world.chance.random() < 0.05
+            hung = world.faults and world.chance.random() < world.hung_rate
             vm = Vm(machine, world.now, boots_in, until, silent=silent, hung=hung)
             vm.listed_at = until if world.chance.random() < 0.3 else world.now
             if rung.market == "flex-start":
@@ -547,9 +593,9 @@ class FakeCompute:
     def metadata(self, machine: Machine) -> Metadata:
         self.faulty.before()
         vm = self.world.vms.get((machine.zone, machine.name))
-        if vm is None:
-            raise Unavailable("it is gone")
-        return Metadata("sealed" if vm.machine.sealed else "new", {METADATA_KEY: ""} if vm.machine.sealed else {})
+        if vm is None or vm.machine.id != machine.id:
+            raise Unavailable("it is gone, or another machine has its name")
+        return Metadata(_fingerprint(vm.machine), {METADATA_KEY: ""} if vm.machine.sealed else {})
 
     def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
         """It is accepted at once, and changes the metadata a little later."""
@@ -557,7 +603,7 @@ class FakeCompute:
         vm = self.world.vms.get((machine.zone, machine.name))
         if vm is None:
             raise Unavailable("it is gone")
-        if vm.machine.sealed and seen.fingerprint != "sealed":
+        if seen.fingerprint != _fingerprint(vm.machine):
             return False
         if vm.machine.sealed:
             raise BrokenRuleError(f"{machine.name}: a second registration")
@@ -568,9 +614,9 @@ class FakeCompute:
             if self.world.forgotten < vm.stopped_at:
                 raise BrokenRuleError(f"{machine.name}: sealed to the key of an earlier boot") from None
             # A manager that lost its memory cannot know. The machine cannot open it, and ends.
-            opened = {"runnerId": -1, "machine": runner_of(machine.name)}
+            opened = {"runnerId": -1, "machine": runner_name(vm.machine)}
         assert key == METADATA_KEY
-        assert opened["machine"] == runner_of(machine.name)
+        assert opened["machine"] == runner_name(vm.machine)
         vm.sent, vm.arrives_at = opened["runnerId"], self.world.now + self.world.chance.choice((0, 2, 8))
         self.faulty.after()
         return True
@@ -590,19 +636,22 @@ class FakeCompute:
     def start(self, machine: Machine, request_id: str) -> str:
         self.faulty.before()
         world, vm = self.world, self.world.vms.get((machine.zone, machine.name))
-        if request_id in world.requests:
-            return world.requests[request_id]
+        asked, known = world.requests.get(request_id, (0.0, ""))
+        if known and world.now - asked < world.knows_requests_sec:
+            return known
         if vm is None:
             raise InsertRefused(InsertError("refused", "it is gone"))
-        if not vm.machine.off or vm.starts_at is not None:
-            raise BrokenRuleError(f"{machine.name}: started although it is {vm.machine.status}")
         operation = f"operation-{world.number()}"
         until, error = world.now + world.chance.choice((0, 3, 15)), None
+        if not vm.machine.off or vm.starts_at is not None:
+            # Google starts nothing that is on.
+            world.operations[operation] = (until, None, machine.name)
+            return operation
         if world.chance.random() < self.stockouts:
             error = InsertError("no-capacity", f"{machine.zone} has none")
             if world.chance.random() < 0.3:
                 raise InsertRefused(error)
-        world.requests[request_id] = operation
+        world.requests[request_id] = (world.now, operation)
         world.operations[operation] = (until, error, machine.name)
         if error is None:
             vm.starts_at, vm.boots_in = until, world.chance.choice((5, 20))
@@ -620,6 +669,11 @@ class FakeCompute:
                 raise BrokenRuleError(f"{name}: deleted while it runs job {vm.job.key.job_id}")
             del self.world.vms[(zone, name)]
         self.faulty.after()
+
+
+def _fingerprint(machine: Machine) -> str:
+    """Of its metadata: no two machines have the same, not even two of one name."""
+    return f"{machine.id} {machine.sealed}"
 
 
 class FileStore:
@@ -658,7 +712,7 @@ class History:
         """A manager that begins anew, on a computer whose clock shows another time, and now and then without memory."""
         github = FakeGithub(self.world, self.faulty)
         compute = FakeCompute(self.world, self.faulty, self.stockouts)
-        if self.world.faults and self.world.chance.random() < 0.2:
+        if self.world.faults and self.world.chance.random() < self.world.forget_rate:
             self.store.content, self.world.forgotten = b"", self.world.now
             # What it wrote on commits is forgotten too, and stays there.
             self.world.statuses.clear()

@@ -131,6 +131,31 @@ def test_a_job_that_waits_for_approval_gets_no_machine() -> None:
     assert decision.reasons[job().key].code == "approval-pending"
 
 
+def test_a_job_that_is_a_day_old_gets_a_machine_still() -> None:
+    assert len(inserts(decide([POOL], seen(jobs=(job(age=24 * 3600),)), Memory()))) == 1
+
+
+def test_a_job_that_has_a_pools_label_and_one_that_no_pool_has_is_told_why_it_waits() -> None:
+    pool = replace(POOL, labels=frozenset({"l4"}))
+    foreign, ours = job(1, "ubuntu-latest"), job(2, "l4", "big")
+    reasons = decide([pool], seen(jobs=(foreign, ours)), Memory()).reasons
+    assert set(reasons) == {ours.key}
+    assert reasons[ours.key].detail == "no pool has the labels big, l4; missing: big"
+
+
+def test_a_job_is_forgotten_two_days_after_it_was_last_seen() -> None:
+    memory = Memory(jobs={"0a1b2c3d4e5f": JobMemory(inserts=1, last_seen=NOW)})
+    for later_sec, kept in ((2 * 24 * 3600 - 1, 1), (2 * 24 * 3600, 0)):
+        assert len(decide([POOL], seen(now=NOW + later_sec), memory).memory.jobs) == kept
+
+
+def test_a_pool_whose_runners_github_refused_starts_nothing_until_that_is_tried_again() -> None:
+    memory = Memory(refusals={"l4": (NOW + 300, "no runner could be registered")})
+    decision = decide([POOL], seen(jobs=(job(),)), memory)
+    assert decision.actions == ()
+    assert decision.reasons[job().key] == Reason("refused", "no runner could be registered", NOW + 300)
+
+
 def test_a_job_that_is_older_than_a_day_by_githubs_clock_gets_no_machine() -> None:
     old = job(age=24 * 3600 + 1)
     assert decide([POOL], seen(jobs=(old,)), Memory()).reasons[old.key].code == "expired"

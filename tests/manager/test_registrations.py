@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from gpu_manager import registration
 from gpu_manager.decision.decide import Decision, decide
@@ -80,6 +82,18 @@ def test_twenty_runners_are_registered_in_a_pass() -> None:
     machines = tuple(ready(f"l4-{number:02}") for number in range(50))
     decision = decide([many], seen(jobs=jobs, machines=machines), Memory())
     assert sum(isinstance(each, Register) for each in decision.actions) == 20
+
+
+def test_twenty_runners_are_registered_in_a_pass_of_all_pools_and_earlier_ones_do_not_count() -> None:
+    pools = [replace(BROKERED, name=name, max=50, labels=frozenset({name})) for name in ("l4", "t4")]
+    jobs = tuple(job(number, pools[number % 2].name) for number in range(30))
+    machines = tuple(ready(f"{pools[at % 2].name}-{at:02}", pool=pools[at % 2].name) for at in range(30))
+    earlier = tuple(ready(f"l4-{at:02}", sealed=True) for at in range(50, 75))
+    memory = Memory(registrations={each.name: Registration("42", NOW - 1) for each in earlier})
+    busy = tuple(Runner(at, each.name, online=True, busy=True) for at, each in enumerate(earlier))
+    decision = decide(pools, seen(jobs=jobs, machines=machines + earlier, runners=busy), memory)
+    begun = [each.machine.pool for each in decision.actions if isinstance(each, Register)]
+    assert (begun.count("l4"), begun.count("t4")) == (15, 5)
 
 
 def test_the_machine_of_a_cancelled_job_goes_before_it_has_a_runner() -> None:
@@ -176,7 +190,16 @@ def test_a_runner_whose_machine_is_gone_is_unregistered_and_then_forgotten() -> 
     # A list may lack a runner that has just been registered.
     soon = decided(jobs=0, memory=decision.memory, now=NOW + 60)
     assert "l4-a" in soon.memory.registrations
-    assert decided(jobs=0, memory=soon.memory, now=NOW + 61).memory.registrations == {}
+    assert decided(jobs=0, memory=soon.memory, now=NOW + 60.5).memory.registrations == {}
+
+
+def test_a_runner_that_stays_is_forgotten_after_a_day() -> None:
+    """GitHub removes one that was never used after a day, and one that works is not the manager's to remove."""
+    works = Runner(7, "l4-a", online=True, busy=True)
+    memory = Memory(registrations={"l4-a": Registration("42", NOW)})
+    day = decided(jobs=0, runners=(works,), memory=memory, now=NOW + 24 * 3600)
+    assert set(day.memory.registrations) == {"l4-a"}
+    assert decided(jobs=0, runners=(works,), memory=day.memory, now=NOW + 24 * 3600 + 1).memory.registrations == {}
 
 
 def test_a_machine_that_is_missing_from_one_list_keeps_its_runner() -> None:
@@ -303,6 +326,15 @@ def of_key(make: Callable[[], Any]) -> str:
     return published(certificate_of(make()))
 
 
+def of_bits(bits: int) -> str:
+    """A certificate of an RSA key of this size; nobody has its private key, which takes seconds to make."""
+    own = CERTIFICATE
+    builder = x509.CertificateBuilder().subject_name(own.subject).issuer_name(own.subject).serial_number(1)
+    builder = builder.public_key(rsa.RSAPublicNumbers(65537, (1 << bits - 1) | 1).public_key())
+    builder = builder.not_valid_before(own.not_valid_before_utc).not_valid_after(own.not_valid_after_utc)
+    return published(builder.sign(PRIVATE, SHA256()))
+
+
 def changed(before: bytes, after: bytes) -> str:
     """A machine's certificate with other bytes in one place."""
     content = base64.b64decode(PUBLISHED)
@@ -319,19 +351,33 @@ MODULUS_END = CERTIFICATE.public_bytes(Encoding.DER).partition(b"\x02\x03\x01\x0
     "key",
     [
         "no base64!",
+        f"{PUBLISHED[:40]}!{PUBLISHED[40:]}",
         base64.b64encode(b"no certificate").decode(),
         of_key(lambda: rsa.generate_private_key(65537, 1024)),  # noqa: S505 - that is the point
+        of_bits(2047),
+        of_bits(4097),
         of_key(lambda: ec.generate_private_key(ec.SECP256R1())),
         changed(VERSION, VERSION[:-1] + b"\x07"),
         changed(MODULUS_END + b"\x02\x03\x01\x00\x01", MODULUS_END[:-1] + b"\x00\x02\x03\x01\x00\x01"),
     ],
-    ids=["base64", "der", "1024", "ec", "version 8", "even modulus"],
+    ids=["base64", "one other character", "der", "1024", "2047", "4097", "ec", "version 8", "even modulus"],
 )
 def test_nothing_is_registered_for_a_key_that_nothing_can_be_sealed_to(key: str) -> None:
     both = Both()
     with pytest.raises(registration.UnusableKey, match="l4-a has published is no certificate of an RSA key"):
         carried_out(both, ready(key=key))
     assert both.did == []
+
+
+@pytest.mark.parametrize("bits", [2048, 4096])
+def test_a_runner_is_registered_for_keys_of_2048_to_4096_bits(bits: int) -> None:
+    assert carried_out(Both(), ready(key=of_bits(bits))) == "l4-a-42"
+
+
+@pytest.mark.parametrize(("characters", "taken"), [(4096, True), (4097, False)])
+def test_a_certificate_of_more_than_4096_characters_is_none(characters: int, taken: bool) -> None:
+    text = json.dumps({"machine": "l4-a-42", "certificate": "x" * characters})
+    assert registration.key_of(text, "l4-a", "42") == ("x" * characters if taken else "")
 
 
 # -- in the loop

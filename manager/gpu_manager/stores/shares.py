@@ -270,9 +270,11 @@ class Shares:
     # -- one share ----------------------------------------------------------------------------------------------------
 
     def _take(self, layout: Layout, index: int) -> Share | str:
-        found = self._share_object(index).read()
-        if found and (holder := _holder(found)) and holder != self._holder:
-            return holder
+        # Google answers 403 for a missing object to who may not list. The store makes it, or says what is refused.
+        with suppress(Refused):
+            found = self._share_object(index).read()
+            if found and (holder := _holder(found)) and holder != self._holder:
+                return holder
         store = BucketStore(
             self._objects(share_name(self._name, index)),
             self._holder,

@@ -94,6 +94,13 @@ def test_a_manager_that_does_not_answer_ends_the_machine(google: FakeGoogle, pai
     assert ended(google) == "not-registered: the runner manager sent no registration within 300 s"
 
 
+def test_after_the_deadline_no_key_is_published(google: FakeGoogle, pair: KeyPair) -> None:
+    with pytest.raises(AgentExit) as raised:
+        register(google, within_sec=0)
+    assert raised.value.end.reason == "not-registered"
+    assert not any("guest-attributes" in line for line in google.asked)
+
+
 def test_a_server_that_answers_at_once_is_asked_once_a_second(google: FakeGoogle, pair: KeyPair) -> None:
     """It does not hold back its answer to a request for metadata that is missing."""
     ended(google)
@@ -105,6 +112,7 @@ def test_a_server_that_answers_at_once_is_asked_once_a_second(google: FakeGoogle
     ("value", "problem"),
     [
         (lambda pair: "no base64!", FOREIGN),
+        (lambda pair: f"{(whole := answered(MESSAGE, pair.certificate))[:40]}!{whole[40:]}", FOREIGN),
         (lambda pair: answered(MESSAGE, key_pair_of_another()), FOREIGN),
         (lambda pair: answered("text", pair.certificate), FOREIGN),
         (lambda pair: answered({**MESSAGE, "machine": "l4-x7k2-43"}, pair.certificate), NONE),

@@ -12,6 +12,7 @@ from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
 from tests.agent.fakes.live_machine import AT_WORK, TOLD, Plan
+from tests.agent.fakes.manager import KEY, SEALED, USELESS, Answer
 from tests.agent.fakes.runner import NO_LIBICU, VERSION
 
 _STEPS = (*blows.HOLDS, AT_WORK)
@@ -50,14 +51,34 @@ class Chance(NamedTuple):
         lost = sum(each.done_anyway for each in self.plan.github.get("register", []))
         problems = broken(found, 1 + lost)
         killed = any(word in fault for fault in self.faults for word in ("kill", "remove"))
-        if found["runners"] and not (lost or killed or "Running job" in found["serial"]):
-            problems.append("it left a runner at GitHub that nobody starts")
         reason = (found["end"] or {}).get("reason")
+        if self.plan.answer:
+            problems += self._broken_with_manager(self.plan.answer, found, reason)
+        elif found["runners"] and not (lost or killed or "Running job" in found["serial"]):
+            problems.append("it left a runner at GitHub that nobody starts")
         if reason == "crashed" and not any("kill" in fault for fault in self.faults):
             problems.append("its agent failed, and nobody killed it")
         if not self.faults and reason != "job-done":
             problems.append("it met no fault, and its job was not done")
         return problems
+
+    def _broken_with_manager(self, answer: Answer, found: dict[str, Any], reason: str | None) -> list[str]:
+        """The rules of a machine that has no key of GitHub's. The manager unregisters its runner."""
+        useless = answer.how in USELESS or answer.after_sec > self.plan.register_sec
+        started = ["blob", "environ"] in found["allowed"] or "Running job" in found["serial"]
+        expected = "not-registered" if useless else "job-done"
+        alone = self.faults == [_told(answer)]
+        rules = {
+            f"it asked GitHub for {found['asked of github']}": not found["asked of github"],
+            f"it read {found['secrets read']} secrets": not found["secrets read"],
+            "it started a runner without a registration of its own": not (useless and started),
+            f"it ended as {reason} and not as {expected}": not alone or reason == expected,
+        }
+        return [rule for rule, holds in rules.items() if not holds]
+
+
+def _told(answer: Answer) -> str:
+    return f"registration {answer.how} after {answer.after_sec} s"
 
 
 def chance(seed: int) -> Chance:
@@ -65,7 +86,10 @@ def chance(seed: int) -> Chance:
     pick = random.Random(seed)
     plan = Plan(idle_sec=2, register_sec=12, check_sec=5, limit_sec=90)
     count = pick.choice((0, 1, 1, 1, 1, 2, 2, 2, 3, 3))
-    faults = [add(plan, pick) for add in pick.sample(_KINDS, k=count)]
+    if pick.random() < 0.5:
+        plan.answer = Answer()
+    kinds = [*_KINDS, *([_registration] * 4 if plan.answer else [_github] * 2)]
+    faults = [add(plan, pick) for add in pick.sample(kinds, k=count)]
     if not faults:
         plan.idle_sec = plan.register_sec = plan.check_sec = 60
     return Chance(plan, faults)
@@ -82,10 +106,21 @@ def _github(plan: Plan, pick: random.Random) -> str:
     return f"github {route}: {how or status} {headers or ''} x {times}{', done anyway' * fault.done_anyway}"
 
 
+def _registration(plan: Plan, pick: random.Random) -> str:
+    """Late, after the machine's deadline, or none that is of use; of two of these the last one counts."""
+    late = plan.register_sec / 3
+    how, after_sec = pick.choice((("", late), ("", plan.register_sec + 2.0), *((how, 0.05) for how in USELESS)))
+    plan.answer = Answer(how, after_sec)
+    return _told(plan.answer)
+
+
 def _google(plan: Plan, pick: random.Random) -> str:
     path = pick.choice(
         (":access", "default/token", "gpu-ci-role", "gpu-agent-config", "gpu-smoke-pyz", "entries:write")
     )
+    if plan.answer:
+        # With the question mark, while the machine waits for it; without, also where it looks for that of another boot.
+        path = pick.choice((path, f"{SEALED}?", f"{SEALED}?", SEALED, f"guest-attributes/{KEY}"))
     path = pick.choice((path, path, "guest-attributes", "instance/preempted", "instance/name", "/"))
     times = pick.choice((1, 1, 2, 99))
     fault = Fault(
@@ -156,4 +191,4 @@ def _machine(plan: Plan, pick: random.Random) -> str:
     return f"{what} {plan.role or plan.skew_sec or plan.small}"
 
 
-_KINDS = [_github, _github, _google, _google, _blow, _blow, _held, _job, _smoke, _release, _gpu, _machine]
+_KINDS = [_google, _google, _blow, _blow, _held, _job, _smoke, _release, _gpu, _machine]

@@ -11,6 +11,7 @@ import pytest
 from tests.agent.fakes import blows
 from tests.agent.fakes.jobs import WAITS, job
 from tests.agent.fakes.live_machine import AT_WORK, Life, Plan
+from tests.agent.fakes.manager import Answer
 from tests.agent.fakes.runner import NO_LIBICU
 
 Live = Callable[..., dict[str, Any]]
@@ -35,7 +36,7 @@ def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_its
 
 
 def test_a_machine_that_the_manager_registers_takes_one_job_and_reads_no_key(live: Live) -> None:
-    found = live(Plan(by_manager=True))
+    found = live(Plan(answer=Answer()))
     assert (found["reason"], found["end"]["step"]) == ("job-done", "after-job"), found["serial"]
     assert (found["verdict"]["verdict"], found["registered"]) == ("pass", 1)
     assert steps(found["serial"]) == ["config", "driver", "check", "runner", "register", "waiting", "job", "after-job"]
@@ -44,7 +45,7 @@ def test_a_machine_that_the_manager_registers_takes_one_job_and_reads_no_key(liv
 
 @pytest.mark.slow
 def test_a_machine_whose_manager_does_not_answer_starts_no_runner_and_switches_itself_off(live: Live) -> None:
-    found = live(Plan(by_manager=True, manager_runs=False, register_sec=5))
+    found = live(Plan(answer=Answer("never"), register_sec=5))
     assert (found["reason"], found["end"]["stops_pool"], found["registered"]) == ("not-registered", False, 0)
     assert found["detail"] == "the runner manager sent no registration within 5 s"
 

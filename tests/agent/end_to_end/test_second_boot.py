@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from tests.agent.fakes import live_machine, machine
 from tests.agent.fakes.live_machine import Life, Plan
+from tests.agent.fakes.manager import Answer
 
 PATIENCE_SEC = 30.0
 
@@ -51,7 +52,7 @@ def stop_once_it_waits(life: Life) -> None:
 
 
 def test_a_machine_that_was_stopped_while_it_waited_boots_again_and_takes_a_job(twice: Twice) -> None:
-    found = twice.live(by_manager=True, boots=2, at=[("register", stop_once_it_waits)])
+    found = twice.live(answer=Answer(), boots=2, at=[("register", stop_once_it_waits)])
     assert found["published"] == ["stopped", "job-done"], found["serial"]
     first = ["config", "driver", "check", "runner", "register"]
     assert steps(found["serial"]) == [*first, *first, "waiting", "job", "after-job"]
@@ -69,7 +70,7 @@ def test_a_machine_that_has_had_a_registration_takes_none_at_its_next_boot(twice
     def seal_to_the_first(life: Life) -> None:
         life.google.keys = lambda: ["", *type(life.google).keys(life.google)]  # type: ignore[method-assign]
 
-    found = twice.live(by_manager=True, boots=2, prepare=seal_to_the_first, at=[("waiting", stop_at_work)])
+    found = twice.live(answer=Answer(), boots=2, prepare=seal_to_the_first, at=[("waiting", stop_at_work)])
     assert found["published"] == ["stopped", "used"], found["serial"]
     assert (found["registered"], verdicts(found["serial"]), found["leaked"]) == (1, ["pass"], [])
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tests.agent.fakes.live_machine import Life
 
 
+_PRIVATE = ("PRIVATE KEY", "RSA PRIVATE KEY")
+_LINE_ENDS = ("\n", "\\n")
+
+
 def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
     """What it said, what GitHub and Google have of it, and the secrets that lay anywhere."""
     cloud, github = life.google, life.github
@@ -24,6 +28,7 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "machine's token": [google.TOKEN],
         "token": list(github.tokens),
         "JWT": [part for each in github.bearers if "." in each for part in (each, each.rpartition(".")[2])],
+        "private key": [f"-----BEGIN {kind}-----{end}MII" for kind in _PRIVATE for end in _LINE_ENDS],
         "blob": [form for blob in github.blobs for form in (blob, without_updates(blob))],
         "credential": [runner.SECRET, runner.encoded(json.dumps({"token": runner.SECRET}))],
     }
@@ -34,7 +39,7 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
     }
     ends = [json.loads(line.split(" ", 1)[1]) for line in life.serial.splitlines() if line.startswith("GPU-AGENT-END ")]
     verdicts = [line.split(" ", 1)[1] for line in life.serial.splitlines() if line.startswith("SMOKE-RESULT ")]
-    findings = scanner.findings(planted, said)
+    findings = [each for each in scanner.findings(planted, said) if not is_of_this_computer(*each)]
     return {
         "serial": life.serial,
         "verdict": json.loads(base64.b64decode(verdicts[0])) if verdicts else None,
@@ -46,6 +51,8 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "keys": len(cloud.keys()),
         "runners": len(github.runners),
         "registered": len(github.blobs),
+        "asked of github": sorted(set(github.asked)),
+        "secrets read": sum(":access" in each for each in cloud.asked),
         "leaked": [each for each in findings if not is_allowed(*each)],
         "allowed": sorted({(each.secret, each.kind) for each in findings if is_allowed(*each)}),
         "rounds": scanner.rounds,
@@ -53,6 +60,11 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "off by systemd": life.systemd.off,
         "hit": life.hit,
     }
+
+
+def is_of_this_computer(secret: str, kind: str, where: str) -> bool:
+    """Whether it is a private key that lay below /etc before: the machine has a copy of that folder."""
+    return secret == "private key" and kind == "file" and where.startswith("/etc/")
 
 
 def is_allowed(secret: str, kind: str, where: str) -> bool:

@@ -23,13 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from gpu_ci.payload import pack
 
-from tests.agent.fakes import github_server, google, left, machine, patience, processes, runner
+from tests.agent.fakes import github_server, google, left, machine, manager, patience, processes, runner
 from tests.agent.fakes.boot import BASH, ROOT, SCRIPT, Boot, config, says
 from tests.agent.fakes.github import FakeGithub
 from tests.agent.fakes.github import Fault as GithubFault
@@ -104,9 +101,8 @@ class Plan:
     systemd: type[Systemd] = Systemd
     has_systemd_run: bool = True
     """False for an image on which systemd-run fails: the startup script goes on in Google's unit."""
-    by_manager: bool = False
-    """Whether the runner manager registers the runner, once the last of the boots has published a key."""
-    manager_runs: bool = True
+    answer: manager.Answer | None = None
+    """What the runner manager does, where it registers the runner."""
     boots: int = 1
     limit_sec: float = 60
 
@@ -287,35 +283,16 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
         sha256 = runner.sha256(archive)
         pin: dict[str, Any] = {"version": runner.VERSION, "sha256": {"x64": sha256, "arm64": sha256}}
         pin |= {"idle_sec": plan.idle_sec, "register_sec": plan.register_sec}
-        registers = {"registered_by": "manager"} if plan.by_manager else {"github": own}
+        registers = {"registered_by": "manager"} if plan.answer else {"github": own}
         settings = config(**registers, runner=pin, check_sec=plan.check_sec, **plan.config)
         cloud.attributes["gpu-agent-config"] = json.dumps(settings)
         own_places = {"GPU_AGENT_GITHUB_URL": url, "GPU_AGENT_RUNNER_URL": base, "TMPDIR": TEMPORARY}
         environ = boot.environ() | own_places
         boot.environ = lambda: environ  # type: ignore[method-assign]
-        if plan.by_manager and plan.manager_runs:
-            threading.Thread(target=_manager, args=(cloud, github, plan.boots), daemon=True).start()
+        if plan.answer and plan.role != "check":
+            # A manager does not know the machine of a check.
+            threading.Thread(target=manager.serve, args=(cloud, github, plan.answer, plan.boots), daemon=True).start()
         yield Life(folder, plan, github, cloud), boot
-
-
-def _manager(cloud: google.FakeGoogle, github: Github, boots: int) -> None:
-    """Register a runner for the machine once each of its boots has published a key, and seal it to the last one."""
-    while not cloud.closing.wait(0.05):
-        if len(cloud.keys()) < boots:
-            continue
-        told = cloud.last("gpu-agent/key")
-        asked = {"name": told["machine"], "runner_group_id": 7, "labels": ["gpu", "l4"]}
-        _, made = github._register({"owner": "acme"}, {}, asked)
-        message = {
-            "machine": told["machine"],
-            "runnerId": made["runner"]["id"],
-            "jitConfig": made["encoded_jit_config"],
-        }
-        to = x509.load_der_x509_certificate(base64.b64decode(told["certificate"]))
-        envelope = pkcs7.PKCS7EnvelopeBuilder().set_data(json.dumps(message).encode()).add_recipient(to)
-        sealed = envelope.set_content_encryption_algorithm(AES256).encrypt(Encoding.DER, [pkcs7.PKCS7Options.Binary])
-        cloud.attributes["gpu-agent-registration"] = base64.b64encode(sealed).decode()
-        return
 
 
 def _tmpfs(path: str, size: str = "50%") -> None:

@@ -29,7 +29,7 @@ from gpu_manager.model import Insert, Job, JobKey, Machine, Pool, Rung
 from gpu_manager.ports import Refused, Unavailable
 from gpu_manager.stores import InUse
 from gpu_manager.stores.bucket import LEASE_SEC
-from gpu_manager.stores.shares import Share, Shares, share_name, shares_in
+from gpu_manager.stores.shares import SPARE_SEC, WAITING_SEC, Share, Shares, layout_name, share_name, shares_in
 from gpu_manager.stores.storage_api import GoogleObject
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +113,55 @@ def test_a_share_that_nobody_takes_goes_to_a_manager_that_has_one_and_back_to_on
     second.store.close()
     assert alone.spare([0]) is None
     assert bucket.take("b", TWO).index == 1
+
+
+def test_a_share_whose_object_a_person_deleted_is_taken_after_two_minutes() -> None:
+    bucket = Bucket()
+    alone = bucket.shares("a", TWO)
+    first = alone.take()
+    assert isinstance(first, Share)
+    del bucket.storage.objects["state", "state.2.json"]
+    for _ in range(13):
+        assert alone.spare([0]) is None
+        bucket.sleep(10)
+        first.store.renew()
+    second = alone.spare([0])
+    assert second
+    assert second.index == 1
+
+
+def test_a_manager_takes_no_other_share_by_the_layout_of_another_configuration() -> None:
+    bucket = Bucket()
+    bucket.take("a", TWO)
+    other = bucket.shares("b", THREE)
+    assert other.spare([0]) is None
+    bucket.sleep(SPARE_SEC + LEASE_SEC + 1)
+    assert other.spare([0]) is None
+
+
+def test_a_manager_that_waits_for_longer_says_so_again() -> None:
+    bucket = Bucket()
+    one = bucket.shares("a", ONE)
+    held = one.take()
+    assert isinstance(held, Share)
+    late = bucket.shares("b", ONE)
+    for _ in range(3):
+        assert isinstance(late.take(), str)
+        assert one.another_waits()
+        assert not one.another_waits()
+        bucket.sleep(WAITING_SEC + 1)
+        held.store.renew()
+
+
+def test_the_objects_of_shares_keep_their_names_over_releases() -> None:
+    assert [share_name("state.json", index) for index in range(3)] == ["state.json", "state.2.json", "state.3.json"]
+    assert [layout_name(name) for name in ("a/state.json", "a.b/state", "state")] == [
+        "a/state.layout.json",
+        "a.b/state.layout",
+        "state.layout",
+    ]
+    bucket = Bucket()
+    assert shares_in(bucket.object("state.layout.json")) == 1
 
 
 def test_another_number_of_managers_begins_when_all_leases_have_ended() -> None:
@@ -247,6 +296,9 @@ def test_a_lease_that_is_taken_while_the_layout_changes_is_waited_for_and_its_me
     changing = bucket.shares("c", ONE)
     bucket.storage.fault = late
     assert changing.take() == "b, which has another configuration, has a lease"
+    taken[0].store.save(Memory(True, preferred={"a": 9}))
+    bucket.sleep(SPARE_SEC + LEASE_SEC + 1)
+    assert bucket.shares("d", ONE).spare([]) is None, "the layout is not ready"
     taken[0].store.save(Memory(True, preferred={"a": 9}))
     bucket.sleep(1)
     taken[0].store.close()
