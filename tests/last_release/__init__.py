@@ -50,6 +50,7 @@ ANNOUNCED = (
     "a10g-smoke-job object spec template spec containers[1] command",
     "a10g-smoke-job object spec template spec securityContext runAsGroup",
     "a10g-smoke-job object spec template spec securityContext runAsUser",
+    "example-ci-runners-dns object spec egress[0] to",
     "github-example-org object appAuth value",
     "l4-gate dependencies",
     "t4-gate dependencies",
