@@ -229,13 +229,26 @@ def listeners_run(cluster: Cluster) -> Finding:
     selector = "app.kubernetes.io/component=runner-scale-set-listener"
     pods = cluster.kubectl("pods", "--all-namespaces", "--selector", selector)
     states = {pod["metadata"]["name"]: _state(pod) for pod in pods}
-    wrong = [f"{name} is {state}" for name, state in states.items() if state != "Running"]
-    if not states:
+    # The controller deletes the listener of a set that GitHub takes no runner of any more.
+    outdated = _outdated_sets(cluster)
+    wrong = [f"the scale set {name} is Outdated: its runner is too old for GitHub" for name in outdated]
+    wrong += [f"{name} is {state}" for name, state in states.items() if state != "Running"]
+    if not states and not outdated:
         return Finding("unknown", "no listener exists; run it again after `pulumi up`", states)
     if young := [pod["metadata"]["name"] for pod in pods if _age_sec(pod) < _SETTLED_SEC and not wrong]:
         text = f"started within the last {_SETTLED_SEC} s: {', '.join(young)}; run it again in a minute"
         return Finding("unknown", text, states)
     return problems_or_pass(wrong, f"all {len(states)} listeners are Running", states)
+
+
+def _outdated_sets(cluster: Cluster) -> list[str]:
+    try:
+        found = cluster.kubectl("autoscalingrunnersets", "--all-namespaces")
+    except NotAskedError as error:
+        if "doesn't have a resource type" in str(error):  # before the first `pulumi up`
+            return []
+        raise
+    return [each["metadata"]["name"] for each in found if (each.get("status") or {}).get("phase") == "Outdated"]
 
 
 def _state(pod: Mapping[str, Any]) -> str:
@@ -325,7 +338,8 @@ STEPS: tuple[Step[Cluster], ...] = (
     ),
     Step(
         "listeners", "kubectl get pods -A -l app.kubernetes.io/component=runner-scale-set-listener",
-        "one Running pod for each pool, after `pulumi up`", "kubectl logs of the pod and of the controller",
+        "one Running pod for each pool, after `pulumi up`",
+        "kubectl logs of the pod and of the controller; a newer runner image for a set that is Outdated",
         listeners_run,
     ),
     Step(

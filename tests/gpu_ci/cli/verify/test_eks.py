@@ -181,6 +181,26 @@ def test_a_listener_that_github_refuses_is_never_one_that_runs(
     assert (step["status"], step["got"]) == (status, got)
 
 
+@pytest.mark.parametrize("pods", [[], [listener("Running")]])
+def test_a_scale_set_that_is_outdated_fails_whether_other_listeners_run_or_not(
+    verify: Verify, pods: list[dict[str, Any]]
+) -> None:
+    account = Account()
+    account.objects["pods"] = pods
+    account.objects["autoscalingrunnersets"].append({"metadata": {"name": "t4"}, "status": {"phase": "Outdated"}})
+    answer = verify(account, "--json")
+    assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), "listeners": "fail"}
+    assert answer.json["steps"][-1]["got"] == "the scale set t4 is Outdated: its runner is too old for GitHub"
+
+
+def test_before_the_first_up_there_are_neither_listeners_nor_definitions_of_scale_sets(verify: Verify) -> None:
+    account = Account()
+    account.objects["pods"] = []
+    del account.objects["autoscalingrunnersets"]
+    step = verify(account, "--json").json["steps"][-1]
+    assert (step["status"], step["got"]) == ("unknown", "no listener exists; run it again after `pulumi up`")
+
+
 def test_a_pool_with_the_cni_policy_needs_no_role_of_the_plugin(verify: Verify) -> None:
     account = Account(addon={"configurationValues": '{"enableNetworkPolicy": "true"}'})
     text = STACK.replace("market: spot", "cniPolicy: true\n      market: spot")
