@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -31,6 +31,8 @@ _IRSA = "eks.amazonaws.com/role-arn"
 # ARC replaces the pod of a listener that GitHub refuses as soon as it ends, so such a pod is never old
 # (actions/actions-runner-controller@9bb16ae: controllers/actions.github.com/autoscalinglistener_controller.go).
 _SETTLED_SEC = 60
+# Of the GPU Operator's operands, those that the nodes of pools bring themselves.
+_REPLACING = ("driver", "container-toolkit", "device-plugin")
 AUTOSCALER = "app.kubernetes.io/name in (aws-cluster-autoscaler,cluster-autoscaler)"
 
 
@@ -203,11 +205,16 @@ def node_without_gpu(cluster: Cluster) -> Finding:
 
 def no_other_device_plugin(cluster: Cluster) -> Finding:
     daemons = cluster.kubectl("daemonsets", "--all-namespaces")
+    nodes = {name: labels for name, labels in _labels_of_nodes(cluster).items() if gpu_nodes.POOL_LABEL in labels}
     others = [
         f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         for each in daemons
-        if each["metadata"]["namespace"] != cluster.plugin_namespace and _may_hand_out_gpus(_pod_of(each))
+        if each["metadata"]["namespace"] != cluster.plugin_namespace
+        and _may_hand_out_gpus(_pod_of(each))
+        and not _is_kept_off(_pod_of(each), nodes)
     ]
+    if problems := [*_operands(nodes), *_without_gpus(nodes)]:
+        return Finding("fail", "; ".join(problems), nodes)
     if others:
         text = f"{', '.join(others)} tolerates the taint of the pools' nodes, and would hand out their GPUs too"
         return Finding("unknown", text, others)
@@ -223,6 +230,33 @@ def _may_hand_out_gpus(pod: Mapping[str, Any]) -> bool:
     is_plugin = any("k8s-device-plugin" in each["image"] for each in pod["containers"])
     tolerates = any(each.get("key") in (None, gpu_nodes.TAINT_KEY) for each in pod.get("tolerations", ()))
     return is_plugin and tolerates and gpu_nodes.POOL_LABEL not in json.dumps(pod.get("affinity", {}))
+
+
+def _labels_of_nodes(cluster: Cluster) -> dict[str, dict[str, str]]:
+    nodes = cluster.kubectl("nodes")
+    return {node["metadata"]["name"]: dict(node["metadata"].get("labels") or {}) for node in nodes}
+
+
+def _is_kept_off(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether the pod is one of the GPU Operator's, and no node of a pool lets it in."""
+    is_operand = any(key.startswith(gpu_nodes.OPERAND_LABELS) for key in pod.get("nodeSelector") or ())
+    return is_operand and bool(nodes) and all(gpu_nodes.OPERANDS_OFF.items() <= each.items() for each in nodes.values())
+
+
+def _operands(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """What the GPU Operator has placed next to what nodes of pools bring."""
+    for name, labels in nodes.items():
+        placed = [each for each in _REPLACING if labels.get(f"{gpu_nodes.OPERAND_LABELS}{each}") == "true"]
+        if placed:
+            yield f"the GPU Operator places its {', '.join(placed)} on {name}, which has its own"
+
+
+def _without_gpus(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """The operator resets the label where no feature discovery has found a GPU (labelGPUNodes), and the pools' device
+    plugin is placed by it."""
+    for name, labels in nodes.items():
+        if labels.get(gpu_nodes.PRESENT_LABEL) == "false":
+            yield f"{name} has {gpu_nodes.PRESENT_LABEL}=false, so the device plugin leaves it"
 
 
 def listeners_run(cluster: Cluster) -> Finding:
@@ -333,8 +367,8 @@ STEPS: tuple[Step[Cluster], ...] = (
         "add a node group without GPUs", node_without_gpu,
     ),
     Step(
-        "device plugins", "kubectl get daemonsets -A", "no other device plugin for the nodes of pools",
-        "devicePlugin.enabled=false of the GPU Operator's chart; docs/kubernetes.md has why", no_other_device_plugin,
+        "device plugins", "kubectl get daemonsets -A", "no other device plugin, driver or toolkit for nodes of pools",
+        "docs/kubernetes.md#nvidias-gpu-operator", no_other_device_plugin,
     ),
     Step(
         "listeners", "kubectl get pods -A -l app.kubernetes.io/component=runner-scale-set-listener",

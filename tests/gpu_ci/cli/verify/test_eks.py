@@ -151,6 +151,40 @@ def test_a_second_device_plugin_for_the_nodes_of_pools_is_found(
     assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), "device plugins": status}
 
 
+def gpu_node(**labels: str) -> dict[str, Any]:
+    dotted = {f"nvidia.com/gpu.{name.replace('__', '.').replace('_', '-')}": value for name, value in labels.items()}
+    return {"metadata": {"name": "gpu-1", "labels": {"gpu-ci-pool": "a10g", **dotted}}, "spec": {"taints": [GPU_TAINT]}}
+
+
+OFF = {"present": "true", "deploy__operands": "false"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "status", "got"),
+    [
+        (OFF, "pass", "none of 2 DaemonSets hands out GPUs of the pools' nodes"),
+        ({"present": "true"}, "unknown",
+         "gpu-operator/plugin tolerates the taint of the pools' nodes, and would hand out their GPUs too"),
+        ({"present": "true", "deploy__device_plugin": "true", "deploy__container_toolkit": "true",
+          "deploy__dcgm": "true", "deploy__driver": "pre-installed"}, "fail",
+         "the GPU Operator places its container-toolkit, device-plugin on gpu-1, which has its own"),
+        ({**OFF, "present": "false"}, "fail",
+         "gpu-1 has nvidia.com/gpu.present=false, so the device plugin leaves it"),
+    ],
+)  # fmt: skip
+def test_the_gpu_operator_is_known_by_the_labels_of_the_pools_nodes(
+    verify: Verify, labels: dict[str, str], status: str, got: str
+) -> None:
+    account = Account()
+    operand = {"nodeSelector": {"nvidia.com/gpu.deploy.device-plugin": "true"}}
+    account.objects["daemonsets"].append(daemon("gpu-operator", PLUGIN, GPU_TAINT, **operand))
+    account.objects["nodes"].append(gpu_node(**labels))
+    answer = verify(account, "--json")
+    assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), "device plugins": status}
+    [step] = [each for each in answer.json["steps"] if each["name"] == "device plugins"]
+    assert step["got"] == got
+
+
 NO_ROLE = {"configurationValues": '{"enableNetworkPolicy": "true"}'}
 
 
