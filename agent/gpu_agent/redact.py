@@ -15,8 +15,9 @@ _SECRETS = (
     re.compile(r"\b(?:gh[pousr]_|github_pat_|ya29\.)[A-Za-z0-9_.-]+"),
     # The same with something before them, whole; and what GitHub's installation tokens looked like until 2021.
     re.compile(r"(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}|\bv1\.[0-9a-f]{40}"),
-    # Lines of base64 in a text of JSON, where they end in a backslash and an n.
-    re.compile(r"(?:[A-Za-z0-9+/]{32,}\\n){2,}[A-Za-z0-9+/]*={0,2}"),
+    # Lines of base64 in a text of JSON, where they end in a backslash and an n. Only from the start of a run: from
+    # any other place of it each try would read to the run's end again.
+    re.compile(r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{32,}\\n){2,}[A-Za-z0-9+/]*={0,2}"),
     # A JSON Web Token (up to three parts) or a JIT configuration, whole or cut: in base64 a JSON map always begins so.
     re.compile(r"(?<![A-Za-z0-9])ey[IJ][A-Za-z0-9+/_-]+={0,2}(?:\.[A-Za-z0-9_-]*){0,2}"),
     # A token that registers a runner: 29 capitals and digits, in the examples of docs.github.com, "REST API endpoints

@@ -195,8 +195,7 @@ def outcome(world: World) -> Outcome:
         expired=len(expired),
         reruns=sum(job.reruns for job in world.jobs),
         machine_hours=sum(hours),
-        usd=disk_usd
-        + sum(on * usd_per_hour(machine.place) for on, machine in zip(hours, world.machines, strict=True)),
+        usd=disk_usd + sum(on * usd_per_hour(machine.place) for on, machine in zip(hours, world.machines, strict=True)),
         disk_usd=disk_usd,
         hours_done=sum(job.arrival.duration_sec for job in done) / 3600,
     )

@@ -18,7 +18,7 @@ TOKENS = {
 }
 # A script that asks GitHub for a registration token, which registers any number of runners for an hour.
 REGISTRATION_REQUEST = re.compile(r"/actions/runners/registration-token\b")
-BASE64 = re.compile(r"[A-Za-z0-9+/\s]{40,}={0,2}\s*")
+BASE64 = re.compile(r"[A-Za-z0-9+/\s]{40,}(?:={1,2}\s*)?")
 
 
 def github_tokens(resource: Resource, _context: RuleContext) -> Iterator[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from gpu_agent.redact import redact as agent_redact
-from gpu_ci_policies.tokens import TOKENS
+from gpu_ci.cli.verify.checklist import Answer, Finding, Step, document
+from gpu_ci_policies.tokens import TOKENS, decoded
 from gpu_common.secret_patterns import GITHUB_TOKEN_PREFIX, redact
 
 # Tokens of GitHub by their kind, with the number of characters that GitHub gives each.
@@ -28,6 +29,8 @@ DEPLOYERS = {
     "Slack": "xoxb-123456789012-abcdef",
     "a password in a URL": "https://user:hunter22@example.com/",
 }
+
+STEP: Step[None] = Step("name", "command", "expected", "otherwise")
 
 
 @pytest.mark.parametrize("sample", [*GITHUB.values(), *OTHERS.values(), *DEPLOYERS.values()])
@@ -57,3 +60,37 @@ def test_plain_text_stays_as_it_is() -> None:
     text = "projects/example-ci/zones/us-central1-a/instances/l4-abc, https://github.com/acme/ml"
     assert redact(text) == agent_redact(text) == text
     assert not GITHUB_TOKEN_PREFIX.search(text)
+
+
+# What an attempt reads to the end and gives up on, from each place where it may begin.
+LONG = {
+    "one letter": "a",
+    "capitals and digits": "A1",
+    "JSON web tokens without a dot": "eyJaaaaaaaaaa-",
+    "users without a host": "://aaaa:",
+    "user names": "://aaaa",
+    "keys that do not end": "-----BEGIN ",
+    "a path": "/usr/lib/x",
+    "an address without a host": "a.b+",
+}
+SIZE = 1_000_000
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", LONG.values(), ids=LONG)
+def test_a_line_of_a_million_characters_takes_steps_in_proportion_to_it(part: str) -> None:
+    """At n * n steps each of these takes minutes, and the test ends with its timeout; it needs under a second."""
+    line = (part * SIZE)[:SIZE]
+    assert redact(f"{line} ghp_abcd1234") == f"{line} [secret]"
+    assert agent_redact(f"got {line} ghp_abcd1234").endswith(" [redacted]")
+    assert document("x", [Answer(STEP, Finding("pass", line))])["steps"][0]["got"] == line
+    assert decoded("a" * 40 + " " * SIZE + "!") == ""
+
+
+def test_a_secret_is_found_behind_what_only_begins_like_one() -> None:
+    found = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxMjMifQ.c2lnbmVk"
+    assert redact(f"eyJaaaaaaaaaaaa-ghp_abcd1234 {found}") == "eyJaaaaaaaaaaaa-[secret] [secret]"
+    assert redact(f"://user:no-host-here ://user:hunter22@host {found}") == (
+        "://user:no-host-here ://[secret]@host [secret]"
+    )
+    assert redact("ghp_abcdeyJaaaaaaaaaaa.payload") == "[secret]"

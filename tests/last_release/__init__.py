@@ -38,6 +38,7 @@ PAYLOADS = {
 ADDED = ("a10g-nodes-limits", "a10g-runners-registered")
 ANNOUNCED = (
     "a10g-nodes-nodes ignoreChanges[0]",
+    "a10g-nodes-nodes object labels nvidia.com/gpu.deploy.operands",
     "a10g-nodes-template object userData",
     "a10g-runners-release object values template spec containers[0] env",
     "a10g-runners-release object values template spec containers[0] lifecycle",
@@ -50,6 +51,7 @@ ANNOUNCED = (
     "a10g-smoke-job object spec template spec containers[1] command",
     "a10g-smoke-job object spec template spec securityContext runAsGroup",
     "a10g-smoke-job object spec template spec securityContext runAsUser",
+    "example-ci-runners-dns object spec egress[0] to",
     "github-example-org object appAuth value",
     "l4-gate dependencies",
     "t4-gate dependencies",

@@ -148,7 +148,8 @@ class GpuNodeGroup(Component):
             # MINIMAL ends a node before it starts another: where GPUs are scarce, there is none to start first.
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL"),
             node_repair_config=_repair(args),
-            labels=node_labels(name, args),
+            # No pod selects by the second map, so the autoscaler needs no tag of it.
+            labels=node_labels(name, args) | gpu_nodes.OPERANDS_OFF,
             taints=[
                 aws.eks.NodeGroupTaintArgs(
                     key=gpu_nodes.TAINT_KEY,

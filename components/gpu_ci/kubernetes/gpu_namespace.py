@@ -84,14 +84,14 @@ class GpuNamespace(Component):
     """A namespace whose pods have no more GPUs than they should, and reach nothing but what they must.
 
     Creates: the namespace with the level of pod security it enforces, a quota of GPUs, three network policies (nothing
-    in or out; names from kube-system; egressPorts of public addresses), its default service account without a token,
-    and a Secret for each of imagePullSecrets. What pulls with these depends on the component, as its namespace does not
-    wait for them: a password that changes replaces its Secret and nothing else.
+    in or out; DNS of kube-system and NodeLocal DNSCache; egressPorts of public addresses), its default service account
+    without a token, and a Secret for each of imagePullSecrets. What pulls with these depends on the component, as its
+    namespace does not wait for them: a password that changes replaces its Secret and nothing else.
     Costs: nothing.
     Does not: enforce the policies; the cluster's network plugin does, on EKS only with its network policy agent on.
     It cannot name GitHub: a NetworkPolicy knows addresses and no host names, so all public addresses are open on these
     ports. Private ranges are not, nor are 169.254.0.0/16 and fd00:ec2::/32, where machines and pods get their cloud
-    credentials; a name server on a node's own address (NodeLocal DNSCache) is therefore out of reach too.
+    credentials, but for port 53 of 169.254.20.10 (NodeLocal DNSCache). A cache with another address is out of reach.
     Replaces on change of: everything, with every pod in it, for namespace. All else is updated in place.
     """
 

@@ -29,6 +29,13 @@ MPS_LABEL = "nvidia.com/mps.capable"
 """What the plugin's MPS daemon is placed by. Feature discovery sets it, and a node group must where there is none
 (NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml)."""
 
+OPERAND_LABELS = "nvidia.com/gpu.deploy."
+"""By these NVIDIA's GPU Operator places its driver, container toolkit, device plugin and monitors on a node. It sets
+them where the node has a GPU (NVIDIA/gpu-operator@04751ec controllers/state_manager.go, gpuStateLabels)."""
+OPERANDS_OFF = {f"{OPERAND_LABELS}operands": "false"}
+"""Keeps all of them off a node (the same, hasOperandsDisabled). Nodes of pools have a driver, a toolkit and a device
+plugin already; the kubelet takes both plugins (NVIDIA/k8s-device-plugin#255)."""
+
 
 def labels(pool: str) -> dict[str, str]:
     """The labels of a node of `pool`; whoever runs there selects by the same map."""

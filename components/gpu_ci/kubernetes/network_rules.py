@@ -44,6 +44,11 @@ def _within(inner: _Network, outer: _Network) -> bool:
 
 PrivateRange = Annotated[str, AfterValidator(_private)]
 
+# The default of NodeLocal DNSCache, on an interface of the node, so that no selector of pods can name it
+# (kubernetes.io/docs/tasks/administer-cluster/nodelocaldns; kubernetes/kubernetes#70555). Where the cache does not run,
+# no interface has the address. It is link-local, and hands out no credentials.
+_NODE_LOCAL_DNS = "169.254.20.10/32"
+
 
 def closed() -> dict[str, Any]:
     """Nothing in and nothing out, for every pod of the namespace; what others allow adds to it."""
@@ -51,9 +56,10 @@ def closed() -> dict[str, Any]:
 
 
 def to_dns() -> dict[str, Any]:
-    """Names are asked for in kube-system alone, so that none is smuggled out to a server of somebody's choice."""
+    """Names are asked for in kube-system and of the node's own cache, so that none is smuggled out to a server of
+    somebody's choice."""
     servers = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
-    return _egress([servers], [("UDP", 53), ("TCP", 53)])
+    return _egress([servers, {"ipBlock": {"cidr": _NODE_LOCAL_DNS}}], [("UDP", 53), ("TCP", 53)])
 
 
 def to_the_world(ports: list[int], private: list[str]) -> dict[str, Any]:

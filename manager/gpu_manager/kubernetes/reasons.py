@@ -58,12 +58,20 @@ def _scale_set(scale_set: Object) -> Explanation | None:
     if metadata.get("deletionTimestamp"):
         detail = f"the scale set {name} is being deleted; it takes no job while its running jobs end"
         return Explanation(detail, "pool-stopped", "wait, or see the last `pulumi up`: it replaces or removes the set")
+    # A runner that GitHub takes no more exits with 7. The controller then removes the listener, the runners and the set
+    # at GitHub, with the annotation, and does nothing more until the set's spec changes (ephemeralrunner_controller.go
+    # and autoscalingrunnerset_controller.go, Reconcile). A set whose runner is current may be left so too (issue 4595).
+    if status_of(scale_set).get("phase") == "Outdated":
+        detail = f"the scale set {name} is Outdated: GitHub takes no runner of this version any more"
+        reset = (
+            f"kubectl patch autoscalingrunnerset {name} --namespace {namespace_of(scale_set)} --subresource=status "
+            """--type=merge --patch '{"status":{"phase":""}}'"""
+        )
+        step = f"set an image with a newer runner, and bring the stack up; where the runner is the newest one: {reset}"
+        return Explanation(detail, "pool-stopped", step)
     if not (metadata.get("annotations") or {}).get(_REGISTERED):
         detail = f"GitHub has not registered the scale set {name}"
         return Explanation(detail, "refused", f"the controller's log has GitHub's answer: {_CONTROLLER_LOG}")
-    if status_of(scale_set).get("phase") == "Outdated":
-        detail = f"the scale set {name} is Outdated: GitHub takes no runner of this version any more"
-        return Explanation(detail, "pool-stopped", "set an image with a newer runner, and bring the stack up")
     return None
 
 

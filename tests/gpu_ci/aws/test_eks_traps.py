@@ -60,7 +60,7 @@ def test_cluster_autoscaler_waits_for_the_device_plugin_of_a_new_node() -> None:
 def test_no_label_is_in_a_domain_the_kubelet_may_not_set() -> None:
     """kubernetes.io/docs/reference/access-authn-authz/admission-controllers, NodeRestriction."""
     prefixes = [key.rpartition("/")[0] for key in nodes()["labels"]]
-    assert sorted(prefixes) == ["", "k8s.amazonaws.com", "nvidia.com"]
+    assert sorted(prefixes) == ["", "k8s.amazonaws.com", "nvidia.com", "nvidia.com"]
 
 
 def test_cluster_autoscaler_can_start_from_no_node() -> None:

@@ -59,7 +59,10 @@ def test_nothing_comes_in_and_only_names_and_the_public_world_are_reached() -> N
             "policyTypes": ["Egress"],
             "egress": [
                 {
-                    "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
+                    "to": [
+                        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}},
+                        {"ipBlock": {"cidr": "169.254.20.10/32"}},
+                    ],
                     "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
                 }
             ],

@@ -71,6 +71,12 @@ def scale_set(
                                             "status": {"phase": phase}})  # fmt: skip
 
 
+def outdated_scale_set(name: str = "l4") -> Object:
+    """A scale set whose runner exited with 7, as the controller leaves it: without a registration, listener and runners
+    (autoscalingrunnerset_controller.go, cleanUpResources and deleteRunnerScaleSet)."""
+    return scale_set(name, phase="Outdated", annotations={})
+
+
 def listener(name: str = "l4") -> Object:
     spec = {"autoscalingRunnerSetName": name, "autoscalingRunnerSetNamespace": NAMESPACE, "runnerScaleSetId": 7}
     return checked("AutoscalingListener", {"metadata": metadata(LISTENER, SYSTEM), "spec": spec})

@@ -17,6 +17,7 @@ from tests.manager.kubernetes.objects import (
     event,
     listener,
     listener_pod,
+    outdated_scale_set,
     pod,
     quota,
     runner,
@@ -50,7 +51,7 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
         "GitHub has not registered the scale set l4",
     ),
     "the runner's version is too old": (
-        cluster(scale_sets=[scale_set(phase="Outdated")]),
+        Cluster([outdated_scale_set()]),
         "pool-stopped",
         "the scale set l4 is Outdated: GitHub takes no runner of this version any more",
     ),

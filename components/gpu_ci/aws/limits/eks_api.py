@@ -26,6 +26,11 @@ class ApiError(Exception):
         return self.code == "ResourceNotFoundException"
 
     @property
+    def expired(self) -> bool:
+        """The session of the credentials has ended. Services with XML answers have the shorter name."""
+        return self.code in ("ExpiredTokenException", "ExpiredToken")
+
+    @property
     def busy(self) -> bool:
         """Another update of the group runs."""
         return self.code == "ResourceInUseException"
@@ -73,10 +78,21 @@ class AwsClient:
     """One service over AWS's own SDK; what it refuses is an ApiError."""
 
     def __init__(self, service: str, account: Account) -> None:
+        self._service, self._account = service, account
         self._client = _client(service, account)
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        """The answer of an operation, by the SDK's name for it."""
+        """The answer of an operation, by the SDK's name for it. A role's session is renewed once it has ended: a change
+        may wait as long for another update of the group as a session lasts, one hour by default."""
+        try:
+            return self._call(operation, **arguments)
+        except ApiError as error:
+            if not (error.expired and self._account.role_arn):
+                raise
+            self._client = _client(self._service, self._account)
+            return self._call(operation, **arguments)
+
+    def _call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
         from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 

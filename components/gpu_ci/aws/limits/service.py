@@ -173,10 +173,16 @@ def _identity(properties: struct_pb2.Struct) -> str:
 
 
 def _refused(error: ApiError, given: Mapping[str, Any]) -> str:
+    hint = "aws sts get-caller-identity shows the identity of the environment; profile and roleArn choose another"
+    if error.expired:
+        hint = (
+            "the session of these credentials has ended: log in again and run pulumi up, with a longer session "
+            "(role-duration-seconds in GitHub Actions), or with a profile, which is renewed"
+        )
     return (
         f"the maximum of the node group {given['nodeGroupName']} could not be changed\n"
         f"  got: {error}\n"
         f"  expected: AWS credentials with {_RIGHTS} on cluster {given['clusterName']} in "
         f"{given['region']}\n"
-        "  hint: aws sts get-caller-identity shows the identity of the environment; profile and roleArn choose another"
+        f"  hint: {hint}"
     )

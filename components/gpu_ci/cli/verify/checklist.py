@@ -17,7 +17,8 @@ Target = TypeVar("Target")
 
 # An AWS account, and what Google writes in front of a service account's domain, name an owner; an issue needs neither.
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z])\d{12}(?![0-9A-Za-z])")
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
+# A run without the group is no address, and no later start in it finds one: so the search goes on behind it.
+_EMAIL = re.compile(r"[\w.+-]+(@[\w-]+(?:\.[\w-]+)+)?")
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ def _cell(text: str) -> str:
 
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
-        return _EMAIL.sub("[address]", _ACCOUNT.sub("[account]", redact(value)))
+        text = _ACCOUNT.sub("[account]", redact(value))
+        return _EMAIL.sub(lambda found: "[address]" if found[1] else found[0], text)
     if isinstance(value, dict):
         return {_clean(key): _clean(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -31,6 +31,8 @@ _IRSA = "eks.amazonaws.com/role-arn"
 # ARC replaces the pod of a listener that GitHub refuses as soon as it ends, so such a pod is never old
 # (actions/actions-runner-controller@9bb16ae: controllers/actions.github.com/autoscalinglistener_controller.go).
 _SETTLED_SEC = 60
+# Of the GPU Operator's operands, those that the nodes of pools bring themselves.
+_REPLACING = ("driver", "container-toolkit", "device-plugin")
 AUTOSCALER = "app.kubernetes.io/name in (aws-cluster-autoscaler,cluster-autoscaler)"
 
 
@@ -203,11 +205,16 @@ def node_without_gpu(cluster: Cluster) -> Finding:
 
 def no_other_device_plugin(cluster: Cluster) -> Finding:
     daemons = cluster.kubectl("daemonsets", "--all-namespaces")
+    nodes = {name: labels for name, labels in _labels_of_nodes(cluster).items() if gpu_nodes.POOL_LABEL in labels}
     others = [
         f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         for each in daemons
-        if each["metadata"]["namespace"] != cluster.plugin_namespace and _may_hand_out_gpus(_pod_of(each))
+        if each["metadata"]["namespace"] != cluster.plugin_namespace
+        and _may_hand_out_gpus(_pod_of(each))
+        and not _is_kept_off(_pod_of(each), nodes)
     ]
+    if problems := [*_operands(nodes), *_without_gpus(nodes)]:
+        return Finding("fail", "; ".join(problems), nodes)
     if others:
         text = f"{', '.join(others)} tolerates the taint of the pools' nodes, and would hand out their GPUs too"
         return Finding("unknown", text, others)
@@ -225,17 +232,57 @@ def _may_hand_out_gpus(pod: Mapping[str, Any]) -> bool:
     return is_plugin and tolerates and gpu_nodes.POOL_LABEL not in json.dumps(pod.get("affinity", {}))
 
 
+def _labels_of_nodes(cluster: Cluster) -> dict[str, dict[str, str]]:
+    nodes = cluster.kubectl("nodes")
+    return {node["metadata"]["name"]: dict(node["metadata"].get("labels") or {}) for node in nodes}
+
+
+def _is_kept_off(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether the pod is one of the GPU Operator's, and no node of a pool lets it in."""
+    is_operand = any(key.startswith(gpu_nodes.OPERAND_LABELS) for key in pod.get("nodeSelector") or ())
+    return is_operand and bool(nodes) and all(gpu_nodes.OPERANDS_OFF.items() <= each.items() for each in nodes.values())
+
+
+def _operands(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """What the GPU Operator has placed next to what nodes of pools bring."""
+    for name, labels in nodes.items():
+        placed = [each for each in _REPLACING if labels.get(f"{gpu_nodes.OPERAND_LABELS}{each}") == "true"]
+        if placed:
+            yield f"the GPU Operator places its {', '.join(placed)} on {name}, which has its own"
+
+
+def _without_gpus(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """The operator resets the label where no feature discovery has found a GPU (labelGPUNodes), and the pools' device
+    plugin is placed by it."""
+    for name, labels in nodes.items():
+        if labels.get(gpu_nodes.PRESENT_LABEL) == "false":
+            yield f"{name} has {gpu_nodes.PRESENT_LABEL}=false, so the device plugin leaves it"
+
+
 def listeners_run(cluster: Cluster) -> Finding:
     selector = "app.kubernetes.io/component=runner-scale-set-listener"
     pods = cluster.kubectl("pods", "--all-namespaces", "--selector", selector)
     states = {pod["metadata"]["name"]: _state(pod) for pod in pods}
-    wrong = [f"{name} is {state}" for name, state in states.items() if state != "Running"]
-    if not states:
+    # The controller deletes the listener of a set that GitHub takes no runner of any more.
+    outdated = _outdated_sets(cluster)
+    wrong = [f"the scale set {name} is Outdated: its runner is too old for GitHub" for name in outdated]
+    wrong += [f"{name} is {state}" for name, state in states.items() if state != "Running"]
+    if not states and not outdated:
         return Finding("unknown", "no listener exists; run it again after `pulumi up`", states)
     if young := [pod["metadata"]["name"] for pod in pods if _age_sec(pod) < _SETTLED_SEC and not wrong]:
         text = f"started within the last {_SETTLED_SEC} s: {', '.join(young)}; run it again in a minute"
         return Finding("unknown", text, states)
     return problems_or_pass(wrong, f"all {len(states)} listeners are Running", states)
+
+
+def _outdated_sets(cluster: Cluster) -> list[str]:
+    try:
+        found = cluster.kubectl("autoscalingrunnersets", "--all-namespaces")
+    except NotAskedError as error:
+        if "doesn't have a resource type" in str(error):  # before the first `pulumi up`
+            return []
+        raise
+    return [each["metadata"]["name"] for each in found if (each.get("status") or {}).get("phase") == "Outdated"]
 
 
 def _state(pod: Mapping[str, Any]) -> str:
@@ -320,12 +367,13 @@ STEPS: tuple[Step[Cluster], ...] = (
         "add a node group without GPUs", node_without_gpu,
     ),
     Step(
-        "device plugins", "kubectl get daemonsets -A", "no other device plugin for the nodes of pools",
-        "devicePlugin.enabled=false of the GPU Operator's chart; docs/kubernetes.md has why", no_other_device_plugin,
+        "device plugins", "kubectl get daemonsets -A", "no other device plugin, driver or toolkit for nodes of pools",
+        "docs/kubernetes.md#nvidias-gpu-operator", no_other_device_plugin,
     ),
     Step(
         "listeners", "kubectl get pods -A -l app.kubernetes.io/component=runner-scale-set-listener",
-        "one Running pod for each pool, after `pulumi up`", "kubectl logs of the pod and of the controller",
+        "one Running pod for each pool, after `pulumi up`",
+        "kubectl logs of the pod and of the controller; a newer runner image for a set that is Outdated",
         listeners_run,
     ),
     Step(

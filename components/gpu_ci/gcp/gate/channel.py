@@ -47,6 +47,8 @@ class Channel:
         """The last step that the machine named."""
         self.last_line = ""
         """The last line on its serial port, as `_shown` shows it."""
+        self.rate_limited = False
+        """Whether Google's rate limit refused one of the last readings."""
         self._last = False
         self._unanswered: set[str] = set()
 
@@ -61,6 +63,7 @@ class Channel:
         `last` says that nothing more is waited for, because the machine is off or its time is over. Guest attributes
         are then read once without a pause.
         """
+        self.rate_limited = False
         if found := self._read(SERIAL_PORT, self._serial):
             return found
         at_once, self._last = last and not self._last, last
@@ -83,6 +86,8 @@ class Channel:
             if error.missing:
                 return None
             if error.not_yet:
+                # Of guest attributes each VM has a limit of its own.
+                self.rate_limited |= error.rate_limited and source == SERIAL_PORT
                 # A machine that is off is not ready for good.
                 if error.reason != "resourceNotReady":
                     self._unanswered.add(source)

@@ -21,8 +21,9 @@ _TIMEOUT_SEC = 60.0
 # Of what is asked again soon anyway: requests beyond a limit only keep the limit reached.
 _NO_RETRIES = 0
 
+_RATE_LIMITED = ("rateLimitExceeded", "userRateLimitExceeded")
 # Reasons of errors that are over after a while.
-_NOT_YET = ("rateLimitExceeded", "userRateLimitExceeded", "resourceNotReady", "unreachable", "connectionRefused")
+_NOT_YET = (*_RATE_LIMITED, "resourceNotReady", "unreachable", "connectionRefused")
 _NO_CAPACITY = ("ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")
 
 # Of a list that is whole and has nothing.
@@ -71,6 +72,11 @@ class ApiError(Exception):
     def not_yet(self) -> bool:
         """The same request may get an answer later: of a rate limit, a VM that stops, a service that is down."""
         return self.status == 429 or self.status >= 500 or self.reason in _NOT_YET
+
+    @property
+    def rate_limited(self) -> bool:
+        """The project has used up its requests of this minute, and the request was not carried out."""
+        return self.reason in _RATE_LIMITED
 
     @property
     def connection_refused(self) -> bool:

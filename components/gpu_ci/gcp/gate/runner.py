@@ -5,18 +5,20 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 from ...naming import fit
 from ..resource_names import region_and_name_of_template
 from .channel import Channel
 from .clock import Clock, RealClock
 from .compute_api import ApiError, ComputeApi
+from .pace import Pace
 from .stopped import delete_stopped
 from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, STEPS, Verdict
 
-# Seconds between two questions, and between two lines of progress.
+# Seconds between two questions for an operation of a machine that is deleted, and between two lines of progress.
 _ASK_EVERY = 2.0
 _SAY_EVERY = 5.0
 # After so long without a new step, progress has the last line of the serial port.
@@ -47,6 +49,8 @@ GATE_LABEL = "gpu-ci-gate"
 _GONE = "GONE"
 _OFF = ("STOPPED", "SUSPENDED", "TERMINATED", _GONE)
 
+Answer = TypeVar("Answer")
+
 
 @dataclass(frozen=True)
 class Question:
@@ -73,15 +77,21 @@ class GateRunner:
         cancel: Event,
         clock: Clock | None = None,
         suffix: Callable[[], str] = lambda: secrets.token_hex(3),
+        pace: Pace | None = None,
     ) -> None:
         self._api = api
         self._say = say
         self._cancel = cancel
         self._clock = clock or RealClock()
         self._suffix = suffix
+        self._pace = pace or Pace()
 
     def run(self, question: Question) -> Verdict:
         """The verdict. ApiError when Google refuses something no other zone would change."""
+        with self._pace.gate():
+            return self._run(question)
+
+    def _run(self, question: Question) -> Verdict:
         self.remove_leftovers(question)
         body = self._machine(question)
         refused: list[str] = []
@@ -107,7 +117,9 @@ class GateRunner:
     def remove_leftovers(self, question: Question) -> None:
         """Delete check machines an earlier, interrupted run of this gate left behind."""
         for zone in dict.fromkeys(question.zones):
-            for name in self._api.instances(question.project, zone, GATE_LABEL, _gate_label(question)):
+            for name in self._patiently(
+                partial(self._api.instances, question.project, zone, GATE_LABEL, _gate_label(question))
+            ):
                 self._say(f"removing {name}, left in {zone} by an earlier check")
                 self._remove(question.project, zone, name)
 
@@ -118,7 +130,7 @@ class GateRunner:
     def _machine(self, question: Question) -> dict[str, Any]:
         """What differs from the template. Google takes such a part whole, so the template's own is copied."""
         region, name = region_and_name_of_template(question.template)
-        properties = self._api.template(question.project, region, name)
+        properties = self._patiently(lambda: self._api.template(question.project, region, name))
         items = [item for item in properties.get("metadata", {}).get("items", []) if item["key"] != ROLE]
         return {
             "name": f"{fit(question.pool, 45)}-check-{self._suffix()}",
@@ -148,10 +160,11 @@ class GateRunner:
                     return _cancelled(zone)
                 try:
                     if wanted:
-                        pending, wanted = self._api.insert(project, zone, body, question.template), False
+                        pending = self._patiently(lambda: self._api.insert(project, zone, body, question.template))
+                        wanted = False
                     if pending:
                         asked, pending = pending, ""  # an operation that failed has ended too
-                        pending = "" if self._api.done(project, zone, asked) else asked
+                        pending = "" if self._patiently(partial(self._api.done, project, zone, asked)) else asked
                         answered_at = self._clock.now()
                 except ApiError as error:
                     if not error.about_account or self._clock.now() - began >= _ACCOUNT_WITHIN:
@@ -160,6 +173,7 @@ class GateRunner:
                     self._clock.wait(self._cancel, pause_sec)
                     pause_sec, wanted = min(2 * pause_sec, longest_pause_sec), True
                     continue
+                limited = False
                 if not pending:
                     try:
                         state, answered_at = self._state(project, zone, name), self._clock.now()
@@ -167,9 +181,12 @@ class GateRunner:
                         patience_sec = _REFUSED_WITHIN if error.connection_refused else _ANSWER_WITHIN
                         if not error.not_yet or self._clock.now() - answered_at >= patience_sec:
                             raise
+                        limited = error.rate_limited
+                        self._mind(limited)
                 # After the state: a machine that is off by then has reported what it was going to.
-                if state not in _STARTING and (verdict := channel.verdict(last=state in _OFF)):
+                if not limited and state not in _STARTING and (verdict := channel.verdict(last=state in _OFF)):
                     return _taken_away(zone) if verdict.reason == "preempted" else verdict
+                self._mind(channel.rate_limited)
                 now = self._clock.now()
                 if state in (*_STOPPING, *_OFF):
                     stopping_at = now if stopping_at is None else stopping_at
@@ -192,9 +209,26 @@ class GateRunner:
                     self._say(
                         f"check machine in {zone} is {state.lower()}{at}, {elapsed:.0f} s of {limit_sec:.0f} s{last}"
                     )
-                self._clock.wait(self._cancel, _ASK_EVERY)
+                self._clock.wait(self._cancel, self._pace.seconds(self._clock.now()))
         finally:
             self._remove(project, zone, name, pending)
+
+    def _patiently(self, ask: Callable[[], Answer], *, cleanup: bool = False) -> Answer:
+        """Ask again while Google's rate limit refuses the request. A clean-up goes on when the run is cancelled."""
+        until = self._clock.now() + _ANSWER_WITHIN
+        while True:
+            try:
+                return ask()
+            except ApiError as error:
+                is_over = self._cancel.is_set() and not cleanup
+                if not error.rate_limited or is_over or self._clock.now() >= until:
+                    raise
+                self._mind(True)
+                self._clock.wait(Event() if cleanup else self._cancel, self._pace.seconds(self._clock.now()))
+
+    def _mind(self, is_refused: bool) -> None:
+        if is_refused:
+            self._pace.refused(self._clock.now())
 
     def _state(self, project: str, zone: str, name: str) -> str:
         try:
@@ -225,7 +259,8 @@ class GateRunner:
             # A machine still being made may not be there to delete yet.
             if pending and not self._wait_for(project, zone, pending, until):
                 self._say(f"{name} in {zone} is still being made")
-            if not self._wait_for(project, zone, self._api.delete(project, zone, name), until):
+            operation = self._patiently(lambda: self._api.delete(project, zone, name), cleanup=True)
+            if not self._wait_for(project, zone, operation, until):
                 self._say(f"{name} in {zone} is still being deleted")
         except ApiError as error:
             if not error.missing:
@@ -234,7 +269,7 @@ class GateRunner:
     def _wait_for(self, project: str, zone: str, operation: str, until: float) -> bool:
         """Whether the operation ended in time, well or not. Not interruptible: a cancelled run cleans up too."""
         try:
-            while not self._api.done(project, zone, operation):
+            while not self._patiently(lambda: self._api.done(project, zone, operation), cleanup=True):
                 if self._clock.now() >= until:
                     return False
                 self._clock.wait(Event(), _ASK_EVERY)

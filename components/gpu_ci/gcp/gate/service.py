@@ -19,6 +19,7 @@ from ...custom_resources import EngineLog, Refused, as_sent, checked, redacted, 
 from ..smoke_gate import SmokeGate, SmokeGateArgs
 from . import messages
 from .compute_api import ApiError, ComputeApi, GoogleCompute
+from .pace import Pace
 from .runner import GateRunner, Question
 from .verdict import CANCELLED, NO_CAPACITY, PASS, Verdict
 
@@ -42,6 +43,7 @@ class GateService:
         self._made: ComputeApi | None = None
         self._making = Lock()
         self._cancel = Event()
+        self._pace = Pace()
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="gate")
 
     def check(self, request: Any) -> Any:
@@ -149,10 +151,11 @@ class GateService:
         cancel = _Either(self._cancel)
 
         def run() -> Any:
+            def say(text: str) -> None:
+                self._log(question.gate, redacted(text, inputs))
+
             try:
-                return work(
-                    GateRunner(self._api(), lambda text: self._log(question.gate, redacted(text, inputs)), cancel)
-                )
+                return work(GateRunner(self._api(), say, cancel, pace=self._pace))
             except ApiError as error:
                 raise Refused(messages.refused(error, question)) from None
             except Exception as error:  # whatever it is, it reaches the user as text

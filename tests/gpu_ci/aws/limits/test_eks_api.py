@@ -14,6 +14,8 @@ from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.aws.eks.api import ACTIVITY, AwsServer, EksApi
 from pulumi_sandbox.world.store import Record, World
 
+AS_ROLE = Account("us-east-1", role_arn="arn:aws:iam::123456789012:role/deployer")
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
@@ -27,8 +29,14 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def eks(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[AwsEks]:
-    server = AwsServer(0, EksApi(world))
+def clock() -> list[float]:
+    """What the API's clock reads, in seconds."""
+    return [1_800_000_000.0]
+
+
+@pytest.fixture
+def eks(world: World, clock: list[float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[AwsEks]:
+    server = AwsServer(0, EksApi(world, now=lambda: clock[0]))
     environment = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}",
         "AWS_ACCESS_KEY_ID": "sandbox",
@@ -119,12 +127,31 @@ def test_a_failed_check_is_explained_by_what_auto_scaling_tried(eks: AwsEks, wor
 
 
 def test_a_role_is_assumed_and_a_profile_is_read(eks: AwsEks, tmp_path: Path) -> None:
-    role = "arn:aws:iam::123456789012:role/deployer"
-    assert AwsEks(Account("us-east-1", role_arn=role)).sizes("ci", "l4").most == 2
+    assert AwsEks(AS_ROLE).sizes("ci", "l4").most == 2
     with pytest.raises(ApiError, match=r"The config profile \(prod\) could not be found"):
         AwsEks(Account("us-east-1", profile="prod"))
     (tmp_path / "config").write_text("[profile prod]\naws_access_key_id = a\naws_secret_access_key = b\n")
     assert AwsEks(Account("us-east-1", profile="prod")).sizes("ci", "l4").most == 2
+
+
+def test_a_roles_session_that_ends_while_a_change_waits_is_renewed(eks: AwsEks, clock: list[float]) -> None:
+    as_role = AwsEks(AS_ROLE)
+    assert as_role.sizes("ci", "l4").most == 2
+    clock[0] += 3600
+    update = as_role.set_most("ci", "l4", 4)
+    assert as_role.update_status("ci", "l4", update) == "InProgress"
+    assert as_role.sizes("ci", "l4").most == 4
+
+
+def test_a_session_of_the_environment_that_has_ended_is_renewed_by_nobody(
+    eks: AwsEks, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", f"sandbox-until-{int(clock[0])}")
+    for account, code in ((Account("us-east-1"), "ExpiredTokenException"), (AS_ROLE, "ExpiredToken")):
+        with pytest.raises(ApiError) as error:
+            AwsEks(account).sizes("ci", "l4")
+        assert str(error.value) == f"{code}: The security token included in the request is expired"
+        assert error.value.expired
 
 
 def test_no_credentials_are_an_error_of_one_line(eks: AwsEks, monkeypatch: pytest.MonkeyPatch) -> None:

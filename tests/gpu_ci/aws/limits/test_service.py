@@ -152,6 +152,16 @@ def test_a_refusal_names_the_group_the_error_and_the_rights() -> None:
     )
 
 
+def test_credentials_that_have_expired_are_no_missing_right() -> None:
+    eks = FakeEks(refusals=[ApiError("ExpiredTokenException", "The security token included in the request is expired")])
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        update(eks, maxSize=6)
+    assert str(caught.value.details()).splitlines()[-1] == (
+        "  hint: the session of these credentials has ended: log in again and run pulumi up, with a longer session "
+        "(role-duration-seconds in GitHub Actions), or with a profile, which is renewed"
+    )
+
+
 def test_what_is_wrong_with_its_inputs_is_reported_by_property() -> None:
     message = provider_pb2.CheckRequest(urn=URN, news=struct({**INPUTS, "maxSize": 0, "region": "Mars"}))
     answer = ask(FakeEks(), lambda running: running.stub.Check(message))

@@ -69,6 +69,7 @@ class Account:
                        "status": {"conditions": [{"type": "Ready", "status": "True"}]}}],
             "pods": [listener("Running")],
             "daemonsets": [daemon("nvidia-device-plugin", "nvcr.io/nvidia/k8s-device-plugin:v0.20.0", GPU_TAINT)],
+            "autoscalingrunnersets": [{"metadata": {"name": "a10g"}, "status": {"phase": "Running"}}],
             "serviceaccounts": [{"metadata": {"name": "aws-node"}}],
         }
     )  # fmt: skip
@@ -91,7 +92,8 @@ class Account:
         return {"aws": self._aws, "kubectl": self._kubectl}[command[0]](command[1:])
 
     def _kubectl(self, words: Sequence[str]) -> Output:
-        [kind] = [word for word in words if word in self.objects]
+        if (kind := next(word for word in words[words.index("get") + 1 :])) not in self.objects:
+            return Output(1, "", f'error: the server doesn\'t have a resource type "{kind}"')
         return Output(0, json.dumps({"items": self.objects[kind]}), "")
 
     def _aws(self, words: Sequence[str]) -> Output:

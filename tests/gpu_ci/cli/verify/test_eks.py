@@ -151,6 +151,40 @@ def test_a_second_device_plugin_for_the_nodes_of_pools_is_found(
     assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), "device plugins": status}
 
 
+def gpu_node(**labels: str) -> dict[str, Any]:
+    dotted = {f"nvidia.com/gpu.{name.replace('__', '.').replace('_', '-')}": value for name, value in labels.items()}
+    return {"metadata": {"name": "gpu-1", "labels": {"gpu-ci-pool": "a10g", **dotted}}, "spec": {"taints": [GPU_TAINT]}}
+
+
+OFF = {"present": "true", "deploy__operands": "false"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "status", "got"),
+    [
+        (OFF, "pass", "none of 2 DaemonSets hands out GPUs of the pools' nodes"),
+        ({"present": "true"}, "unknown",
+         "gpu-operator/plugin tolerates the taint of the pools' nodes, and would hand out their GPUs too"),
+        ({"present": "true", "deploy__device_plugin": "true", "deploy__container_toolkit": "true",
+          "deploy__dcgm": "true", "deploy__driver": "pre-installed"}, "fail",
+         "the GPU Operator places its container-toolkit, device-plugin on gpu-1, which has its own"),
+        ({**OFF, "present": "false"}, "fail",
+         "gpu-1 has nvidia.com/gpu.present=false, so the device plugin leaves it"),
+    ],
+)  # fmt: skip
+def test_the_gpu_operator_is_known_by_the_labels_of_the_pools_nodes(
+    verify: Verify, labels: dict[str, str], status: str, got: str
+) -> None:
+    account = Account()
+    operand = {"nodeSelector": {"nvidia.com/gpu.deploy.device-plugin": "true"}}
+    account.objects["daemonsets"].append(daemon("gpu-operator", PLUGIN, GPU_TAINT, **operand))
+    account.objects["nodes"].append(gpu_node(**labels))
+    answer = verify(account, "--json")
+    assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), "device plugins": status}
+    [step] = [each for each in answer.json["steps"] if each["name"] == "device plugins"]
+    assert step["got"] == got
+
+
 NO_ROLE = {"configurationValues": '{"enableNetworkPolicy": "true"}'}
 
 
@@ -179,6 +213,26 @@ def test_a_listener_that_github_refuses_is_never_one_that_runs(
     account.objects["pods"] = [pod]
     [step] = [each for each in verify(account, "--json").json["steps"] if each["name"] == "listeners"]
     assert (step["status"], step["got"]) == (status, got)
+
+
+@pytest.mark.parametrize("pods", [[], [listener("Running")]])
+def test_a_scale_set_that_is_outdated_fails_whether_other_listeners_run_or_not(
+    verify: Verify, pods: list[dict[str, Any]]
+) -> None:
+    account = Account()
+    account.objects["pods"] = pods
+    account.objects["autoscalingrunnersets"].append({"metadata": {"name": "t4"}, "status": {"phase": "Outdated"}})
+    answer = verify(account, "--json")
+    assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), "listeners": "fail"}
+    assert answer.json["steps"][-1]["got"] == "the scale set t4 is Outdated: its runner is too old for GitHub"
+
+
+def test_before_the_first_up_there_are_neither_listeners_nor_definitions_of_scale_sets(verify: Verify) -> None:
+    account = Account()
+    account.objects["pods"] = []
+    del account.objects["autoscalingrunnersets"]
+    step = verify(account, "--json").json["steps"][-1]
+    assert (step["status"], step["got"]) == ("unknown", "no listener exists; run it again after `pulumi up`")
 
 
 def test_a_pool_with_the_cni_policy_needs_no_role_of_the_plugin(verify: Verify) -> None:

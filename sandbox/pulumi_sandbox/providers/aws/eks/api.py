@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
@@ -28,13 +29,10 @@ PATHS = re.compile(
 SIGNED = "AWS4-HMAC-SHA256 "
 FORM = "application/x-www-form-urlencoded"
 AUTOSCALING = "autoscaling.amazonaws.com/doc/2011-01-01"
-# Keys that open nothing.
-KEYS = {
-    "AccessKeyId": "ASIASANDBOXSANDBOX00",
-    "SecretAccessKey": "sandbox",
-    "SessionToken": "sandbox",
-    "Expiration": "2099-01-01T00:00:00Z",
-}
+# A session that asks for no other duration (docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html). Its end
+# is in the token, as several processes may serve one port.
+SESSION_SEC = 3600
+TOKEN = re.compile(r"sandbox-until-(\d+)")
 # How an Auto Scaling group's activity is kept among the events of the world.
 ACTIVITY = "launch failed"
 
@@ -50,8 +48,9 @@ class EksError(Exception):
 class EksApi:
     """What the API answers, apart from HTTP."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, now: Callable[[], float] = time.time) -> None:
         self._world = world
+        self._now = now
         self._lock = threading.Lock()
         # Updates that a client has not yet seen in progress, by the node group's id.
         self._begun: dict[str, str] = {}
@@ -68,6 +67,21 @@ class EksApi:
         if method == "POST" and found["change"]:
             return self._change(cluster, group, body)
         raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
+
+    def session(self) -> Json:
+        """Keys that open nothing, and the end of their session."""
+        end = int(self._now()) + SESSION_SEC
+        return {
+            "AccessKeyId": "ASIASANDBOXSANDBOX00",
+            "SecretAccessKey": "sandbox",
+            "SessionToken": f"sandbox-until-{end}",
+            "Expiration": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(end)),
+        }
+
+    def has_ended(self, token: str) -> bool:
+        """Whether a session of this API is over; it knows no others."""
+        found = TOKEN.fullmatch(token)
+        return found is not None and self._now() >= int(found[1])
 
     def suspend(self, scaling_group: str, process: str) -> None:
         group = self._behind(scaling_group)
@@ -163,6 +177,10 @@ def _answering(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
         try:
             if not handler.headers.get("Authorization", "").startswith(SIGNED):
                 raise EksError("MissingAuthenticationTokenException", "Missing Authentication Token")
+            if api.has_ended(handler.headers.get("X-Amz-Security-Token", "")):
+                # Both names and the sentence: hashicorp/terraform-provider-aws#32809, eksctl-io/eksctl#7448.
+                code = "ExpiredToken" if is_form else "ExpiredTokenException"
+                raise EksError(code, "The security token included in the request is expired")
             if is_form:
                 return _query(api, {name: values[-1] for name, values in parse_qs(body.decode()).items()})
             return as_json(200, api.answer(handler.command, urlsplit(handler.path).path, _document(body)))
@@ -178,7 +196,7 @@ def _query(api: EksApi, form: Mapping[str, str]) -> Answer:
     """The services that take forms and answer XML: STS and Auto Scaling (botocore 1.44.5, sts and autoscaling)."""
     match form.get("Action"):
         case "AssumeRole":
-            return _xml("sts.amazonaws.com/doc/2011-06-15", "AssumeRole", {"Credentials": KEYS})
+            return _xml("sts.amazonaws.com/doc/2011-06-15", "AssumeRole", {"Credentials": api.session()})
         case "SuspendProcesses":
             api.suspend(form.get("AutoScalingGroupName", ""), form.get("ScalingProcesses.member.1", ""))
             return _xml(AUTOSCALING, "SuspendProcesses", {})
@@ -213,9 +231,8 @@ def _document(body: bytes) -> Json:
 
 
 def _refused(code: str, message: str, status: int = 0) -> Answer:
-    status = status or {**errors.STATUS, "NotFoundException": 404, "MissingAuthenticationTokenException": 403}.get(
-        code, 400
-    )
+    status = status or {**errors.STATUS, "NotFoundException": 404, "MissingAuthenticationTokenException": 403,
+                        "ExpiredTokenException": 403}.get(code, 400)  # fmt: skip
     answer = as_json(status, {"message": message})
     return Answer(answer.status, answer.body, answer.kind, {"x-amzn-ErrorType": code})
 

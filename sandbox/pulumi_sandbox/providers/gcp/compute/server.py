@@ -17,6 +17,7 @@ from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
+from pulumi_sandbox.providers.gcp.compute.query_rate import ReadQuota
 from pulumi_sandbox.providers.gcp.names import in_zone, last, self_link
 from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
@@ -30,6 +31,13 @@ MOST_RESULTS = 500
 # An aggregated list names every zone there is, also those without an instance. Two of them stand for these.
 QUIET_ZONES = ("europe-west4-a", "us-west1-b")
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
+
+# As clients were seen to get it, with the region that Google leaves out.
+TOO_MANY_READS = (
+    "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute per region' of service "
+    "'compute.googleapis.com' for consumer 'project_number:0' ({region})."
+)
+PLACE = re.compile(r"(?:regions/([^/]+)|zones/([^/]+)-[a-z])/")
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ class ComputeApi:
         self.instances = instances
         self.operations = operations
         self.engine_gone = engine_gone
+        self.reads = ReadQuota()
         self._requests: dict[str, threading.Lock] = {}
         zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
         self.routes: list[Route] = [
@@ -84,6 +93,8 @@ class ComputeApi:
             raise errors.GoogleError(404, "notFound", f"The requested URL {path} was not found on this server.")
         for refusal in self.instances.restrictions.document(COMPUTE):
             raise refusal
+        if method == "GET" and not self.reads.allows(found["project"], region := _region(found["rest"])):
+            raise errors.GoogleError(403, "rateLimitExceeded", TOO_MANY_READS.format(region=region))
         for verb, pattern, answer in self.routes:
             if (match := pattern.fullmatch(found["rest"])) and verb == method:
                 parts = {key: unquote(value) for key, value in match.groupdict().items()}
@@ -207,6 +218,12 @@ class ComputeApi:
             for name in machine_types.accelerators_in(zone)
         ]
         return {"kind": "compute#acceleratorTypeList", "id": path, "items": rows, "selfLink": self_link(path)}
+
+
+def _region(rest: str) -> str:
+    """The region of a regional or zonal method; the global ones have a quota of their own."""
+    found = PLACE.match(rest)
+    return (found[1] or found[2]) if found else "global"
 
 
 def page(rows: list[Json], request: Request) -> tuple[list[Json], str]:

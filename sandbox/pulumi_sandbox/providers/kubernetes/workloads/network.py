@@ -1,4 +1,4 @@
-"""Whether network policies keep a pod from the Kubernetes API server, whose address every container has.
+"""What network policies let a pod reach, such as the Kubernetes API server, whose address every container has.
 
 The first service address of a cluster is that of the API server (kubernetes.io/docs/tasks/run-application/
 access-api-from-pod). On EKS policies count only where the VPC CNI has enableNetworkPolicy, and in its standard mode a
@@ -33,15 +33,18 @@ def api_server(world: World, namespace: str, labels: Mapping[str, str], enforced
         host, port = server.getsockname()
         timer = threading.Timer(OPEN_SEC, server.close)
         timer.daemon = True
-        if enforced and not _lets_out(world, namespace, labels):
+        if enforced and not lets_out(world, namespace, labels, (SERVICE_ADDRESS, SERVICE_PORT)):
             timer.start()
         yield {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}
         timer.cancel()
 
 
-def _lets_out(world: World, namespace: str, labels: Mapping[str, str]) -> bool:
-    """A pod that a policy selects for egress reaches only what one of its policies names (kubernetes.io/docs/concepts/
-    services-networking/network-policies, "The two sorts of pod isolation")."""
+def lets_out(
+    world: World, namespace: str, labels: Mapping[str, str], target: tuple[str, int], protocol: str = "TCP"
+) -> bool:
+    """Whether a pod reaches an address that is no pod's. One that a policy selects for egress reaches only what one of
+    its policies names (kubernetes.io/docs/concepts/services-networking/network-policies, "The two sorts of pod
+    isolation"), and only an `ipBlock` names such an address."""
     specs = [
         spec
         for row in world.find(POLICY)
@@ -49,18 +52,19 @@ def _lets_out(world: World, namespace: str, labels: Mapping[str, str]) -> bool:
         and "Egress" in ((spec := inner(row.inputs, "spec") or {}).get("policyTypes") or ())
         and matches(spec.get("podSelector"), labels)
     ]
-    return not specs or any(_names(rule) for spec in specs for _, rule in items(spec.get("egress")))
+    return not specs or any(_names(rule, target, protocol) for spec in specs for _, rule in items(spec.get("egress")))
 
 
-def _names(rule: Mapping[str, Any]) -> bool:
-    ports = [one.get("port") for _, one in items(rule.get("ports"))]
-    if ports and SERVICE_PORT not in ports:
+def _names(rule: Mapping[str, Any], target: tuple[str, int], protocol: str) -> bool:
+    address, port = target
+    ports = [(one.get("protocol", "TCP"), one.get("port")) for _, one in items(rule.get("ports"))]
+    if ports and (protocol, port) not in ports:
         return False
-    blocks = [inner(one, "ipBlock") for _, one in items(rule.get("to"))]
-    return not blocks or any(_holds(block) for block in blocks if block)
+    peers = [inner(one, "ipBlock") for _, one in items(rule.get("to"))]
+    return not peers or any(_holds(block, address) for block in peers if block)
 
 
-def _holds(block: Mapping[str, Any]) -> bool:
-    address = ip_address(SERVICE_ADDRESS)
+def _holds(block: Mapping[str, Any], text: str) -> bool:
+    address = ip_address(text)
     excepted = any(address in ip_network(one) for one in block.get("except") or ())
     return address in ip_network(str(block.get("cidr"))) and not excepted

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.gcp.compute import instances_api, vm_store
-from pulumi_sandbox.providers.gcp.compute.query_rate import QueryRate
+from pulumi_sandbox.providers.gcp.compute import instances_api, query_rate, vm_store
+from pulumi_sandbox.providers.gcp.compute.query_rate import QueryRate, ReadQuota
 from pulumi_sandbox.providers.machines.metadata import Machine
 
 from tests.sandbox.providers.gcp.api import Api, printed, script
@@ -42,6 +42,28 @@ def test_ten_queries_a_minute_and_three_a_second_are_allowed() -> None:
     assert not rate.allows()
     clock.now = 60
     assert rate.allows()
+
+
+def test_a_project_has_1500_reads_a_minute_and_region_until_the_next_full_minute() -> None:
+    clock = Clock()
+    clock.now = 615.0
+    quota = ReadQuota(clock)
+    assert [quota.allows("p", "us-central1") for _ in range(1_501)] == [*[True] * 1_500, False]
+    assert (quota.allows("p", "us-east1"), quota.allows("q", "us-central1")) == (True, True)
+    clock.now = 659.9
+    assert not quota.allows("p", "us-central1")
+    clock.now = 660.0
+    assert quota.allows("p", "us-central1")
+
+
+def test_reads_beyond_the_quota_of_a_project_are_refused_and_writes_are_not(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.insert(api.google.template(**script("sleep 60")).id)
+    monkeypatch.setattr(query_rate, "READS_A_MINUTE", 0)
+    assert reason(api.call("GET", WHERE)) == (403, "rateLimitExceeded")
+    assert reason(api.call("GET", "regions/us-central1/instanceTemplates/t")) == (403, "rateLimitExceeded")
+    assert api.call("DELETE", WHERE)[0] == 200
 
 
 def test_only_what_was_written_within_a_second_is_being_written() -> None:

@@ -1,4 +1,4 @@
-"""Whether a container reaches the cluster's API server, by the network policies of its namespace."""
+"""What a container reaches, by the network policies of its namespace."""
 
 from __future__ import annotations
 
@@ -62,3 +62,23 @@ def test_a_pod_is_open_for_its_first_moments(cluster: Cluster, monkeypatch: pyte
     monkeypatch.setattr(network, "OPEN_SEC", 60.0)
     policies(cluster, CLOSED)
     assert answers(cluster)
+
+
+@pytest.mark.parametrize(
+    ("address", "protocol", "port", "reaches"),
+    [
+        ("169.254.20.10", "UDP", 53, True),
+        ("169.254.20.10", "TCP", 53, True),
+        ("169.254.20.10", "TCP", 80, False),
+        ("169.254.20.10", "TCP", 443, False),
+        ("169.254.169.254", "UDP", 53, False),
+        ("169.254.169.254", "TCP", 443, False),
+        ("8.8.8.8", "UDP", 53, False),
+        ("140.82.112.3", "TCP", 443, True),
+    ],
+)
+def test_pods_ask_the_cache_of_their_node_for_names_and_reach_no_other_link_local_address(
+    cluster: Cluster, address: str, protocol: str, port: int, reaches: bool
+) -> None:
+    policies(cluster, CLOSED, DNS, WORLD)
+    assert network.lets_out(cluster.world, "ci", {"gpu-ci-pool": "l4"}, (address, port), protocol) is reaches

@@ -1,0 +1,144 @@
+"""Many gates at once, against Compute Engine's rate of requests: each has its machine, and all share one minute."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
+from threading import Condition, Event
+from typing import Any
+
+import pytest
+from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.gate.pace import Pace
+from gpu_ci.gcp.gate.runner import GateRunner, Question
+from gpu_ci.gcp.gate.verdict import Verdict
+
+from tests.gpu_ci.gcp.gate.fake_api import FakeGoogle
+
+ZONE = "us-central1-a"
+READS = ("template", "instances", "status", "serial", "guest_attribute", "done")
+PASS = Verdict("pass", "1 x NVIDIA L4 computes", ZONE)
+
+
+class SharedClock:
+    """Time of several threads: it goes on when all of them wait, to the moment at which the first one wakes."""
+
+    def __init__(self, threads: int) -> None:
+        self.time = 0.0
+        self._running = threads
+        self._waiting: list[tuple[float, int]] = []
+        self._order = count()
+        self._change = Condition()
+
+    def now(self) -> float:
+        return self.time
+
+    def wait(self, event: Event, seconds: float) -> None:
+        with self._change:
+            mine = (self.time + seconds, next(self._order))
+            heapq.heappush(self._waiting, mine)
+            self._stop_one()
+            self._change.wait_for(lambda: mine not in self._waiting)
+
+    def leave(self) -> None:
+        """The thread has ended."""
+        with self._change:
+            self._stop_one()
+
+    def _stop_one(self) -> None:
+        self._running -= 1
+        if not self._running and self._waiting:
+            self.time, _ = heapq.heappop(self._waiting)
+            self._running = 1
+            self._change.notify_all()
+
+
+@dataclass
+class Quota:
+    """Reads of one project and region. It refills at the start of each minute (docs.cloud.google.com/compute/
+    api-quota), and answers with the text that clients were seen to get."""
+
+    clock: SharedClock
+    limit: int
+    reads: Counter[int] = field(default_factory=Counter)
+    refused: int = 0
+
+    def read(self) -> None:
+        minute = int(self.clock.time // 60)
+        if self.reads[minute] >= self.limit:
+            self.refused += 1
+            text = (
+                "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute per region' of "
+                "service 'compute.googleapis.com' for consumer 'project_number:1'."
+            )
+            raise ApiError("rateLimitExceeded", text, 403)
+        self.reads[minute] += 1
+
+
+class Limited:
+    """A Google whose reads count."""
+
+    def __init__(self, google: FakeGoogle, quota: Quota) -> None:
+        self._google, self._quota = google, quota
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(self._google, name)
+
+        def counted(*arguments: Any) -> Any:
+            if name in READS:
+                self._quota.read()
+            return method(*arguments)
+
+        return counted
+
+
+def run(gates: int, limit: int, **google: Any) -> tuple[list[Verdict], Quota]:
+    clock, pace, cancel = SharedClock(gates), Pace(), Event()
+    quota = Quota(clock, limit)
+    machines = [FakeGoogle(clock, **google) for _ in range(gates)]  # type: ignore[arg-type]
+
+    def ask(number: int) -> Verdict:
+        template = f"projects/p/regions/us-central1/instanceTemplates/t-{number}"
+        question = Question(f"gate-{number}", "p", template, [ZONE], f"pool-{number}", deadline_sec=900)
+        api: Any = Limited(machines[number], quota)
+        try:
+            return GateRunner(api, lambda _: None, cancel, clock, lambda: f"{number:06x}", pace).run(question)
+        finally:
+            clock.leave()
+
+    with ThreadPoolExecutor(gates) as pool:
+        verdicts = list(pool.map(ask, range(gates)))
+    assert [each.machines for each in machines] == [{}] * gates
+    return verdicts, quota
+
+
+@pytest.mark.parametrize("gates", [1, 30, 64])
+def test_as_many_gates_as_ask_at_once_stay_below_the_rate_of_a_project(gates: int) -> None:
+    verdicts, quota = run(gates, 1_500, verdict_after=240.0)
+    assert verdicts == [PASS] * gates
+    assert quota.refused == 0
+    assert max(quota.reads.values()) <= 1_150
+
+
+def test_one_gate_asks_every_two_seconds() -> None:
+    _, quota = run(1, 1_500, verdict_after=240.0)
+    # 30 questions for the state and as many for the serial port, and 5 for guest attributes.
+    assert quota.reads[2] == 65
+
+
+def test_gates_back_off_together_where_others_have_used_up_the_rate() -> None:
+    """Each request is refused now and then: lists, templates, operations and states. No check ends for that."""
+    verdicts, quota = run(30, 150, verdict_after=240.0)
+    assert verdicts == [PASS] * 30
+    # Each gate asks every 15 seconds, and at most two of its questions at a time are refused.
+    minutes = max(quota.reads) + 1
+    assert 0 < quota.refused <= 2 * 30 * 4 * minutes
+
+
+def test_a_rate_limit_that_does_not_end_ends_the_check_with_googles_sentence() -> None:
+    with pytest.raises(ApiError, match="Quota exceeded for quota metric 'Read requests'"):
+        run(1, 0)
