@@ -34,7 +34,7 @@ while true; do sleep 0.1; done
 
 
 def ready(api: Api, boots: int = 1) -> None:
-    """Wait for the machine to be at work for the so-manieth time."""
+    """Wait until the machine has come to its work this many times."""
     api.until(lambda: printed(api.serial()).count("ready") == boots, f"boot {boots} at work")
 
 
