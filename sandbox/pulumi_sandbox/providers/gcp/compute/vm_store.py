@@ -104,6 +104,8 @@ class VirtualMachines:
 
         def staging(outputs: Json) -> None:
             nonlocal made
+            if outputs["status"] not in OFF:  # another request was first
+                raise errors.not_ready(record.id)
             for key in (GUEST, STOPPED_AT, PREEMPTED, STOP):
                 outputs.pop(key, None)
             outputs |= {"status": "STAGING", "lastStartTimestamp": now()}

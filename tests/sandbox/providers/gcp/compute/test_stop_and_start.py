@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.gcp import discovery
 from pulumi_sandbox.providers.gcp.compute import vm_store
-from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, INSTANCE
+from pulumi_sandbox.providers.gcp.compute.operations import Operations
+from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, INSTANCE, VirtualMachines
+from pulumi_sandbox.providers.gcp.errors import GoogleError
 from pulumi_sandbox.providers.gcp.names import in_zone
 from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
+from pulumi_sandbox.providers.machines.local_services import LocalServices
+from pulumi_sandbox.providers.machines.settings import GuestSettings
+from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import World
 
@@ -34,7 +39,7 @@ while true; do sleep 0.1; done
 
 
 def ready(api: Api, boots: int = 1) -> None:
-    """Wait for the machine to be at work for the so-manieth time."""
+    """Wait until the machine has come to its work this many times."""
     api.until(lambda: printed(api.serial()).count("ready") == boots, f"boot {boots} at work")
 
 
@@ -163,6 +168,21 @@ def test_a_repeated_start_boots_once_and_a_missing_machine_is_not_found(api: Api
     assert api.instance()["status"] == "TERMINATED"
     for verb in ("start", "stop"):
         assert reason(api.call("POST", f"{HERE}/instances/other/{verb}")) == (404, "notFound")
+
+
+def test_of_two_starts_at_once_one_boots_the_machine(api: Api) -> None:
+    api.insert(api.google.template(**script(COUNTS)).id)
+    ready(api)
+    stop(api)
+    # As the second request read it, before the first one changed it.
+    [seen] = api.google.world.find(INSTANCE)
+    start(api)
+    folder = api.google.workspace.root
+    processes = VmProcesses(GuestSettings(), LocalServices({}))
+    machines = VirtualMachines(api.google.world, processes, Operations(folder / "operations"), folder / "disks")
+    with pytest.raises(GoogleError, match="is not ready"):
+        machines.start(seen)
+    assert api.instance()["status"] == "RUNNING"
 
 
 def test_a_local_ssd_needs_a_word_on_its_data_before_its_machine_stops(api: Api) -> None:
