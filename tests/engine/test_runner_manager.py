@@ -7,11 +7,22 @@ from pathlib import Path
 
 import pytest
 from gpu_ci.gcp.manager_metrics import MEASURED
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
+from pulumi_sandbox.world.store import Record, World
 
 from tests.engine import eks
 
 pytestmark = pytest.mark.engine
 
+PLACE = "projects/example-ci-staging/zones/us-central1-a"
+STOPPED = {
+    "id": "1",
+    "name": "stopped",
+    "zone": f"https://www.googleapis.com/compute/v1/{PLACE}",
+    "status": "TERMINATED",
+    "labels": {"gpu-ci-manager": "dev", "gpu-ci-template": "l4-template-1"},
+    "metadata": {"items": []},
+}
 UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
 
 
@@ -33,5 +44,7 @@ def test_it_starts_once_its_account_may_read_the_key_and_a_new_configuration_is_
         [changed] = [row for row in stack.world() if row["type"] == "gcp:cloudrunv2/workerPool:WorkerPool"]
         assert changed["id"] == pool["id"]
         assert changed["outputs"]["latestReadyRevision"] != pool["outputs"]["latestReadyRevision"]
+        with closing(World(stack.folder / "world.db")) as world:
+            world.insert(Record(INSTANCE, f"{PLACE}/instances/stopped", "stopped", outputs=STOPPED, origin="api"))
         stack.run("destroy", "--stack", "dev", "--yes", "--skip-preview")
         assert stack.world() == []

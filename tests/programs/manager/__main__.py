@@ -19,6 +19,7 @@ manager = RunnerManager(
         labels={"team": "platform"},
         configuration=pulumi.Output.json_dumps({"name": "dev", "max": pulumi.Config().get_int("max") or 1}),
         app_key=f"projects/{PROJECT}/secrets/github-manager-app-key",
+        standby_templates=["projects/example-ci-staging/regions/us-central1/instanceTemplates/l4-template-1"],
         machine_accounts={"l4": machines.email},
         alerts=ManagerAlerts(notification_channels=[f"projects/{PROJECT}/notificationChannels/1234567890"]),
         metrics=True,
