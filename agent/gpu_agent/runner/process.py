@@ -103,6 +103,12 @@ class Running:
                 self._clock.sleep(_POLL_SEC)
         return self._ended
 
+    @property
+    def said(self) -> str:
+        """Its last lines, as the end of a sentence; empty where it printed nothing."""
+        last_lines = " / ".join(line for line in self._lines if line)
+        return f"; it said last: {last_lines}" if last_lines else ""
+
     def interrupt(self, grace_sec: float) -> None:
         """Have it tell GitHub and end; after `grace_sec` nothing of the user's is left either way.
 
@@ -164,10 +170,7 @@ class Running:
             return
         known = ("runner-failed", f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}")
         reason, detail = _CODES.get(code, known)
-        last_lines = " / ".join(line for line in self._lines if line)
-        self._ended = Exit(
-            reason, f"{detail}; it said last: {last_lines}" if last_lines and reason != "ended" else detail
-        )
+        self._ended = Exit(reason, detail if reason == "ended" else f"{detail}{self.said}")
 
 
 def without_updates(jitconfig: str) -> str:

@@ -126,6 +126,9 @@ class StartedRunner:
         if self._hooks.refused:
             return "gpu-unhealthy", f"the job was refused: {self._hooks.refused}"
         if self.job is None:
-            return ("runner-failed", "it ended without a job") if ended.reason == "ended" else ended
+            # Such as "The runner no longer exists on the server": GitHub removes runners without a job after minutes at
+            # times (actions/runner#4726), and the runner then exits with 0.
+            without = f"it ended without a job{self._running.said}"
+            return ("runner-failed", without) if ended.reason == "ended" else ended
         # The job is of the runner's own user and may end it with any exit code: none of them says anything of the pool.
         return "job-done" if ended.reason == "ended" else "runner-failed", ended.detail

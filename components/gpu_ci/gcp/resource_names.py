@@ -37,7 +37,18 @@ NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networ
 _SECRET_NAME = r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$"  # noqa: S105 - a form, no secret
 
 
+# A regional secret is at an endpoint of its region, https://secretmanager.REGION.rep.googleapis.com, and the others are
+# not (docs.cloud.google.com/secret-manager/docs/samples/secretmanager-get-regional-secret).
+_REGIONAL = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/secrets/"
+
+
 def _secret_name(value: str) -> str:
+    if re.match(_REGIONAL, value):
+        raise invalid(
+            "is a regional secret, which neither machines nor the stack ask for",
+            safe_hint="make a global one that is kept in the region alone: gcloud secrets create NAME "
+            "--replication-policy user-managed --locations REGION",
+        )
     if not re.match(_SECRET_NAME, value):
         raise invalid(
             "is not the name of a secret of Secret Manager",

@@ -136,6 +136,10 @@ def environment(workspace: Workspace, port: int, services: LocalServices) -> dic
     return {name: known[name] for name in CLIENTS} | {
         "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT": f"{services.url('secretmanager')}/v1/",
         "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{services.url('logging')}/v2/",
+        "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT": f"{services.url('cloudresourcemanager')}/v3/",
+        "GOOGLE_SERVICE_USAGE_CUSTOM_ENDPOINT": f"{services.url('serviceusage')}/v1/",
+        "GOOGLE_ORG_POLICY_CUSTOM_ENDPOINT": f"{services.url('orgpolicy')}/v2/",
+        "GOOGLE_IAM_CUSTOM_ENDPOINT": f"{services.url('iam')}/v1/",
         "GITHUB_API_URL": services.url("github"),
     }
 

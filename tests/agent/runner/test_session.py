@@ -60,6 +60,15 @@ def test_a_runner_that_ends_before_any_job_is_told_by_its_code(does: str, reason
     assert text.startswith(words)
 
 
+def test_a_runner_that_github_removed_before_any_job_says_so() -> None:
+    """actions/runner#4726: its lines, and the exit code 0."""
+    gone = "The runner no longer exists on the server. Cleaning up local configuration."
+    reason, text = machine.inside(lambda: started(f'say("{gone}"); end(0)').wait(soon()))
+    assert reason == "runner-failed"
+    assert text.startswith("it ended without a job; it said last: ")
+    assert gone in text
+
+
 def test_a_job_that_the_hook_refused_is_told_as_the_gpus_whatever_the_runner_says() -> None:
     ended = machine.inside(lambda: started("end(7)", TRAIN, "GPU 0 is lost").finish(nobody_asks))
     assert ended == ["gpu-unhealthy", "the job was refused: GPU 0 is lost"]

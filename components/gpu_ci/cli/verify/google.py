@@ -71,6 +71,17 @@ _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>famil
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
 _NOT_FOUND = 404
 
+# A service, and the variable that names its address, as Terraform's Google provider defines it: the base of all paths,
+# version included.
+ENDPOINTS = {
+    "cloudresourcemanager": "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT",
+    "compute": "GOOGLE_COMPUTE_CUSTOM_ENDPOINT",
+    "iam": "GOOGLE_IAM_CUSTOM_ENDPOINT",
+    "orgpolicy": "GOOGLE_ORG_POLICY_CUSTOM_ENDPOINT",
+    "secretmanager": "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT",
+    "serviceusage": "GOOGLE_SERVICE_USAGE_CUSTOM_ENDPOINT",
+}
+
 Call = Callable[[str, str, Callable[[Any], Any]], dict[str, Any]]
 """Asks one method of a service: its name, its version, and what makes the request of the client."""
 
@@ -104,7 +115,9 @@ def calls_over(http: Any) -> Call:
 
     @cache
     def client(service: str, version: str) -> Any:
-        return build(service, version, http=http, static_discovery=True, cache_discovery=False)
+        address = _address(service, version)
+        options = {"api_endpoint": address} if address else {}
+        return build(service, version, http=http, client_options=options, static_discovery=True, cache_discovery=False)
 
     def call(service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
         try:
@@ -118,6 +131,14 @@ def calls_over(http: Any) -> Call:
         return answer
 
     return call
+
+
+def _address(service: str, version: str) -> str:
+    """Where the client adds its own paths, which have the version for all services but Compute Engine; empty for
+    Google's own address."""
+    given = os.environ.get(ENDPOINTS.get(service, ""), "").rstrip("/")
+    base = given if service == "compute" else given.removesuffix(f"/{version}")
+    return f"{base}/" if base else ""
 
 
 @dataclass(frozen=True)

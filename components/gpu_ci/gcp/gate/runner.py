@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
 from typing import Any, TypeVar
@@ -94,6 +94,9 @@ class GateRunner:
     def _run(self, question: Question) -> Verdict:
         self.remove_leftovers(question)
         body = self._machine(question)
+        # instances.insert documents no form of a link with an id, `?uniqueId=1` (discovery document compute v1,
+        # sourceInstanceTemplate).
+        question = replace(question, template=question.template.partition("?")[0])
         refused: list[str] = []
         elsewhere: list[str] = []
         for zone in dict.fromkeys(question.zones):

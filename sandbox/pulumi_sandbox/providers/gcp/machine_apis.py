@@ -12,10 +12,10 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, part
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
-from pulumi_sandbox.providers.machines.metadata import account_of, operator
+from pulumi_sandbox.providers.machines.metadata import account_of, is_operator
 from pulumi_sandbox.world.store import World
 
-SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+):access")
+SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+)(:access)?")
 # Google Cloud documentation "Secret Manager roles and permissions" and "Logging access control": who has
 # secretmanager.versions.access and logging.logEntries.create.
 READERS = ("roles/secretmanager.secretAccessor", "roles/secretmanager.admin", "roles/owner")
@@ -36,11 +36,11 @@ class MachineApis:
     value_of: Callable[[str], str | None]
 
     def secret_manager(self, call: Call) -> Answer:
-        """projects.secrets.versions.access (discovery document secretmanager v1)."""
+        """projects.secrets.versions.access and get (discovery document secretmanager v1)."""
         found = SECRET.fullmatch(call.path)
         if found is None or call.method != "GET":
             return refused(404, "NOT_FOUND", f"The sandbox serves versions of secrets, and not {call.path}.")
-        secret, version = found.groups()
+        secret, version, access = found.groups()
         account = account_of(call.authorization)
         if account is None:
             return refused(401, "UNAUTHENTICATED", UNAUTHENTICATED)
@@ -54,6 +54,8 @@ class MachineApis:
         value = self.value_of(secret)
         if value is None:
             return refused(404, "NOT_FOUND", f"Secret [{secret}] not found or has no versions.")
+        if not access:
+            return as_json(200, {"name": f"{secret}/versions/1", "state": "ENABLED"})
         data = value.encode()
         payload = {"data": base64.b64encode(data).decode(), "dataCrc32c": str(crc32c(data))}
         return as_json(200, {"name": f"{secret}/versions/1", "payload": payload})
@@ -77,7 +79,7 @@ class MachineApis:
 
     def _may_read(self, account: str, secret: str) -> bool:
         project = part(secret, "projects")
-        if account == operator(project):
+        if is_operator(account):
             return True
         on_it = self._granted(account, types.SECRET_MEMBER, READERS)
         return any(_means(one, secret) for one in on_it) or any(

@@ -7,6 +7,8 @@ from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.gcp import secret_lookups
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
+from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
+from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.machines.local_services import LocalServices
@@ -28,6 +30,17 @@ def of(cloud: Cloud) -> LocalServices:
 
     google = MachineApis(world, value_of)
     file = cloud.context.workspace.settings_file
+    about = ProjectApis(world, Restrictions.read(file, str(cloud.lookups.values.get("projectNumber", "0"))))
     listed = sandbox_file.existing(file, "github", "apps/1234567/installations/*")
     github = GithubAppApi(world, listed, Organizations.read(file))
-    return LocalServices({"secretmanager": google.secret_manager, "logging": google.logging, "github": github.answer})
+    return LocalServices(
+        {
+            "secretmanager": google.secret_manager,
+            "logging": google.logging,
+            "github": github.answer,
+            "cloudresourcemanager": about.resource_manager,
+            "serviceusage": about.service_usage,
+            "orgpolicy": about.organization_policy,
+            "iam": about.iam,
+        }
+    )

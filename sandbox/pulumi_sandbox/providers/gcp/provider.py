@@ -15,6 +15,7 @@ from pulumi_sandbox.providers.gcp import discovery, errors, machine_services, pu
 from pulumi_sandbox.providers.gcp import replace as replacing
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Operations
+from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServer
 from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
 from pulumi_sandbox.providers.gcp.names import last, part, relative, service_account_email
@@ -94,7 +95,8 @@ class Gcp(Cloud):
             operations = Operations(workspace.root / "operations")
             machines = VirtualMachines(self.context.world, guests, operations, workspace.disks, restrictions)
             instances = Instances(self.context.world, machines, operations, around.account_exists, restrictions)
-            api = ComputeApi(instances, operations, self.context.engine_gone)
+            reads = ProjectReads(self.context.world, around.exists)
+            api = ComputeApi(instances, operations, reads, self.context.engine_gone)
             shared = port is None
             port = port or workspace.endpoint_port
             try:

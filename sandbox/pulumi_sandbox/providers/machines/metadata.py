@@ -29,9 +29,17 @@ def text(status: int, body: str, kind: str = "application/text") -> Answer:
     return Answer(status, body, kind, FLAVOR)
 
 
+_OPERATOR = "sandbox@"
+
+
 def operator(project: str) -> str:
     """The account of the sandbox's user, who owns the project."""
-    return f"sandbox@{project}.iam.gserviceaccount.com"
+    return f"{_OPERATOR}{project}.iam.gserviceaccount.com"
+
+
+def is_operator(email: str | None) -> bool:
+    """Whether it is that account under any project's name: the user owns them all."""
+    return (email or "").startswith(_OPERATOR)
 
 
 def token_of(email: str) -> str:

@@ -94,6 +94,8 @@ class FakeGoogle:
         }
 
     def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
+        # The forms that the discovery document compute v1 has for sourceInstanceTemplate have no query.
+        assert "?" not in template
         self.log.append(("insert", zone))
         self.bodies.append(body)
         if self.insert_error:

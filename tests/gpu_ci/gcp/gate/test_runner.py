@@ -543,6 +543,12 @@ def test_a_machine_that_cannot_be_deleted_is_said_and_hides_no_verdict() -> None
     )
 
 
+def test_a_template_that_is_named_with_its_id_is_asked_for_without() -> None:
+    asked = Asked()
+    asked.question = replace(asked.question, template=f"{asked.question.template}?uniqueId=1234567890")
+    assert asked.verdict().outcome == "pass"
+
+
 @pytest.mark.parametrize(("part", "one", "other"), [("gate", "l4-gate", "t4-gate"), ("template", "/t-1", "/t-2")])
 def test_two_gates_never_take_each_others_machines_for_leftovers(part: str, one: str, other: str) -> None:
     first, second = Asked(), Asked()

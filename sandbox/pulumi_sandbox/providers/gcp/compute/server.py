@@ -17,6 +17,7 @@ from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
+from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.compute.query_rate import ReadQuota
 from pulumi_sandbox.providers.gcp.names import in_zone, last, self_link
 from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
@@ -24,13 +25,15 @@ from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
 from pulumi_sandbox.providers.machines.metadata import ROOT, SCOPES, is_token, operator, read, refused, service_accounts
 from pulumi_sandbox.providers.machines.metadata import text as text_answer
 
-API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)/(?P<rest>.+)")
+API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)(?:/(?P<rest>.+))?")
 REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 ZERO_REQUEST_ID = "00000000-0000-0000-0000-000000000000"
 MOST_RESULTS = 500
 # An aggregated list names every zone there is, also those without an instance. Two of them stand for these.
 QUIET_ZONES = ("europe-west4-a", "us-west1-b")
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
+# `:` is "has": with a star, that the field has any value (documentation of the list methods).
+HAS = re.compile(r"([\w.-]+):\*")
 
 # As clients were seen to get it, with the region that Google leaves out.
 TOO_MANY_READS = (
@@ -57,7 +60,11 @@ class ComputeApi:
     """What the API answers, apart from HTTP."""
 
     def __init__(
-        self, instances: Instances, operations: Operations, engine_gone: Callable[[], bool] = lambda: False
+        self,
+        instances: Instances,
+        operations: Operations,
+        reads: ProjectReads,
+        engine_gone: Callable[[], bool] = lambda: False,
     ) -> None:
         self.instances = instances
         self.operations = operations
@@ -84,6 +91,20 @@ class ComputeApi:
                 ("GET", rf"(?P<place>regions/[^/]+|global)/instanceTemplates/{name}", self._template),
                 ("GET", rf"{zone}/machineTypes/{name}", self._machine_type),
                 ("GET", rf"{zone}/acceleratorTypes", self._accelerator_types),
+                ("GET", "", lambda r: reads.project(r.project)),
+                ("GET", r"regions/(?P<name>[^/]+)", lambda r, name: reads.region(r.project, name)),
+                ("GET", rf"global/images/(?:family/)?{name}", lambda r, name: reads.image(r.project, name)),
+                (
+                    "GET",
+                    rf"{zone}/acceleratorTypes/{name}",
+                    lambda r, zone, name: reads.accelerator_type(r.project, zone, name),
+                ),
+                (
+                    "GET",
+                    rf"regions/(?P<region>[^/]+)/subnetworks/{name}",
+                    lambda r, region, name: reads.subnetwork(r.project, region, name),
+                ),
+                ("GET", r"regions/(?P<region>[^/]+)/routers", lambda r, region: reads.routers(r.project, region)),
             )
         ]
 
@@ -93,10 +114,11 @@ class ComputeApi:
             raise errors.GoogleError(404, "notFound", f"The requested URL {path} was not found on this server.")
         for refusal in self.instances.restrictions.document(COMPUTE):
             raise refusal
-        if method == "GET" and not self.reads.allows(found["project"], region := _region(found["rest"])):
+        rest = found["rest"] or ""
+        if method == "GET" and not self.reads.allows(found["project"], region := _region(rest)):
             raise errors.GoogleError(403, "rateLimitExceeded", TOO_MANY_READS.format(region=region))
         for verb, pattern, answer in self.routes:
-            if (match := pattern.fullmatch(found["rest"])) and verb == method:
+            if (match := pattern.fullmatch(rest)) and verb == method:
                 parts = {key: unquote(value) for key, value in match.groupdict().items()}
                 return answer(Request(unquote(found["project"]), query, body), **parts)
         raise errors.GoogleError(
@@ -251,6 +273,9 @@ def filtered(rows: list[Json], expression: str) -> list[Json]:
         return rows
     conditions = []
     for term in re.split(r"\s+AND\s+|(?<=\))\s*(?=\()", expression.strip()):
+        if present := HAS.fullmatch(term.strip()):
+            conditions.append((present[1], False, ""))
+            continue
         match = CONDITION.fullmatch(term.strip())
         if match is None:
             raise errors.invalid(

@@ -1,0 +1,108 @@
+"""What Google's APIs answer about a project: its state, grants, services and policies. They change nothing.
+
+Paths and answers are those of the discovery documents cloudresourcemanager v3, serviceusage v1, orgpolicy v2 and iam
+v1. The sandbox's user owns every project, and folders and organizations do not exist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.machine_apis import UNAUTHENTICATED, refused
+from pulumi_sandbox.providers.gcp.restrictions import POLICIES, Restrictions
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.providers.machines.metadata import account_of, is_operator, operator
+from pulumi_sandbox.world.store import World
+
+PROJECT = re.compile(r"/v3/projects/([^/:]+)(?::(getIamPolicy|testIamPermissions))?")
+SERVICES = re.compile(r"/v1/projects/([^/]+)/services:batchGet")
+POLICY = re.compile(r"/v2/(projects/[^/]+/policies/([\w.]+)):getEffectivePolicy")
+ACCOUNT = re.compile(r"/v1/projects/[^/]+/serviceAccounts/([^/]+):testIamPermissions")
+
+
+@dataclass
+class ProjectApis:
+    """One method for each service."""
+
+    world: World
+    restrictions: Restrictions
+
+    def resource_manager(self, call: Call) -> Answer:
+        """projects.get, getIamPolicy and testIamPermissions."""
+        found = PROJECT.fullmatch(call.path)
+        if found is None or call.method != ("POST" if found[2] else "GET"):
+            return _not_served(call)
+        project, method = found.groups()
+        if not is_operator(account_of(call.authorization)):
+            return _denied(call)
+        if method == "testIamPermissions":
+            return as_json(200, {"permissions": list((call.body or {}).get("permissions", []))})
+        if method == "getIamPolicy":
+            return as_json(200, {"version": 1, "bindings": self._bindings(project)})
+        number = self.restrictions.number
+        return as_json(200, {"name": f"projects/{number}", "projectId": project, "state": "ACTIVE"})
+
+    def service_usage(self, call: Call) -> Answer:
+        """services.batchGet."""
+        found = SERVICES.fullmatch(call.path)
+        if found is None or call.method != "GET":
+            return _not_served(call)
+        if not is_operator(account_of(call.authorization)):
+            return _denied(call)
+        states = {
+            name: "DISABLED" if name.rpartition("/")[2] in self.restrictions.disabled else "ENABLED"
+            for name in call.query.get("names", [])
+        }
+        return as_json(200, {"services": [{"name": name, "state": state} for name, state in states.items()]})
+
+    def organization_policy(self, call: Call) -> Answer:
+        """projects.policies.getEffectivePolicy. A constraint that nothing sets has its default, which allows."""
+        found = POLICY.fullmatch(call.path)
+        if found is None or call.method != "GET":
+            return _not_served(call)
+        if not is_operator(account_of(call.authorization)):
+            return _denied(call)
+        name, constraint = found.groups()
+        value = self.restrictions.policies.get(constraint)
+        rule: dict[str, Any] = {"enforce": bool(value)}
+        if POLICIES.get(constraint) is list:
+            rule = {"values": {"allowedValues": list(value)}} if value else {"allowAll": True}
+        return as_json(200, {"name": name, "spec": {"rules": [rule]}})
+
+    def iam(self, call: Call) -> Answer:
+        """projects.serviceAccounts.testIamPermissions."""
+        found = ACCOUNT.fullmatch(call.path)
+        if found is None or call.method != "POST":
+            return _not_served(call)
+        email = found[1]
+        if not is_operator(account_of(call.authorization)):
+            return _denied(call)
+        if not any(row.outputs.get("email") == email for row in self.world.find(types.ACCOUNT)):
+            return refused(404, "NOT_FOUND", f"Unknown service account: {email}")
+        return as_json(200, {"permissions": list((call.body or {}).get("permissions", []))})
+
+    def _bindings(self, project: str) -> list[dict[str, Any]]:
+        """The grants of stacks, and what a project has from the start: an owner, and Editor for the Google APIs service
+        agent (cloud.google.com/iam/docs/service-account-types)."""
+        members: dict[str, list[str]] = defaultdict(list)
+        members["roles/owner"].append(f"serviceAccount:{operator(project)}")
+        members["roles/editor"].append(f"serviceAccount:{self.restrictions.number}@cloudservices.gserviceaccount.com")
+        for row in self.world.find(types.PROJECT_MEMBER):
+            if row.inputs.get("project") in (None, "", project):
+                members[str(row.inputs.get("role"))].append(str(row.inputs.get("member")))
+        return [{"role": role, "members": found} for role, found in members.items()]
+
+
+def _denied(call: Call) -> Answer:
+    if account_of(call.authorization) is None:
+        return refused(401, "UNAUTHENTICATED", UNAUTHENTICATED)
+    return refused(403, "PERMISSION_DENIED", "The caller does not have permission")
+
+
+def _not_served(call: Call) -> Answer:
+    return refused(404, "NOT_FOUND", f"The sandbox does not serve {call.method} {call.path}.")

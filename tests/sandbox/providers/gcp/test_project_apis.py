@@ -1,0 +1,94 @@
+"""What the sandbox's APIs answer about a project, compared with Google's descriptions of these answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.project_apis import ProjectApis
+from pulumi_sandbox.providers.gcp.restrictions import Restrictions
+from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.providers.machines.metadata import operator, token_of
+from pulumi_sandbox.world.store import Record
+
+from tests.gpu_ci.cli.verify.google_apis import compare
+from tests.sandbox.providers.gcp.api import Api
+from tests.sandbox.providers.gcp.conftest import Google
+
+OWNER = f"Bearer {token_of(operator('p'))}"
+RESTRICTED = Restrictions(frozenset({"iam.googleapis.com"}), {"gcp.resourceLocations": ["in:eu-locations"]}, "17")
+
+
+@pytest.fixture
+def apis(google: Google) -> ProjectApis:
+    grant = {"project": "p", "role": "roles/viewer", "member": "user:a@example.org"}
+    google.world.insert(Record(types.PROJECT_MEMBER, "p/viewer/a", "a", "", grant, grant))
+    account = {"email": "l4@p.iam.gserviceaccount.com"}
+    google.world.insert(Record(types.ACCOUNT, "projects/p/serviceAccounts/l4", "l4", "", {}, account))
+    return ProjectApis(google.world, RESTRICTED)
+
+
+def asked(service: Any, path: str, body: Any = None, *, who: str = OWNER, **query: list[str]) -> tuple[int, Any]:
+    answer = service(Call("GET" if body is None else "POST", path, query, who, body))
+    return answer.status, json.loads(answer.body)
+
+
+def test_each_answer_has_the_form_of_its_discovery_document(apis: ProjectApis) -> None:
+    wanted = {"permissions": ["iam.serviceAccounts.actAs"]}
+    names = [f"projects/p/services/{each}.googleapis.com" for each in ("iam", "compute")]
+    manager, policies = "cloudresourcemanager", "projects/p/policies"
+    answers = [
+        (manager, "Project", asked(apis.resource_manager, "/v3/projects/p")),
+        (manager, "Policy", asked(apis.resource_manager, "/v3/projects/p:getIamPolicy", {})),
+        (manager, "TestIamPermissionsResponse",
+         asked(apis.resource_manager, "/v3/projects/p:testIamPermissions", wanted)),
+        ("serviceusage", "BatchGetServicesResponse",
+         asked(apis.service_usage, "/v1/projects/p/services:batchGet", names=names)),
+        ("orgpolicy", "GoogleCloudOrgpolicyV2Policy",
+         asked(apis.organization_policy, f"/v2/{policies}/gcp.resourceLocations:getEffectivePolicy")),
+    ]  # fmt: skip
+    for service, schema, (status, answer) in answers:
+        assert status == 200
+        compare(answer, service, schema)
+    project, grants, permissions, services, policy = (answer for _, _, (_, answer) in answers)
+    assert (project["name"], project["state"]) == ("projects/17", "ACTIVE")
+    assert {"role": "roles/viewer", "members": ["user:a@example.org"]} in grants["bindings"]
+    assert permissions == wanted
+    assert [each["state"] for each in services["services"]] == ["DISABLED", "ENABLED"]
+    assert policy["spec"]["rules"] == [{"values": {"allowedValues": ["in:eu-locations"]}}]
+    path = "/v1/projects/-/serviceAccounts/l4@p.iam.gserviceaccount.com:testIamPermissions"
+    assert asked(apis.iam, path, wanted) == (200, wanted)
+
+
+def test_who_does_not_own_the_project_and_who_is_nobody_are_refused(apis: ProjectApis) -> None:
+    machine = f"Bearer {token_of('l4@p.iam.gserviceaccount.com')}"
+    refusals = [
+        (status, answer["error"]["status"])
+        for status, answer in (asked(apis.resource_manager, "/v3/projects/p", who=who) for who in (machine, "Bearer x"))
+    ]
+    assert refusals == [(403, "PERMISSION_DENIED"), (401, "UNAUTHENTICATED")]
+    unknown = "/v1/projects/-/serviceAccounts/t4@p.iam.gserviceaccount.com:testIamPermissions"
+    assert asked(apis.iam, unknown, {})[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [
+        ("regions/us-central1", "Region"),
+        ("global/images/family/pytorch-latest", "Image"),
+        ("zones/us-central1-a/acceleratorTypes/nvidia-l4", "AcceleratorType"),
+        ("regions/us-central1/subnetworks/ci", "Subnetwork"),
+        ("regions/us-central1/routers", "RouterList"),
+    ],
+)
+def test_compute_engine_describes_the_project(api: Api, path: str, schema: str) -> None:
+    place, network = (
+        "projects/ci-project/regions/us-central1/subnetworks/ci",
+        {"network": "projects/ci-project/global/x"},
+    )
+    api.google.world.insert(Record(types.SUBNETWORK, place, "ci", "", network, network))
+    compare(api.ok("GET", path), "compute", schema)
+    status, answer = api.call("GET", "zones/us-central1-a/acceleratorTypes/nvidia-b999")
+    assert (status, answer["error"]["errors"][0]["reason"]) == (404, "notFound")
