@@ -11,7 +11,6 @@ from .. import versions
 from ..args import Args
 from ..component import Component
 from .arc_controller import CHARTS
-from .failure_hints import after_failure
 from .scale_set import pod, rules
 from .scale_set.args import ControllerReference, GithubApp, RunnerScaleSetArgs
 
@@ -19,13 +18,6 @@ __all__ = ["ControllerReference", "GithubApp", "RunnerScaleSet", "RunnerScaleSet
 
 
 _REGISTER_SEC = 180
-# Pulumi's own report names a condition that was not met, and neither what waits for it nor who knows why.
-_NOT_REGISTERED = (
-    "{name}: GitHub has not registered the scale set, so no listener of it runs, and jobs for it stay queued\n"
-    "  hint: only the controller's log has the reason: kubectl logs --namespace {namespace} --selector "
-    "app.kubernetes.io/part-of=gha-rs-controller --tail=-1 | grep {name}; then gpu-ci verify eks, and "
-    "docs/kubernetes.md#when-github-registers-no-set; the next pulumi up waits again"
-)
 
 
 class RunnerScaleSet(Component):
@@ -97,8 +89,6 @@ class RunnerScaleSet(Component):
                 ],
             ),
         )
-        namespace_of_controller: list[str] = []
-        pulumi.Output.from_input(args.controller.namespace).apply(namespace_of_controller.append)
         registered = kubernetes.apiextensions.CustomResourcePatch(
             f"{name}-registered",
             api_version="actions.github.com/v1alpha1",
@@ -113,12 +103,6 @@ class RunnerScaleSet(Component):
             },
             opts=self.child(
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{_REGISTER_SEC}s", update=f"{_REGISTER_SEC}s"),
-                **after_failure(
-                    self,
-                    f"{name}-not-registered",
-                    lambda _: _NOT_REGISTERED.format(name=called, namespace="".join(namespace_of_controller)),
-                    ("create", "update"),
-                ),
             ),
         )
         self.scale_set_name = registered.id.apply(lambda _: called)
