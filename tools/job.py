@@ -250,9 +250,13 @@ class Machines:
     def handle(self, event: dict[str, str]) -> None:
         """Print one line of the manager's log."""
         kind, subject, detail = event["event"], event["subject"], event["detail"]
-        if kind == "insert":
+        if kind in ("insert", "start-machine"):
             self._since[subject], self._places[subject] = time.monotonic(), detail
-            self._line("asked", f"{detail}: machine {subject}")
+            what = "machine" if kind == "insert" else "the machine on standby"
+            self._line("asked", f"{detail}: {what} {subject}")
+        elif kind == "stop-machine":
+            self._since.pop(subject, None)
+            self._line("standby", f"machine {subject}: {detail}")
         elif kind == "delete" and subject in self._since:
             self._seconds[subject] = time.monotonic() - self._since[subject]
             self._line("deleted", f"machine {subject}: {detail}")

@@ -295,7 +295,8 @@ class Manager:
             detail = f"{machine.zone}: {refusal.error.message}"
             return Event("start-failed", machine.name, detail, machine.pool, refusal.error.kind)
         memory.pending[machine.name] = replace(memory.pending[machine.name], operation=operation)
-        return Event("start-machine", machine.name, f"it was on standby in {machine.zone}", machine.pool)
+        detail = f"{action.rung.machine_type} {action.rung.market} in {action.rung.zone}"
+        return Event("start-machine", machine.name, detail, machine.pool)
 
     def _register(self, action: Register, memory: Memory, now: Callable[[], float]) -> list[Event]:
         machine = action.machine

@@ -137,7 +137,7 @@ class Vm:
     stops_at: float | None = None
     starts_at: float | None = None
     """When a stop or a start that was asked for is done."""
-    stopped_at: float = 0.0
+    inserted_at: float = 0.0
 
 
 @dataclass
@@ -272,7 +272,7 @@ class World:
     def _live(self, vm: Vm) -> None:
         machine = vm.machine
         if vm.stops_at is not None and self.now >= vm.stops_at and not machine.off:
-            vm.stops_at, vm.published_at, vm.stopped_at = None, None, self.now
+            vm.stops_at, vm.published_at = None, None
             self._set(vm, "TERMINATED", End("stopped"))
         elif vm.starts_at is not None and self.now >= vm.starts_at:
             # The key of the boot before is published until this boot has made its own.
@@ -569,7 +569,7 @@ class FakeCompute:
             silent = world.faults and world.chance.random() < 0.05
             boots_in = world.chance.choice((20, 60, 150))
             hung = world.faults and world.chance.random() < world.hung_rate
-            vm = Vm(machine, world.now, boots_in, until, silent=silent, hung=hung)
+            vm = Vm(machine, world.now, boots_in, until, silent=silent, hung=hung, inserted_at=world.now)
             vm.listed_at = until if world.chance.random() < 0.3 else world.now
             if rung.market == "flex-start":
                 self._waits(vm, operation)
@@ -611,7 +611,7 @@ class FakeCompute:
         try:
             opened = json.loads(pkcs7.pkcs7_decrypt_der(base64.b64decode(value), certificate, PRIVATE, []))
         except ValueError:
-            if self.world.forgotten < vm.stopped_at:
+            if self.world.forgotten < vm.inserted_at:
                 raise BrokenRuleError(f"{machine.name}: sealed to the key of an earlier boot") from None
             # A manager that lost its memory cannot know. The machine cannot open it, and ends.
             opened = {"runnerId": -1, "machine": runner_name(vm.machine)}

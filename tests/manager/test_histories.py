@@ -17,7 +17,7 @@ POOLS = [
     pool("l4", 3, "self-hosted", "gpu", "l4", standby=2),
     pool("t4", 1, "self-hosted", "gpu", "t4", market="standard", registered_by="machine"),
 ]
-BY_MACHINE = [replace(each, registered_by="machine") for each in POOLS]
+BY_MACHINE = [replace(each, registered_by="machine", standby=0) for each in POOLS]
 SETTLED_PASSES = round((4 * (BOOT_SEC + IDLE_SEC) + 3600) / PASS_SEC)
 
 
@@ -71,6 +71,7 @@ def ends_well(made: History) -> None:
             world.cancel(job)
     made.run(round((BOOT_SEC + IDLE_SEC + 300) / PASS_SEC))
     assert world.left_over() == []
+    assert len(world.vms) == sum(each.standby for each in world.pools), "machines on standby"
     waiting = {commit_of(job.key) for job in world.jobs.values() if job.status == "queued"}
     assert {sha for (_, sha), status in world.statuses.items() if status.state != "success"} == waiting
     # A manager that lost its memory does not know which runners it registered. GitHub removes them after a day.

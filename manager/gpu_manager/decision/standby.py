@@ -92,6 +92,9 @@ def stops(seen: Observation, memory: Memory) -> Iterator[Stop]:
     """The stop of each machine that is marked as stopped and runs, until Google lists it as stopping."""
     for machine in seen.machines or ():
         if machine.status == "RUNNING" and is_stopping(machine, memory):
+            if machine.key:
+                # A manager that lost its memory may have taken the key of an earlier boot for that of this one.
+                memory.machines[machine.name].old_key = digest(machine.key)
             yield Stop(machine)
 
 

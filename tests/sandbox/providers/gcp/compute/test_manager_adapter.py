@@ -140,7 +140,8 @@ def test_a_preempted_machine_is_named(api: Api, manager: ComputeAdapter) -> None
     assert manager.preempted([pool]) == frozenset()
     assert manager.starting([pool]) == (), "its insert has ended"
     api.google.world.add_fault(Fault("preempt", times=0))
-    api.until(lambda: manager.preempted([pool]) == {"l4-0a1b2c3d"}, "the operation of a preemption")
+    name = f"l4-0a1b2c3d-{api.instance('l4-0a1b2c3d')['id']}"
+    api.until(lambda: manager.preempted([pool]) == {name}, "the operation of a preemption")
 
 
 def test_a_machine_of_another_manager_is_neither_seen_nor_deleted(
