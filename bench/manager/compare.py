@@ -28,7 +28,7 @@ from .peers.runs_on import RunsOn
 from .peers.runs_on import Settings as RunsOnSettings
 from .peers.terraform_aws import Settings as AwsSettings
 from .peers.terraform_aws import TerraformAws
-from .prices import DISK_USD_PER_HOUR, usd_per_hour
+from .prices import usd_per_hour
 from .report import Total
 from .world import QUEUE_LIMIT_SEC, Policy, World
 
@@ -66,11 +66,7 @@ class Outcome:
     """No machine within a day."""
     reruns: int
     machine_hours: float
-    """Hours that machines were on."""
     usd: float
-    """Of machines that were on, and of the disks of stopped ones."""
-    disk_usd: float
-    """The part of the latter."""
     hours_done: float
     """The durations of the jobs that were done."""
 
@@ -179,8 +175,7 @@ def outcome(world: World) -> Outcome:
     jobs = [job for job in world.jobs if job.status != "cancelled"]
     expired = [job for job in jobs if job.status in ("expired", "queued")]
     done = [job for job in jobs if job.status == "done"]
-    hours = [machine.seconds_on(world.now) / 3600 for machine in world.machines]
-    disk_usd = sum(machine.seconds_stopped(world.now) for machine in world.machines) / 3600 * DISK_USD_PER_HOUR
+    hours = {machine.name: ((machine.ended or world.now) - machine.created) / 3600 for machine in world.machines}
     return Outcome(
         waits_sec=tuple(
             QUEUE_LIMIT_SEC if job.began_at is None else job.began_at - job.arrival.created for job in jobs
@@ -194,9 +189,8 @@ def outcome(world: World) -> Outcome:
         lost=sum(job.status == "failed" for job in jobs),
         expired=len(expired),
         reruns=sum(job.reruns for job in world.jobs),
-        machine_hours=sum(hours),
-        usd=disk_usd + sum(on * usd_per_hour(machine.place) for on, machine in zip(hours, world.machines, strict=True)),
-        disk_usd=disk_usd,
+        machine_hours=sum(hours.values()),
+        usd=sum(hours[machine.name] * usd_per_hour(machine.place) for machine in world.machines),
         hours_done=sum(job.arrival.duration_sec for job in done) / 3600,
     )
 
@@ -221,7 +215,6 @@ def total(row: Row, found: Sequence[Outcome]) -> Total:
         sum(each.expired for each in found),
         sum(each.machine_hours for each in found),
         usd,
-        sum(each.disk_usd for each in found),
         usd / hours,
     )
 

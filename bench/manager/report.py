@@ -27,8 +27,6 @@ class Total(NamedTuple):
     expired: int
     machine_hours: float
     usd: float
-    disk_usd: float
-    """Of that, for the disks of stopped machines."""
     usd_per_job_hour: float
     """Of work that was done."""
 

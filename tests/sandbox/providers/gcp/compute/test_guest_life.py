@@ -103,7 +103,8 @@ def test_a_provider_that_is_killed_takes_its_machines_along_and_the_next_one_see
     later.cloud.configure(later.config)
     try:
         assert later.world.find(INSTANCE)[0].outputs["status"] == "RUNNING"
-        assert Api(later).instance()["status"] == "TERMINATED"
+        api = Api(later)
+        api.until(lambda: api.instance()["status"] == "TERMINATED", "a machine that is off")
         assert later.world.find(INSTANCE)[0].outputs["status"] == "TERMINATED"
     finally:
         later.cloud.stop()
