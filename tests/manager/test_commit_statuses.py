@@ -135,6 +135,12 @@ def test_of_two_shares_one_writes_why_a_job_waits(job: Job, written: list[list[t
     assert of_shares(at(0, job), [Memory(), Memory()]) == written
 
 
+def test_one_share_of_all_pools_has_one_status_for_a_commit() -> None:
+    job, names = of_commit(1, "gpu", "l4"), ("l4", "t4")
+    [status] = commit_statuses.due([T4, L4], at(0, job), {job.key: FULL}, Memory(), names)
+    assert status.context == "gpu-ci"
+
+
 def test_the_jobs_of_a_commit_in_two_shares_have_a_status_of_each() -> None:
     memories = [Memory(), Memory()]
     first, second = of_commit(1, "gpu", "l4"), of_commit(2, "gpu", "t4")
