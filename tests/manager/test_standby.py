@@ -18,6 +18,7 @@ from gpu_manager.model import (
     OperationState,
     Pool,
     Register,
+    Rung,
     Runner,
     Start,
     Stop,
@@ -171,6 +172,38 @@ def test_where_a_start_finds_no_capacity_the_machine_stays_and_the_job_gets_one_
 
 
 @pytest.mark.parametrize(
+    ("places", "stockouts", "made_at"),
+    [
+        pytest.param((A, B), 2, [B], id="and another place has had machines"),
+        pytest.param((A, B), 1, [], id="but only once"),
+        pytest.param((A, FIRM), 2, [], id="and no other place is one of standby"),
+    ],
+)
+def test_a_stopped_machine_is_made_anew_where_its_place_had_none_twice(
+    places: tuple[Rung, ...], stockouts: int, made_at: list[Rung]
+) -> None:
+    memory = replace(stopped(), cooldowns={f"{ZONE} g2-standard-8 spot": Cooldown(NOW + 60, stockouts)})
+    decision = decide([replace(STOCK, rungs=places)], seen(machines=(off(),)), memory)
+    assert [each.machine.name for each in decision.actions if isinstance(each, Delete)] == ["l4-s1"] * len(made_at)
+    assert [each.rung for each in decision.actions if isinstance(each, Insert)] == made_at
+
+
+def test_a_stopped_machine_that_is_being_started_stays_where_its_place_has_none() -> None:
+    memory = decide([STOCK], seen(jobs=(job(),), machines=(off(),)), stopped()).memory
+    memory.pending["l4-s1"].operation = "operation-1"
+    memory.cooldowns[f"{ZONE} g2-standard-8 spot"] = Cooldown(NOW + 60, 2)
+    assert of(Delete, decide([STOCK], seen(jobs=(job(),), machines=(off(),)), memory)) == []
+
+
+def test_stopped_spot_machines_are_made_anew_in_another_region_while_they_are_taken_back_in_theirs() -> None:
+    west = replace(A, zone="us-west1-a")
+    memory = replace(stopped(), preemptions={"us-central1 g2-standard-8": [NOW - 60, NOW - 50]})
+    decision = decide([replace(STOCK, rungs=(A, west))], seen(machines=(off(),)), memory)
+    assert [each.machine.name for each in decision.actions if isinstance(each, Delete)] == ["l4-s1"]
+    assert [each.rung for each in decision.actions if isinstance(each, Insert)] == [west]
+
+
+@pytest.mark.parametrize(
     ("pool", "memory"),
     [
         pytest.param(
@@ -235,6 +268,15 @@ def test_no_machine_is_made_for_standby_where(reason: str) -> None:
         until = NOW - 1 if reason == "the place had none" else NOW + 600
         memory.cooldowns[f"{ZONE} g2-standard-8 spot"] = Cooldown(until, 1)
     assert decide([pool], seen(jobs=jobs), memory).actions == ()
+
+
+def test_a_machine_for_standby_is_made_at_the_first_place_that_has_lately_had_machines() -> None:
+    """The pause of the first place is over: a job would find out whether it has one again."""
+    memory = Memory(cooldowns={f"{ZONE} g2-standard-8 spot": Cooldown(NOW - 1, 1)})
+    assert [each.rung for each in decide([STOCK], seen(), memory).actions if isinstance(each, Insert)] == [B]
+    west = replace(A, zone="us-west1-a")
+    inserts = decide([replace(STOCK, rungs=(A, west))], seen(), memory).actions
+    assert [each.rung for each in inserts if isinstance(each, Insert)] == [west]
 
 
 def test_machines_that_never_come_to_standby_are_made_again_after_longer_and_longer_pauses() -> None:

@@ -71,6 +71,12 @@ def is_probe(rung: Rung, memory: Memory) -> bool:
     return place(rung) in memory.cooldowns
 
 
+def stockouts(rung: Rung, memory: Memory) -> int:
+    """How often in a row the place had no machine."""
+    cooldown = memory.cooldowns.get(place(rung))
+    return cooldown.stockouts if cooldown else 0
+
+
 def is_open(pool: Pool, rung: Rung, memory: Memory, now: float) -> bool:
     """Whether nothing speaks against a machine on this rung now."""
     asked = {place(pending.rung) for pending in memory.pending.values()}

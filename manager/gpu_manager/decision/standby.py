@@ -39,10 +39,12 @@ def is_kept_off(machine: Machine, memory: Memory) -> bool:
 def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[str, tuple[Machine, Rung]]:
     """The stopped machines that stay, by name, the oldest first, each with the rung that it is started on.
 
-    Those that are being started stay in any case.
+    Those that are being started stay in any case. One that could not be started for a while is made anew at another
+    place, where there is one.
     """
     found: dict[str, tuple[Machine, Rung]] = {}
     count: dict[str, int] = {}
+    places = {pool.name: _places(pool, memory) for pool in pools.values() if pool.standby}
     # A machine that is being started comes first, so that the number of the others is what is left.
     for machine in sorted(seen.machines or (), key=lambda each: each.name not in memory.pending):
         pool = pools.get(machine.pool)
@@ -50,6 +52,8 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
         if pool is None or rung is None or not is_kept_off(machine, memory) or machine.template in memory.stopped:
             continue
         starts = machine.name in memory.pending
+        if not starts and places.get(pool.name) and _is_out(rung, memory):
+            continue
         if starts or count.get(pool.name, 0) < pool.standby:
             found[machine.name] = (machine, rung)
             count[pool.name] = count.get(pool.name, 0) + (not starts)
@@ -109,13 +113,13 @@ def stock(pool: Pool, stopped: int, spare: Collection[str], seen: Observation, m
 def refill(pool: Pool, have: int, count: int, memory: Memory, now: float) -> Iterator[Insert]:
     """The machines that are made for standby: `have` are on it or come to it, and `count` of the pool are on.
 
-    They are bought where the first rung buys, never at a place that has lately had none, and within the maximum.
+    They are bought within the maximum, and never at a place that has lately had none.
     """
     known = memory.standby.setdefault(pool.name, StandbyMemory())
-    first = tuple(rung for rung in pool.rungs if rung.market == pool.rungs[0].market)
-    while have < pool.standby and count < pool.max and now >= _next_try(known, pool):
-        rung = capacity.choose(replace(pool, rungs=first), memory, now, steady=False)
-        if not isinstance(rung, Rung) or capacity.is_probe(rung, memory) or not capacity.is_calm(rung, memory):
+    places = _places(pool, memory)
+    while places and have < pool.standby and count < pool.max and now >= _next_try(known, pool):
+        rung = capacity.choose(replace(pool, rungs=places), memory, now, steady=False)
+        if not isinstance(rung, Rung):
             return
         known.made += 1
         while (name := standby_name(pool.name, known.made)) in memory.machines:
@@ -127,6 +131,24 @@ def refill(pool: Pool, have: int, count: int, memory: Memory, now: float) -> Ite
         insert = Insert(pool.name, name, rung, None, request_id(name, rung.zone))
         memory.pending[name] = Pending(pool.name, rung, None, insert.request_id, now)
         yield insert
+
+
+def _is_out(rung: Rung, memory: Memory) -> bool:
+    """Whether a machine could not be started there for a while: spot machines are taken back, or the place had none
+    when it was asked again. One stockout may only say that others have just taken its last machine."""
+    return capacity.stockouts(rung, memory) > 1 or not capacity.is_calm(rung, memory)
+
+
+def _places(pool: Pool, memory: Memory) -> tuple[Rung, ...]:
+    """Where machines are made for standby: rungs of the first one's market, without those that have lately had none, or
+    had them taken back."""
+    return tuple(
+        rung
+        for rung in pool.rungs
+        if rung.market == pool.rungs[0].market
+        and not capacity.is_probe(rung, memory)
+        and capacity.is_calm(rung, memory)
+    )
 
 
 def forget(pools: Collection[str], memory: Memory) -> None:
