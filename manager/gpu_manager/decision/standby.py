@@ -45,8 +45,7 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
     found: dict[str, tuple[Machine, Rung]] = {}
     count: dict[str, int] = {}
     places = {pool.name: _places(pool, memory) for pool in pools.values() if pool.standby}
-    # A machine that is being started comes first, so that the number of the others is what is left.
-    for machine in sorted(seen.machines or (), key=lambda each: each.name not in memory.pending):
+    for machine in sorted(seen.machines or (), key=lambda each: memory.machines[each.name].first_seen):
         pool = pools.get(machine.pool)
         rung = pool.rung_of(machine) if pool else None
         if pool is None or rung is None or not is_kept_off(machine, memory) or machine.template in memory.stopped:
