@@ -7,6 +7,7 @@
     make bench ARGS="--only boot --device cuda"     the same where a GPU is
     make bench ARGS="--only pull-request --pools 5,100"     neither: `gpu-ci preview` beside two plain previews
     make bench ARGS="--only manager"  neither: the runner manager's waits and costs against those of other managers
+    make bench ARGS="--only standby"  neither: how many stopped machines of the runner manager are worth their disks
     make bench ARGS="--only sweep"    neither: one pass of the runner manager over 1,000 queued jobs
 
 Two ways of saying the same thing are run in turn (A B A B …), so a machine that gets slower slows both. The numbers of
@@ -156,17 +157,17 @@ def bench_preview(pools: list[int], rounds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--only", choices=["import", "checks", "preview", "boot", "pull-request", "manager", "sweep"],
+        "--only", choices=["import", "checks", "preview", "boot", "pull-request", "manager", "standby", "sweep"],
         help="one of the measurements",
     )  # fmt: skip
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per number of pools (1 from 1,000 on)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="what a boot checks")
-    parser.add_argument("--seeds", type=int, default=3, help="manager: how many histories")
-    parser.add_argument("--days", type=int, default=7, help="manager: how long each of them is")
-    parser.add_argument("--traces", type=Path, help="manager: a folder with recorded spot availability")
-    parser.add_argument("--depth", type=int, help="manager: how many machines a zone has at most")
-    parser.add_argument("--out", type=Path, help="manager, sweep: a file for the numbers, as JSON")
+    parser.add_argument("--seeds", type=int, default=3, help="manager, standby: how many histories")
+    parser.add_argument("--days", type=int, default=7, help="manager, standby: how long each of them is")
+    parser.add_argument("--traces", type=Path, help="manager, standby: a folder with recorded spot availability")
+    parser.add_argument("--depth", type=int, help="manager, standby: how many machines a zone has at most")
+    parser.add_argument("--out", type=Path, help="manager, standby, sweep: a file for the numbers, as JSON")
     args = parser.parse_args()
     if args.only in (None, "import"):
         bench_import(rounds=15)
@@ -183,10 +184,12 @@ def main() -> None:
 
         for count in args.pools.split(","):
             bench_pull_request(args.rounds, int(count), console)
-    if args.only == "manager":
+    if args.only in ("manager", "standby"):
         from bench.manager.compare import Options, bench_manager
+        from bench.manager.standby import bench_standby
 
-        bench_manager(Options(args.seeds, args.days, args.traces, args.depth), console, args.out)
+        bench = bench_manager if args.only == "manager" else bench_standby
+        bench(Options(args.seeds, args.days, args.traces, args.depth), console, args.out)
     if args.only == "sweep":
         from bench.manager.sweep import bench_sweep
 

@@ -8,6 +8,7 @@ make bench ARGS="--only manager --traces spot-traces/availability/1-node/aws-02-
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,13 +29,16 @@ from .peers.runs_on import RunsOn
 from .peers.runs_on import Settings as RunsOnSettings
 from .peers.terraform_aws import Settings as AwsSettings
 from .peers.terraform_aws import TerraformAws
-from .prices import usd_per_hour
+from .prices import DISK_USD_PER_HOUR, usd_per_hour
 from .report import Total
-from .world import QUEUE_LIMIT_SEC, Policy, World
+from .world import QUEUE_LIMIT_SEC, START_SEC, Policy, World
 
 MAXIMUM = 16
+STANDBY = 3
+"""How many machines are kept stopped in the rows with standby, and in the pool of RunsOn. `standby.py` varies it."""
 # Jobs of the last day may run on, or wait until GitHub cancels them.
 _DRAIN_DAYS = 2
+BOTH = ("spot", "standard")
 REGIONS = tuple(dict.fromkeys(Place(zone, "").region for zone in SHARES))
 
 
@@ -47,6 +51,8 @@ class Row(NamedTuple):
     make: Callable[[str], Callable[[World], Policy]]
     """From the region it works in."""
     ours: bool = False
+    keeps_machines: bool = False
+    """Whether machines are made before there are jobs for them."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,11 @@ class Outcome:
     """No machine within a day."""
     reruns: int
     machine_hours: float
+    """Hours that machines were on."""
     usd: float
+    """Of machines that were on, and of the disks of stopped ones."""
+    disk_usd: float
+    """The part of the latter."""
     hours_done: float
     """The durations of the jobs that were done."""
 
@@ -81,15 +91,43 @@ def everywhere(region: str, market: str) -> tuple[Place, ...]:
     return tuple(place for each in (region, *others) for place in zones(each, market))
 
 
+def ours(
+    places: Callable[[str, str], tuple[Place, ...]], markets: Sequence[str], *, hint: bool = False, standby: int = 0
+) -> Callable[[str], Callable[[World], Policy]]:
+    """Our policy, with a rung for each place and market."""
+
+    def of_region(region: str) -> Callable[[World], Policy]:
+        ladder = tuple(place for market in markets for place in places(region, market))
+        return lambda world: GpuCi(world, OurSettings(ladder, MAXIMUM, hint, standby))
+
+    return of_region
+
+
+def with_standby(count: int) -> tuple[Row, Row]:
+    """Our policy with so many stopped machines, without the webhook's hint and with it."""
+    places = (everywhere, BOTH)
+    name = f"gpu-ci, three regions, standby {count}"
+    return (
+        Row(name, "spot, standard", ours(*places, standby=count), ours=True, keeps_machines=True),
+        Row(f"{name}, hint", "spot, standard", ours(*places, hint=True, standby=count), ours=True, keeps_machines=True),
+    )
+
+
+def with_pool(count: int) -> Row:
+    """RunsOn with a pool of so many stopped machines."""
+    return Row(f"RunsOn, pool of {count} stopped", "spot, standard", runs_on(count), keeps_machines=True)
+
+
+def runs_on(stopped: int) -> Callable[[str], Callable[[World], Policy]]:
+    def of_region(region: str) -> Callable[[World], Policy]:
+        settings = RunsOnSettings(zones(region, "spot"), zones(region, "standard"), stopped)
+        return lambda world: RunsOn(world, settings)
+
+    return of_region
+
+
 def rows() -> tuple[Row, ...]:
     """All policies, by what they buy."""
-
-    def ours(places: Callable[[str, str], tuple[Place, ...]], markets: Sequence[str], hint: bool = False):
-        def of_region(region: str) -> Callable[[World], Policy]:
-            ladder = tuple(place for market in markets for place in places(region, market))
-            return lambda world: GpuCi(world, OurSettings(ladder, MAXIMUM, hint))
-
-        return of_region
 
     def aws(failover: bool):
         def of_region(region: str) -> Callable[[World], Policy]:
@@ -105,26 +143,24 @@ def rows() -> tuple[Row, ...]:
     def garm(market: str):
         return lambda region: lambda world: Garm(world, GarmSettings(zones(region, market), MAXIMUM))
 
-    def runs_on(region: str) -> Callable[[World], Policy]:
-        settings = RunsOnSettings(zones(region, "spot"), zones(region, "standard"))
-        return lambda world: RunsOn(world, settings)
-
     return (
         Row("gpu-ci, one region", "spot", ours(zones, ["spot"]), ours=True),
         Row("gpu-ci, three regions", "spot", ours(everywhere, ["spot"]), ours=True),
         Row("terraform-aws-github-runner", "spot", aws(failover=False)),
         Row("google-cloud-github-runner", "spot", google("spot")),
         Row("GARM, a provider with spot", "spot", garm("spot")),
-        Row("gpu-ci, one region", "spot, standard", ours(zones, ["spot", "standard"]), ours=True),
-        Row("gpu-ci, three regions", "spot, standard", ours(everywhere, ["spot", "standard"]), ours=True),
+        Row("gpu-ci, one region", "spot, standard", ours(zones, BOTH), ours=True),
+        Row("gpu-ci, three regions", "spot, standard", ours(everywhere, BOTH), ours=True),
         Row(
             "gpu-ci, three regions, hint",
             "spot, standard",
-            ours(everywhere, ["spot", "standard"], hint=True),
+            ours(everywhere, BOTH, hint=True),
             ours=True,
         ),
+        *with_standby(STANDBY),
         Row("terraform-aws-github-runner, failover", "spot, standard", aws(failover=True)),
-        Row("RunsOn", "spot, standard", runs_on),
+        Row("RunsOn", "spot, standard", runs_on(0)),
+        with_pool(STANDBY),
         Row("gpu-ci, one region", "standard", ours(zones, ["standard"]), ours=True),
         Row("google-cloud-github-runner", "standard", google("standard")),
         Row("GARM", "standard", garm("standard")),
@@ -140,6 +176,7 @@ class History:
     seed: int
     days: int
     depth: int | None = None
+    start_sec: tuple[float, float] = START_SEC
 
 
 class Options(NamedTuple):
@@ -151,6 +188,7 @@ class Options(NamedTuple):
     """A folder with recorded spot availability."""
     depth: int | None = None
     """How many machines a place has at most."""
+    start_sec: tuple[float, float] = START_SEC
 
 
 def histories(options: Options) -> Iterator[History]:
@@ -160,12 +198,13 @@ def histories(options: Options) -> Iterator[History]:
             places = availability.recorded(options.traces, whole, number * days, seed)
         else:
             places = availability.synthetic(seed, whole)
-        yield History(places, arrivals.week(seed, days), seed, days, options.depth)
+        yield History(places, arrivals.week(seed, days), seed, days, options.depth, options.start_sec)
 
 
 def lived(history: History, policy: Callable[[World], Policy]) -> World:
     """The world at the end of the history."""
-    world = World(history.places, history.jobs, (history.days + _DRAIN_DAYS) * 86400.0, history.seed, history.depth)
+    until = (history.days + _DRAIN_DAYS) * 86400.0
+    world = World(history.places, history.jobs, until, history.seed, history.depth, history.start_sec)
     world.run(policy)
     return world
 
@@ -175,7 +214,10 @@ def outcome(world: World) -> Outcome:
     jobs = [job for job in world.jobs if job.status != "cancelled"]
     expired = [job for job in jobs if job.status in ("expired", "queued")]
     done = [job for job in jobs if job.status == "done"]
-    hours = {machine.name: ((machine.ended or world.now) - machine.created) / 3600 for machine in world.machines}
+    hours = [machine.seconds_on(world.now) / 3600 for machine in world.machines]
+    # Jobs of the last day run on for a while. The disks of the days after it are no cost of theirs.
+    last = max((math.ceil(job.arrival.created / 86400) for job in world.jobs), default=0) * 86400.0
+    disk_usd = sum(machine.seconds_stopped(last) for machine in world.machines) / 3600 * DISK_USD_PER_HOUR
     return Outcome(
         waits_sec=tuple(
             QUEUE_LIMIT_SEC if job.began_at is None else job.began_at - job.arrival.created for job in jobs
@@ -189,8 +231,9 @@ def outcome(world: World) -> Outcome:
         lost=sum(job.status == "failed" for job in jobs),
         expired=len(expired),
         reruns=sum(job.reruns for job in world.jobs),
-        machine_hours=sum(hours.values()),
-        usd=sum(hours[machine.name] * usd_per_hour(machine.place) for machine in world.machines),
+        machine_hours=sum(hours),
+        usd=disk_usd + sum(on * usd_per_hour(machine.place) for on, machine in zip(hours, world.machines, strict=True)),
+        disk_usd=disk_usd,
         hours_done=sum(job.arrival.duration_sec for job in done) / 3600,
     )
 
@@ -203,6 +246,7 @@ def total(row: Row, found: Sequence[Outcome]) -> Total:
         row.name,
         row.markets,
         row.ours,
+        row.keeps_machines,
         statistics.median(waits),
         waits[int(0.95 * (len(waits) - 1))],
         waits[-1],
@@ -215,8 +259,14 @@ def total(row: Row, found: Sequence[Outcome]) -> Total:
         sum(each.expired for each in found),
         sum(each.machine_hours for each in found),
         usd,
+        sum(each.disk_usd for each in found),
         usd / hours,
     )
+
+
+def lived_rows(row: Row, all_histories: Sequence[History]) -> dict[str, list[Outcome]]:
+    """What came out of each history in each region."""
+    return {region: [outcome(lived(history, row.make(region))) for history in all_histories] for region in REGIONS}
 
 
 def bench_manager(options: Options, console: Console, out: Path | None = None) -> list[Total]:
@@ -224,9 +274,7 @@ def bench_manager(options: Options, console: Console, out: Path | None = None) -
     all_histories = list(histories(options))
     totals, regions = [], {}
     for row in rows():
-        by_region = {
-            region: [outcome(lived(history, row.make(region))) for history in all_histories] for region in REGIONS
-        }
+        by_region = lived_rows(row, all_histories)
         totals.append(total(row, [each for found in by_region.values() for each in found]))
         regions[f"{row.name} ({row.markets})"] = {
             region: total(row, found)._asdict() for region, found in by_region.items()

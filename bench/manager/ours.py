@@ -1,23 +1,39 @@
-"""Our policy: the real loop with its real decision and memory, between the simulated GitHub and Compute Engine."""
+"""Our policy: the real loop with its real decision and memory, between the simulated GitHub and Compute Engine.
+
+The manager registers the runners, as it does by default (docs/adr/0026-runners-registered-by-the-manager.md): a machine
+publishes its key once it has booted and checked its GPU, the manager reads keys as often as the real class allows, and
+a real registration is sealed to the key.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from datetime import UTC, datetime
+from functools import cache, partial
 
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
 from gpu_manager.cli.share_loop import is_idle
+from gpu_manager.compute.machine_keys import MachineKeys
+from gpu_manager.decision.names import STANDBY, slug
 from gpu_manager.github.rate_limits import RateLimits
 from gpu_manager.loop import Manager, Pass
 from gpu_manager.memory import Memory
 from gpu_manager.model import (
+    CommitStatus,
     End,
     Insert,
     InsertError,
     Job,
     JobKey,
     Machine,
+    NewRunner,
     OperationState,
     Pool,
     Run,
@@ -26,7 +42,7 @@ from gpu_manager.model import (
     Runner,
 )
 from gpu_manager.pauses import Pauses
-from gpu_manager.ports import GithubView
+from gpu_manager.ports import GithubView, Metadata
 
 from . import world as simulated
 from .availability import Place
@@ -34,6 +50,12 @@ from .prices import MACHINE_TYPE, usd_per_hour
 
 # What one pass takes of requests to GitHub and Google. An assumption.
 _PASS_SEC = 2.0
+# From the accepted metadata to the online runner: the agent opens the registration, and the runner connects. An
+# assumption.
+_RUNNER_SEC = 5.0
+# The agent ends a machine that gets no registration (gpu_agent/config.py), or its runner no job
+# (gpu_agent/broker/registration.py adds 5 minutes to the pool's 10).
+_REGISTER_SEC, _IDLE_SEC = 300.0, 900.0
 _EPOCH = 1.7e9
 _REPOSITORY, _LABELS = "acme/kernels", frozenset({"self-hosted", "gpu", "l4"})
 _PREEMPTED_WITHIN_SEC = 3600.0
@@ -48,11 +70,13 @@ class Settings:
     maximum: int
     hint: bool = False
     """Whether GitHub's webhook is received."""
+    standby: int = 0
+    """How many stopped machines are kept."""
 
 
 class GpuCi(simulated.Policy):
     check_sec = simulated.CHECK_SEC
-    idle_limit_sec = 600.0
+    idle_limit_sec = _IDLE_SEC
 
     def __init__(self, world: simulated.World, settings: Settings) -> None:
         super().__init__(world)
@@ -60,13 +84,19 @@ class GpuCi(simulated.Policy):
         rungs = tuple(
             Rung(place.zone, MACHINE_TYPE, place.market, "nvidia-l4", usd_per_hour(place)) for place in settings.places
         )
-        pool = Pool("l4", "acme-ci", "template", rungs, settings.maximum, _LABELS, idle_sec=600, boot_sec=1200)
+        pool = Pool(
+            "l4", "acme-ci", "template", rungs, settings.maximum, _LABELS, idle_sec=600, boot_sec=1200,
+            registered_by="manager", standby=settings.standby,
+        )  # fmt: skip
         self._cloud = _Compute(world)
-        self._manager = Manager([pool], _Github(world), self._cloud, _Store(), lambda: _EPOCH + world.now)
+        github = _Github(world, self._cloud)
+        self._manager = Manager([pool], github, self._cloud, _Store(), lambda: _EPOCH + world.now)
         self._limits = RateLimits(lambda: world.now)
         self._last = 0.0
         self._interval_sec = 0.0
         self._asleep = False
+        self._quiet: Pass | None = None
+        """The last pass, where further ones see and do the same until something changes."""
         self._pauses = Pauses(lambda: world.now)
         self._next, self._due = 0, 0.0
         """The number of the pass that is to come, and its time. An earlier time takes the place of a later one."""
@@ -82,8 +112,13 @@ class GpuCi(simulated.Policy):
                 self._asleep = False
                 self._schedule(hinted)
 
+    def booted(self, machine: simulated.Machine) -> None:
+        """It has published its key, and waits for its registration."""
+        self.world.after(_REGISTER_SEC, partial(self._cloud.end_unregistered, machine, machine.boots))
+
     def changed(self) -> None:
         """Take up the passes again that were left out because nothing could have changed."""
+        self._quiet = None
         if self._asleep:
             self._asleep = False
             self._sleep_until(self.world.now)
@@ -101,28 +136,43 @@ class GpuCi(simulated.Policy):
         if number != self._next:
             return
         self._next += 1
+        if self._quiet and self._cloud.machines([]) == self._quiet.seen.machines:
+            # The keys were read, and none is new. The rest of the pass would see and do the same as before.
+            self._last = self.world.now
+            self._sleep_until(self.world.now)
+            return
         done = self._manager.step()
         self._last = self.world.now
         active = self._pauses.hinted or not is_idle(done)
         self._interval_sec = self._limits.interval_sec(active) + _PASS_SEC
-        self._asleep = _is_quiet(done)
+        quiet = _is_quiet(done, self.settings.standby)
         tries = [reason.next_try - _EPOCH for reason in done.decision.reasons.values() if reason.next_try is not None]
+        boots = any(machine.unregistered and not machine.off for machine in done.seen.machines or ())
+        self._quiet = done if quiet and not tries else None
+        self._asleep = quiet and not boots
         if not self._asleep:
             self._sleep_until(self.world.now)
         elif tries:
             self._sleep_until(min(tries))
 
 
-def _is_quiet(done: Pass) -> bool:
+def _is_quiet(done: Pass, standby: int) -> bool:
     """Whether further passes see and do the same until a job or a machine changes, or a reason's next try.
 
-    The times that the decision waits for are those of pending inserts, lost jobs, idle runners and places without
-    machines. A boot is over before its deadline.
+    The times that the decision waits for are those of pending inserts and starts, lost jobs, idle runners, machines
+    that no job needs, places without machines, and machines that are missing on standby. A boot is over before its
+    deadline.
     """
-    memory = done.decision.memory
+    memory, machines = done.decision.memory, done.seen.machines or ()
     waits = done.decision.actions or memory.pending or memory.lost
     idle = any(not runner.busy for runner in done.seen.runners or ())
-    return not waits and not idle and all(machine.status == "RUNNING" for machine in done.seen.machines or ())
+    surplus = any(known.surplus_since is not None for known in memory.machines.values())
+    needed = set(done.decision.covered.values())
+    # Those that are stopped or being stopped, and those that boot to be stopped.
+    stock = [each for each in machines if memory.machines[each.name].stopped_for_later]
+    stock += [each for each in machines if each.unregistered and each not in stock and each.name not in needed]
+    steady = all(each.status == "RUNNING" or each in stock for each in machines)
+    return not waits and not idle and not surplus and steady and len(stock) >= standby
 
 
 class _Store:
@@ -140,20 +190,23 @@ class _Store:
 
 
 class _Github:
-    def __init__(self, world: simulated.World) -> None:
+    def __init__(self, world: simulated.World, cloud: _Compute) -> None:
         self._world = world
+        self._cloud = cloud
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         return GithubView(
             unix=_EPOCH + self._world.now,
             jobs=tuple(_job(each) for each in self._world.active.values()),
-            runners=tuple(
-                Runner(number, machine.name, online=True, busy=machine.state == "busy")
-                for number, machine in enumerate(self._world.alive.values(), 1)
-                if machine.state in ("idle", "busy")
-            ),
+            runners=tuple(self._runners()),
             runs={key: self._run(key) for key in runs},
         )
+
+    def _runners(self) -> Iterator[Runner]:
+        for machine in self._world.alive.values():
+            if number := self._cloud.runners.get(machine.name):
+                online, busy = machine.state in ("idle", "busy"), machine.state == "busy"
+                yield Runner(number, f"{machine.name}-{number}", online, busy)
 
     def _run(self, key: RunKey) -> Run:
         job = next(each for each in self._world.jobs if each.number == key.run_id)
@@ -163,9 +216,15 @@ class _Github:
         status = "completed" if ended else "in_progress"
         return Run(key, job.attempt, status, conclusion, _EPOCH + job.arrival.created, failed)
 
-    def remove_runner(self, runner: Runner) -> bool:
+    def register(self, pool: Pool, name: str) -> NewRunner:
+        return NewRunner(int(name.rpartition("-")[2]), name, "the configuration of a runner")
+
+    def remove_runner(self, runner: Runner | NewRunner) -> bool:
         machine = self._world.alive.get(runner.name)
         return machine is None or self._world.unregister(machine)
+
+    def commit_status(self, status: CommitStatus) -> None:
+        raise AssertionError("this manager writes none")
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
         self._world.rerun(next(each for each in self._world.jobs if each.number == run.run_id))
@@ -176,18 +235,55 @@ class _Compute:
         self._world = world
         self._operations: dict[str, tuple[float, InsertError | None]] = {}
         self._listed: dict[str, simulated.Machine] = {}
+        self._ids: dict[str, int] = {}
         self._jobs: dict[str, str] = {}
+        """The label gpu-ci-job."""
+        self._gone: dict[str, simulated.Machine] = {}
+        self._keys = MachineKeys(lambda: world.now)
+        self._asked: dict[str, float] = {}
+        """When each machine was asked for, by insert or start."""
+        self.runners: dict[str, int] = {}
+        """Of the machines that have their registration. A runner has its machine's number."""
+        self._unregistered: set[str] = set()
+        """Machines that ended as no registration came."""
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        self._listed = {name: each for name, each in self._listed.items() if not each.deleted}
-        return tuple(self._machine(each) for each in self._listed.values())
+        """Google deletes a machine that it takes back: its template says so."""
+        gone = [name for name, each in self._listed.items() if each.deleted or each.taken_back]
+        self._gone |= {name: self._listed.pop(name) for name in gone}
+        return self._keys.with_keys([self._machine(each) for each in self._listed.values()], self._guest_attribute)
 
     def _machine(self, machine: simulated.Machine) -> Machine:
-        started = self._world.now - machine.created >= simulated.INSERT_ANSWER_SEC
-        status = "TERMINATED" if machine.ended is not None else "RUNNING" if started else "PROVISIONING"
-        end = End("job-done") if status == "TERMINATED" and not machine.taken_back else None
+        end = None
+        if machine.state == "stopped":
+            status, end = "TERMINATED", End("stopped")
+        elif machine.state == "off":
+            status = "TERMINATED"
+            end = End("not-registered" if machine.name in self._unregistered else "job-done")
+        elif machine.state == "stopping":
+            status = "STOPPING"
+        elif self._world.now - self._asked[machine.name] < simulated.INSERT_ANSWER_SEC:
+            status = "PROVISIONING"
+        else:
+            status = "RUNNING"
         zone, market = machine.place
-        return Machine(machine.name, "l4", zone, status, market, MACHINE_TYPE, "template", end, machine.taken_back)
+        return Machine(
+            machine.name, "l4", zone, status, market, MACHINE_TYPE, "template", end,
+            job=self._jobs[machine.name], id=str(self._ids[machine.name]), registered_by="manager",
+            sealed=machine.name in self.runners,
+        )  # fmt: skip
+
+    def _guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
+        """What the machine has published last, which a stop leaves as it is."""
+        machine = self._listed[name]
+        content = {"machine": f"{name}-{self._ids[name]}", "certificate": _certificate(machine.ready)}
+        return json.dumps(content) if machine.ready else ""
+
+    def end_unregistered(self, machine: simulated.Machine, boot: int) -> None:
+        """The agent switches its machine off where no registration came in time."""
+        if machine.state == "ready" and machine.boots == boot and machine.name not in self.runners:
+            self._unregistered.add(machine.name)
+            self._world.end(machine)
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
         done_at, error = self._operations[operation]
@@ -201,21 +297,65 @@ class _Compute:
         now = self._world.now
         return frozenset(
             each.name
-            for each in self._listed.values()
+            for each in (*self._listed.values(), *self._gone.values())
             if each.taken_back and each.ended is not None and now - each.ended < _PREEMPTED_WITHIN_SEC
         )
 
     def insert(self, pool: Pool, insert: Insert) -> str:
-        machine = self._world.create(Place(insert.rung.zone, insert.rung.market), insert.machine)
-        error = None if machine else InsertError("no-capacity", "ZONE_RESOURCE_POOL_EXHAUSTED")
+        name = insert.machine
+        # Before the insert, which may be seen at once.
+        self._asked[name] = self._world.now
+        self._jobs[name] = slug(insert.job.key) if insert.job else STANDBY
+        self._ids[name] = len(self._ids) + 1
+        machine = self._world.create(Place(insert.rung.zone, insert.rung.market), name)
         if machine:
-            self._listed[machine.name] = machine
+            self._listed[name] = machine
+        return self._operation(machine is not None)
+
+    def start(self, machine: Machine, request_id: str) -> str:
+        asked, self._asked[machine.name] = self._asked[machine.name], self._world.now
+        started = self._world.start(self._listed[machine.name])
+        if not started:
+            self._asked[machine.name] = asked
+        return self._operation(started)
+
+    def _operation(self, worked: bool) -> str:
+        """The answer comes later, with a machine or without."""
+        error = None if worked else InsertError("no-capacity", "ZONE_RESOURCE_POOL_EXHAUSTED")
         operation = f"operation-{len(self._operations)}"
         self._operations[operation] = (self._world.now + simulated.INSERT_ANSWER_SEC, error)
         return operation
 
+    def stop(self, machine: Machine) -> None:
+        self._world.stop(self._listed[machine.name])
+
+    def metadata(self, machine: Machine) -> Metadata:
+        return Metadata("", {})
+
+    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+        listed = self._listed[machine.name]
+        self.runners[machine.name] = int(machine.id)
+        self._world.after(_RUNNER_SEC, lambda: self._world.register(listed))
+        return True
+
     def delete(self, project: str, zone: str, name: str) -> None:
         self._world.delete(self._listed[name])
+
+
+@cache
+def _private_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(65537, 2048)
+
+
+@cache
+def _certificate(boot: int) -> str:
+    """What a machine publishes in a boot: another one in each. All machines have the same ones, which nobody sees."""
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gpu-agent")])
+    builder = x509.CertificateBuilder(name, name, _private_key().public_key(), boot + 1)
+    builder = builder.not_valid_before(datetime(2020, 1, 1, tzinfo=UTC)).not_valid_after(
+        datetime(2020, 1, 3, tzinfo=UTC)
+    )
+    return base64.b64encode(builder.sign(_private_key(), SHA256()).public_bytes(Encoding.DER)).decode()
 
 
 def _key(job: simulated.Job) -> JobKey:

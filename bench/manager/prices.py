@@ -1,4 +1,4 @@
-"""Prices of the machine that all policies buy, from the catalog with its sources."""
+"""Prices of the machine that all policies buy, from the catalog with its sources, and of its disk."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from gpu_catalog.prices import price
 from .availability import Place
 
 MACHINE_TYPE = "g2-standard-8"
+DISK_GIB = 100
+"""The default boot disk of a pool, a balanced persistent disk."""
+_USD_PER_GIB_MONTH = 0.10
+# docs.cloud.google.com/compute/disks-image-pricing: balanced persistent disks in the three regions; of 730 hours.
+DISK_USD_PER_HOUR = DISK_GIB * _USD_PER_GIB_MONTH / 730
+"""Counted for machines that are stopped. Disks of machines that are on are left out, as in the catalog, for all
+policies."""
 
 
 @cache

@@ -15,6 +15,8 @@ class Total(NamedTuple):
     row: str
     markets: str
     ours: bool
+    keeps_machines: bool
+    """Whether machines are made before there are jobs for them."""
     median_sec: float
     p95_sec: float
     longest_sec: float
@@ -27,6 +29,8 @@ class Total(NamedTuple):
     expired: int
     machine_hours: float
     usd: float
+    disk_usd: float
+    """Of that, for the disks of stopped machines."""
     usd_per_job_hour: float
     """Of work that was done."""
 
@@ -51,18 +55,26 @@ def markdown(totals: Sequence[Total]) -> str:
 
 
 def against_peers(totals: Sequence[Total]) -> list[str]:
-    """For each of our rows, one sentence about the peer that waits least among those which buy the same."""
+    """For each of our rows, a sentence about the peer that waits least among those which buy the same.
+
+    Where that one makes machines before there are jobs, another sentence about the best one of the others.
+    """
     found = []
     for ours in totals:
         peers = [each for each in totals if not each.ours and each.markets == ours.markets]
+        others = [each for each in peers if not each.keeps_machines]
         if ours.ours and peers:
-            best = min(peers, key=lambda each: each.median_sec)
-            wait, cost = ours.median_sec / best.median_sec, ours.usd_per_job_hour / best.usd_per_job_hour
-            found.append(
-                f"{ours.row} ({ours.markets}) against {best.row}: {wait:.2f} of the median wait, "
-                f"{cost:.2f} of the cost of a job hour"
-            )
+            best = dict.fromkeys(min(group, key=lambda each: each.median_sec) for group in (others, peers))
+            found += [_against(ours, each) for each in best]
     return found
+
+
+def _against(ours: Total, best: Total) -> str:
+    wait, cost = ours.median_sec / best.median_sec, ours.usd_per_job_hour / best.usd_per_job_hour
+    return (
+        f"{ours.row} ({ours.markets}) against {best.row}: {wait:.2f} of the median wait, "
+        f"{cost:.2f} of the cost of a job hour"
+    )
 
 
 def cells(each: Total) -> tuple[str, ...]:
@@ -72,6 +84,11 @@ def cells(each: Total) -> tuple[str, ...]:
         str(each.reruns), str(each.lost), str(each.expired), f"{each.machine_hours:.0f}", f"{each.usd:.0f}",
         f"{each.usd_per_job_hour:.3f}",
     )  # fmt: skip
+
+
+def named(each: Total) -> dict[str, str]:
+    """The cells by their headings."""
+    return dict(zip(_HEADINGS, cells(each), strict=True))
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,5 @@
-"""The cloud and GitHub of the simulation: machines that boot, are taken back and end, and runners that take jobs.
+"""The cloud and GitHub of the simulation: machines that boot, stop, start, are taken back and end, and runners that
+take jobs.
 
 What a policy decides is in its own module. What GitHub and the cloud do with it is here, and is the same for all.
 """
@@ -24,8 +25,14 @@ FLEET_ANSWER_SEC = 3.0
 """One request that looks at all zones of a region: RunsOn's page "Spot pricing" names 2 to 3 s for a fallback."""
 BOOT_SEC = (120.0, 240.0)
 """From the insert to the registered runner: 2 to 5 minutes are named in terraform-aws-github-runner's issue 1784."""
+START_SEC = (40.0, 70.0)
+"""The same from the start of a stopped machine. An assumption: terraform-aws-github-runner's pull request 5204 names 10
+to 30 s for stopped machines of AWS against 2 to 5 minutes; a machine with a GPU loads its driver, too."""
+STOP_SEC = 30.0
+"""From instances.stop to a machine that costs its disk alone; until then it costs all. An assumption."""
 CHECK_SEC = 10.8
-"""gpu-smoke's quick profile on a cold machine (bench/results/2026-11-23-h100-h200.md). Our machines alone run it."""
+"""gpu-smoke's quick profile on a cold machine (bench/results/2026-11-23-h100-h200.md). Our machines alone run it, in
+each boot."""
 OFF_SEC = 10.0
 """From the end of a job to a machine that costs nothing."""
 LOSS_SEEN_SEC = 30.0
@@ -62,14 +69,30 @@ class Machine:
     name: str
     place: Place
     created: float
-    state: Literal["booting", "idle", "busy", "off"] = "booting"
+    state: Literal["booting", "ready", "idle", "busy", "stopping", "stopped", "off"] = "booting"
+    """Ready: it has booted, and has no runner. Stopped: it may be started again; off: it never runs again."""
+    boots: int = 1
+    """Those that have begun."""
+    ready: int = 0
+    """The last one that was whole."""
     idle_since: float | None = None
     ended: float | None = None
     """When it stopped to cost money."""
+    stops: list[tuple[float, float | None]] = field(default_factory=list)
+    """From when to when it was stopped."""
     job: Job | None = None
     """The one that it runs or ran."""
     taken_back: bool = False
     deleted: bool = False
+
+    def seconds_stopped(self, until: float) -> float:
+        """How long it has cost its disk alone."""
+        ends = [(began, until if ended is None else ended) for began, ended in self.stops]
+        return sum(max(min(ended, until) - began, 0.0) for began, ended in ends)
+
+    def seconds_on(self, until: float) -> float:
+        """How long it has cost all."""
+        return (until if self.ended is None else self.ended) - self.created - self.seconds_stopped(until)
 
 
 class Policy:
@@ -85,6 +108,10 @@ class Policy:
 
     def begin(self) -> None:
         """Called once, before the first event."""
+
+    def booted(self, machine: Machine) -> None:
+        """The machine has booted, and its agent does what the policy has told it: it registers its runner."""
+        self.world.register(machine)
 
     def changed(self) -> None:
         """Called at once at any change of a job or a machine. For policies that poll, so that they need not poll
@@ -111,6 +138,7 @@ class World:
     seed: int
     depth: int | None = None
     """How many machines a place has at most; None for any number."""
+    start_sec: tuple[float, float] = START_SEC
     now: float = 0.0
     jobs: list[Job] = field(default_factory=list)
     machines: list[Machine] = field(default_factory=list)
@@ -125,6 +153,7 @@ class World:
         self.active: dict[int, Job] = {}
         """Queued and running jobs by number, as GitHub lists them."""
         self.alive: dict[str, Machine] = {}
+        """Those that are on, by name."""
         self._idle: list[Machine] = []
 
     def run(self, policy: Callable[[World], Policy]) -> None:
@@ -163,9 +192,46 @@ class World:
         machine = Machine(name or f"machine-{len(self.machines) + 1}", place, self.now)
         self.machines.append(machine)
         self.alive[machine.name] = machine
-        self.after(self._noise.uniform(*BOOT_SEC) + self.policy.check_sec, lambda: self._register(machine))
-        self.policy.changed()
+        self._boot(machine, BOOT_SEC)
         return machine
+
+    def stop(self, machine: Machine) -> None:
+        """Stop a machine that has no runner, to start it later."""
+        if machine.state != "ready":
+            raise ValueError(f"{machine.name} is {machine.state}")
+        machine.state = "stopping"
+        self.after(STOP_SEC, lambda: self._stopped(machine))
+        self.policy.changed()
+
+    def start(self, machine: Machine) -> bool:
+        """Start a stopped machine. False where its place has none: it stays stopped."""
+        if machine.state != "stopped":
+            raise ValueError(f"{machine.name} is {machine.state}")
+        if not self.available(machine.place):
+            return False
+        machine.stops[-1] = (machine.stops[-1][0], self.now)
+        machine.state, machine.boots = "booting", machine.boots + 1
+        self.alive[machine.name] = machine
+        self._boot(machine, self.start_sec)
+        return True
+
+    def _boot(self, machine: Machine, within_sec: tuple[float, float]) -> None:
+        boot_sec = self._noise.uniform(*within_sec) + self.policy.check_sec
+        self.after(boot_sec, partial(self._booted, machine, machine.boots))
+        self.policy.changed()
+
+    def _booted(self, machine: Machine, boot: int) -> None:
+        if machine.state == "booting" and machine.boots == boot:
+            machine.state, machine.ready = "ready", boot
+            self.policy.booted(machine)
+            self.policy.changed()
+
+    def _stopped(self, machine: Machine) -> None:
+        if machine.state == "stopping":
+            machine.state = "stopped"
+            machine.stops.append((self.now, None))
+            del self.alive[machine.name]
+            self.policy.changed()
 
     def delete(self, machine: Machine) -> None:
         """Stop paying for it, whatever it does."""
@@ -173,10 +239,17 @@ class World:
         machine.deleted = True
         self.policy.changed()
 
+    def end(self, machine: Machine) -> None:
+        """It switches itself off, and costs nothing any more."""
+        self._end(machine)
+        self.policy.changed()
+
     def _end(self, machine: Machine) -> None:
         if machine.ended is None:
+            if machine.state == "stopped":
+                machine.stops[-1] = (machine.stops[-1][0], self.now)
             machine.ended, machine.state = self.now, "off"
-            del self.alive[machine.name]
+            self.alive.pop(machine.name, None)
             if machine in self._idle:
                 self._idle.remove(machine)
 
@@ -222,8 +295,9 @@ class World:
         self.after(WEBHOOK_SEC, lambda: self.policy.queued(job))
         self.policy.changed()
 
-    def _register(self, machine: Machine) -> None:
-        if machine.state == "booting":
+    def register(self, machine: Machine) -> None:
+        """The runner of a machine that has booted is online."""
+        if machine.state == "ready":
             machine.state, machine.idle_since = "idle", self.now
             self._idle.append(machine)
             self._assign()
@@ -233,7 +307,7 @@ class World:
 
     def _end_idle(self, machine: Machine) -> None:
         if machine.state == "idle":
-            self._off(machine)
+            self.end(machine)
 
     def _assign(self) -> None:
         while self.waiting and self._idle:
@@ -274,10 +348,6 @@ class World:
         del self.active[job.number]
         if machine and machine.ended is None:
             # The runner takes one job. Its machine switches itself off.
-            self.after(OFF_SEC, lambda: self._off(machine))
+            self.after(OFF_SEC, lambda: self.end(machine))
         self.after(WEBHOOK_SEC, lambda: self.policy.completed(job, machine))
-        self.policy.changed()
-
-    def _off(self, machine: Machine) -> None:
-        self._end(machine)
         self.policy.changed()

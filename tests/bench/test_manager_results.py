@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.manager import compare, report, sweep
+from bench.manager import compare, report, standby, sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/runner-manager-simulation.md").read_text()
@@ -29,9 +29,26 @@ def test_the_page_has_the_table_of_the_kept_numbers(name: str) -> None:
 
 @pytest.mark.parametrize("name", KEPT)
 def test_the_kept_numbers_are_of_the_policies_that_the_simulation_has(name: str) -> None:
-    assert [(total.row, total.markets, total.ours) for total in kept(name)] == [
-        (row.name, row.markets, row.ours) for row in compare.rows()
+    assert [(total.row, total.markets, total.ours, total.keeps_machines) for total in kept(name)] == [
+        (row.name, row.markets, row.ours, row.keeps_machines) for row in compare.rows()
     ]
+
+
+def test_the_page_has_the_table_of_the_numbers_of_stopped_machines() -> None:
+    found = standby.read(ROOT / "bench/results/runner-manager-standby.json")
+    assert [each.setting for each in found] == list(standby.SETTINGS)
+    assert standby.markdown(found) in PAGE
+
+
+def test_with_standby_a_job_waits_half_as_long_as_with_runs_on_at_no_more_cost() -> None:
+    """The goal, and what it does not reach."""
+    totals = {total.row: total for total in kept("runner-manager-synthetic.json") if total.markets == "spot, standard"}
+    peer, pool = totals["RunsOn"], totals[f"RunsOn, pool of {compare.STANDBY} stopped"]
+    for name in (f"gpu-ci, three regions, standby {compare.STANDBY}{hint}" for hint in ("", ", hint")):
+        assert totals[name].median_sec <= 0.5 * peer.median_sec
+        assert totals[name].usd_per_job_hour <= peer.usd_per_job_hour
+        assert totals[name].median_sec > pool.median_sec
+        assert totals[name].usd_per_job_hour < 0.7 * pool.usd_per_job_hour
 
 
 def test_the_page_has_the_measured_passes() -> None:

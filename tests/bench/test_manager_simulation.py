@@ -13,7 +13,7 @@ from gpu_manager.github.rate_limits import RateLimits
 from bench.manager import availability, world
 from bench.manager.arrivals import Arrival, week
 from bench.manager.availability import Place, Series
-from bench.manager.compare import History, Row, lived, outcome, rows, total
+from bench.manager.compare import STANDBY, History, Row, lived, outcome, rows, total
 from bench.manager.ours import GpuCi
 from bench.manager.ours import Settings as OurSettings
 from bench.manager.peers.garm import Garm
@@ -24,7 +24,7 @@ from bench.manager.peers.runs_on import RunsOn
 from bench.manager.peers.runs_on import Settings as RunsOnSettings
 from bench.manager.peers.terraform_aws import Settings as AwsSettings
 from bench.manager.peers.terraform_aws import TerraformAws
-from bench.manager.world import Policy, World
+from bench.manager.world import Machine, Policy, World
 
 SPOT, FIRM = Place("us-central1-a", "spot"), Place("us-central1-a", "standard")
 ALWAYS = Series([True])
@@ -39,7 +39,7 @@ def _one_boot(monkeypatch: pytest.MonkeyPatch) -> None:
 def history(
     policy: Callable[[World], Policy], *jobs: Arrival, spot: Series = ALWAYS, standard: Series = ALWAYS
 ) -> World:
-    made = World({SPOT: spot, FIRM: standard}, jobs, DAY, seed=1)
+    made = World({SPOT: spot, FIRM: standard}, jobs, DAY, seed=1, start_sec=(50.0, 50.0))
     made.run(policy)
     return made
 
@@ -114,6 +114,27 @@ def test_runs_on_buys_no_spot_machine_for_half_an_hour_after_two_interruptions()
     assert [place for place, *_ in spans(made)] == ["spot", "spot", "standard", "standard", "standard", "spot"]
 
 
+def test_runs_on_starts_a_stopped_machine_of_its_pool_and_a_new_one_where_there_is_none_left() -> None:
+    settings = RunsOnSettings([SPOT], [FIRM], stopped=1)
+    made = history(lambda own: RunsOn(own, settings), Arrival(1, 1000, 600), Arrival(2, 1001, 60))
+    # The loop of 30 s sees the warm machine at 120, and that one is missing at 1020. The stop takes 30 s.
+    assert [(each.place.market, each.created, each.stops) for each in made.machines] == [
+        ("standard", 0, [(150, 1002)]),
+        ("spot", 1001 + 1 + 1 + 3, []),
+        ("standard", 1020, [(1020 + 120 + 30, None)]),
+    ]
+    assert [job.began_at for job in made.jobs] == [1002 + 50, 1006 + 100]
+
+
+def test_runs_on_gets_a_machine_as_without_a_pool_where_none_of_it_starts() -> None:
+    settings = RunsOnSettings([SPOT], [FIRM], stopped=1)
+    out = out_between((900, 1100))
+    made = history(lambda own: RunsOn(own, settings), Arrival(1, 1000, 600), standard=out)
+    # The answer to the start, and the one of the fleet.
+    assert [(each.place.market, each.created) for each in made.machines] == [("standard", 0), ("spot", 1002 + 3 + 3)]
+    assert made.machines[0].stops == [(150, None)]
+
+
 def test_garm_leaves_a_young_job_to_idle_runners_and_asks_five_times() -> None:
     made = history(lambda own: Garm(own, GarmSettings([FIRM], 4)), Arrival(1, 0, 600))
     # The webhook and 30 s; the loop at 35; the other loop and the insert.
@@ -125,11 +146,49 @@ def test_garm_leaves_a_young_job_to_idle_runners_and_asks_five_times() -> None:
 
 def test_our_loop_sees_a_job_in_its_next_pass_and_deletes_the_machine_after_it() -> None:
     made = history(lambda own: GpuCi(own, OurSettings([SPOT], 4)), Arrival(1, 5, 600))
-    # Idle passes are 32 s apart; the machine checks its GPU for 10.8 s.
+    # Idle passes are 32 s apart, others 12 s; the machine checks its GPU for 10.8 s. Its key is read in the passes at
+    # 44, 56, 68, 80, 104 and so on, four in a minute, and the runner starts 5 s after its registration.
     [(_, created, ended)] = spans(made)
-    assert (created, ended) == (32, pytest.approx(32 + 100 + 10.8 + 600 + 10))
+    assert (created, made.jobs[0].began_at, ended) == (32, 164 + 5, 169 + 600 + 10)
+    assert made.machines[0].ready
     assert made.machines[0].deleted
-    assert made.jobs[0].done_at == pytest.approx(742.8)
+    assert made.jobs[0].done_at == 769
+
+
+def test_our_loop_stops_a_checked_machine_and_starts_it_for_a_job() -> None:
+    made = history(lambda own: GpuCi(own, OurSettings([SPOT], 4, standby=1)), Arrival(1, 1000, 600))
+    first, second = made.machines
+    # The key of 110.8 is read at 132, and the stop takes 30 s. The job is seen at 1000, in an idle pass; the second
+    # boot and check end at 1060.8, and its key is read at 1072.
+    assert (first.created, first.stops, first.boots, first.ended) == (0, [(132 + 30, 1000)], 2, 1077 + 600 + 10)
+    assert made.jobs[0].began_at == 1072 + 5
+    # Another one is made for it in the same pass. Its disk is counted to the end of the day with jobs.
+    assert (second.created, second.stops, second.ended) == (1000, [(1162, None)], None)
+    found = outcome(made)
+    assert found.machine_hours == pytest.approx((162 + 687 + 162) / 3600)
+    assert found.disk_usd == pytest.approx((838 + DAY - 1162) / 3600 * 100 * 0.10 / 730)
+    assert found.usd == pytest.approx(found.machine_hours * 0.5121 + found.disk_usd)
+
+
+def test_where_a_stopped_machine_does_not_start_the_job_gets_another_one() -> None:
+    settings = OurSettings([SPOT, FIRM], 4, standby=1)
+    made = history(lambda own: GpuCi(own, settings), Arrival(1, 1000, 600), spot=out_between((900, 1100)))
+    # The outage took nothing from the stopped machine. Its start is answered at 1010, and seen at 1012.
+    assert [(each.place.market, each.created) for each in made.machines] == [("spot", 0), ("standard", 1012)]
+    assert (made.machines[0].stops, made.machines[0].boots, made.machines[0].taken_back) == ([(162, None)], 1, False)
+
+
+def test_a_stopped_machine_leaves_its_room_to_others() -> None:
+    made = World({SPOT: ALWAYS, FIRM: ALWAYS}, [], DAY, seed=1, depth=1)
+    made.run(Policy)
+    first = made.create(SPOT)
+    assert first is not None
+    first.state = "ready"
+    assert not made.available(SPOT)
+    made.stop(first)
+    made._stopped(first)
+    assert made.create(SPOT) is not None
+    assert not made.start(first)
 
 
 def test_a_webhook_brings_our_next_pass_forward() -> None:
@@ -178,7 +237,9 @@ def test_each_job_ends_once_and_each_machine_takes_one_job(row: Row, places: dic
     assert found.usd == pytest.approx(sum(_usd(made)))
     if row.ours:
         assert _most_at_once(made) <= 16
-        assert all(machine.ended is not None for machine in made.machines)
+        # What is left is on standby.
+        left = [machine.state for machine in made.machines if machine.ended is None]
+        assert left == ["stopped"] * (STANDBY if row.keeps_machines else 0)
 
 
 def _usd(made: World) -> Sequence[float]:
@@ -187,14 +248,29 @@ def _usd(made: World) -> Sequence[float]:
         ("us-east1", "spot"): 0.479872, ("us-east1", "standard"): 0.853624,
         ("us-west1", "spot"): 0.479872, ("us-west1", "standard"): 0.853624,
     }  # fmt: skip
-    return [
-        ((each.ended or made.now) - each.created) / 3600 * prices[(each.place.region, each.place.market)]
+    disks = [
+        (min(end or DAY, DAY) - min(began, DAY)) / 3600 * 10 / 730
         for each in made.machines
+        for began, end in each.stops
+    ]
+    return disks + [
+        (end - began) / 3600 * prices[(each.place.region, each.place.market)]
+        for each in made.machines
+        for began, end in _on(each, made.now)
     ]
 
 
+def _on(machine: Machine, now: float) -> list[tuple[float, float]]:
+    """From when to when the machine was on."""
+    stops = [(began, now if end is None else end) for began, end in machine.stops]
+    begins = [machine.created, *(end for _, end in stops)]
+    ends = [*(began for began, _ in stops), machine.ended or now]
+    return list(zip(begins, ends, strict=True))
+
+
 def _most_at_once(made: World) -> int:
-    changes = sorted(change for each in made.machines for change in ((each.created, 1), (each.ended or made.now, -1)))
+    spans_on = [span for each in made.machines for span in _on(each, made.now)]
+    changes = sorted(change for began, end in spans_on for change in ((began, 1), (end, -1)))
     alive = most = 0
     for _, change in changes:
         alive += change

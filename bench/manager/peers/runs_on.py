@@ -8,8 +8,12 @@ what is best for RunsOn:
   15 minutes no spot machine for 30 minutes.
 - runs-on.com/docs/control-plane/housekeeping: a job whose spot machine was interrupted is run again once; a machine
   that was lost before its job began is replaced; idle machines end after 10 minutes.
+- A pool of stopped machines: runs-on/runs-on@198953a `adrs/20250727-warm-pools.md`, and the page
+  runs-on.com/docs/performance/warm-pools. Machines of pools are on-demand ones. A loop of 30 s makes those that are
+  missing and stops those that are warm. A machine that is started for a job is none of the pool any more. A job that
+  finds none is served as without the pool.
 - Not documented: the rerun asks for an on-demand machine; where both markets are out, RunsOn asks again each minute;
-  there is no maximum.
+  there is no maximum; a job whose stopped machine does not start is given the next one.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from ..world import FLEET_ANSWER_SEC, Job, Machine, Policy, World
 _QUEUE_SEC, _AGAIN_SEC, _REPLACE_SEC = 1.0, 60.0, 30.0
 _BREAKER_COUNT, _BREAKER_WITHIN_SEC, _BREAKER_OPEN_SEC = 2, 900.0, 1800.0
 _RERUNS = 1
+_POOL_LOOP_SEC = 30.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class Settings:
 
     spot: Sequence[Place]
     standard: Sequence[Place]
+    stopped: int = 0
+    """The machines of its pool, which are stopped."""
 
 
 @dataclass
@@ -51,9 +58,43 @@ class RunsOn(Policy):
         super().__init__(world)
         self.settings = settings
         self._breaker = _Breaker()
+        self._pool: list[Machine] = []
+        """Without those that were started for a job."""
+
+    def begin(self) -> None:
+        if self.settings.stopped:
+            self._rebalance()
+
+    def _rebalance(self) -> None:
+        """The loop of the pool."""
+        self._pool = [machine for machine in self._pool if machine.state != "off"]
+        for machine in self._pool:
+            if machine.state == "ready":
+                self.world.stop(machine)
+        while len(self._pool) < self.settings.stopped and (made := self._make(self.settings.standard)):
+            self._pool.append(made)
+        self.world.after(_POOL_LOOP_SEC, self._rebalance)
+
+    def _make(self, places: Sequence[Place]) -> Machine | None:
+        return next((made for place in places if (made := self.world.create(place))), None)
+
+    def booted(self, machine: Machine) -> None:
+        # One of the pool is warm, and waits to be stopped.
+        if machine not in self._pool:
+            super().booted(machine)
 
     def queued(self, job: Job) -> None:
-        self.world.after(_QUEUE_SEC, lambda: self._launch(job, spot=job.attempt == 1))
+        self.world.after(_QUEUE_SEC, lambda: self._pick(job))
+
+    def _pick(self, job: Job, failed: Sequence[Machine] = ()) -> None:
+        """Start a stopped machine for the job; without one, launch another machine."""
+        stopped = [machine for machine in self._pool if machine.state == "stopped" and machine not in failed]
+        if job.status != "queued" or not stopped:
+            self._launch(job, spot=job.attempt == 1)
+        elif self.world.start(stopped[0]):
+            self._pool.remove(stopped[0])
+        else:
+            self.world.after(FLEET_ANSWER_SEC, lambda: self._pick(job, [*failed, stopped[0]]))
 
     def _launch(self, job: Job, spot: bool) -> None:
         if job.status == "queued":
@@ -62,7 +103,7 @@ class RunsOn(Policy):
 
     def _fleet(self, job: Job, spot: bool) -> None:
         places = self.settings.spot if spot else self.settings.standard
-        if any(self.world.create(place) for place in places):
+        if self._make(places):
             return
         if spot:
             self.world.after(FLEET_ANSWER_SEC, lambda: self._fleet(job, spot=False))
