@@ -120,8 +120,10 @@ def passed(answers: dict[str, tuple[str, str]]) -> dict[str, str]:
     return {name: got for name, (_, got) in answers.items()}
 
 
-def test_a_google_project_before_and_after_the_first_up_and_after_its_end(staging: SandboxRunner) -> None:
-    """The steps in their order: verify, first up, serial output, destroy and verify."""
+def test_a_google_project_and_a_manager_before_and_after_the_first_up_and_after_the_destroy(
+    staging: SandboxRunner, tmp_path: Path
+) -> None:
+    """The steps in their order: verify, first up, serial output, the manager's steps, destroy and verify."""
     before = verify(staging, "google", "Pulumi.staging.yaml")
     assert before.keys() == names(google.STEPS, by_hand=False)
     got = passed(before)
@@ -133,6 +135,10 @@ def test_a_google_project_before_and_after_the_first_up_and_after_its_end(stagin
     assert "pass: " in up.partition("step ")[2]
     assert any(line.startswith("GPU-AGENT") for line in serial.splitlines())
     assert passed(verify(staging, "google", "Pulumi.staging.yaml"))["leftovers"] == "no VM of a smoke check exists"
+    the_manager_answers(staging, tmp_path)
+    staging.run("destroy", "--stack", "staging", "--yes", "--skip-preview")
+    assert passed(verify(staging, "google", "Pulumi.staging.yaml"))["leftovers"] == "no VM of a smoke check exists"
+    assert [row["id"] for row in staging.world() if row["type"].startswith("gcp:compute/")] == []
 
 
 def test_what_google_forbids_is_a_step_that_fails(staging: SandboxRunner) -> None:
@@ -156,7 +162,7 @@ def test_what_google_forbids_is_a_step_that_fails(staging: SandboxRunner) -> Non
     assert "gcp.resourceLocations refuses us-central1-a" in failed["policies"]
 
 
-def test_a_runner_manager_of_the_stack(staging: SandboxRunner, tmp_path: Path) -> None:
+def the_manager_answers(staging: SandboxRunner, tmp_path: Path) -> None:
     config = staging.json("stack", "output", "manager", "--json", "--stack", "staging")
     (tmp_path / "manager.json").write_text(json.dumps(config))
     world = World(Workspace(staging.folder).world)
@@ -168,13 +174,6 @@ def test_a_runner_manager_of_the_stack(staging: SandboxRunner, tmp_path: Path) -
     assert passed(answers)["service accounts"] == "machines can be started as each pool's account"
     left = [row["id"] for row in staging.world() if row["type"].endswith(":Instance")]
     assert left == []  # the step `nothing is left`
-
-
-def test_nothing_is_left_after_a_destroy(staging: SandboxRunner) -> None:
-    """The last step for Google: it runs after the manager's, by its place in the file."""
-    staging.run("destroy", "--stack", "staging", "--yes", "--skip-preview")
-    assert passed(verify(staging, "google", "Pulumi.staging.yaml"))["leftovers"] == "no VM of a smoke check exists"
-    assert [row["id"] for row in staging.world() if row["type"].startswith("gcp:compute/")] == []
 
 
 def test_a_gpu_machine(tmp_path: Path) -> None:

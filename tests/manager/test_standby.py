@@ -8,7 +8,17 @@ import pytest
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import STANDBY, request_id, slug, standby_name, start_id
 from gpu_manager.decision.standby import digest
-from gpu_manager.memory import Cooldown, MachineMemory, Memory, Pending, StandbyMemory, StoppedPool, from_json, to_json
+from gpu_manager.memory import (
+    Cooldown,
+    JobMemory,
+    MachineMemory,
+    Memory,
+    Pending,
+    StandbyMemory,
+    StoppedPool,
+    from_json,
+    to_json,
+)
 from gpu_manager.model import (
     Delete,
     End,
@@ -277,6 +287,13 @@ def test_a_machine_for_standby_is_made_at_the_first_place_that_has_lately_had_ma
     west = replace(A, zone="us-west1-a")
     inserts = decide([replace(STOCK, rungs=(A, west))], seen(), memory).actions
     assert [each.rung for each in inserts if isinstance(each, Insert)] == [west]
+
+
+def test_a_job_that_no_machine_helps_keeps_no_machine_from_standby() -> None:
+    memory = Memory(jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
+    decision = decide([STOCK], seen(jobs=(job(),)), memory)
+    assert {each.code for each in decision.reasons.values()} == {"never-picked-up"}
+    assert [each.job for each in decision.actions if isinstance(each, Insert)] == [None]
 
 
 def test_machines_that_never_come_to_standby_are_made_again_after_longer_and_longer_pauses() -> None:

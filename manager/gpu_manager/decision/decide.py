@@ -79,8 +79,13 @@ def decide(
     started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items() if pending.job}
     found = jobs.cover(waiting, supplies, started_for, seen.now, memory)
     actions += [*found.starts, *found.inserts]
-    # A pool whose jobs get no machine makes none for standby.
-    short = {pool.name for job, fitting in waiting if job.key not in found.covered for pool in fitting}
+    # A pool whose jobs wait for a machine makes none for standby.
+    short = {
+        pool.name
+        for job, fitting in waiting
+        if job.key not in found.covered and found.reasons[job.key].waiting_helps
+        for pool in fitting
+    }
     pools_by_machine = {machine.name: machine.pool for machine in seen.machines}
     pools_by_machine |= {name: pending.pool for name, pending in memory.pending.items()}
     used = Counter(pools_by_machine[name] for name in found.covered.values())
