@@ -303,6 +303,22 @@ def test_machines_that_never_come_to_standby_are_made_again_after_longer_and_lon
     assert decide([STOCK], seen(), replace(memory, standby={"l4": StandbyMemory(3, 0, NOW)})).actions != ()
 
 
+def test_only_a_machine_that_is_off_and_kept_ends_the_pauses() -> None:
+    memory = Memory(standby={"l4": StandbyMemory(made=3, unproven=3, last_made=NOW)})
+    asked = decide([STOCK], seen(machines=(stock(),)), memory)
+    assert (asked.actions, asked.memory.standby["l4"].unproven) == ((Stop(stock()),), 3), "its stop may be refused"
+    assert decide([STOCK], seen(machines=(off(),)), asked.memory).memory.standby["l4"].unproven == 0
+
+
+def test_a_start_without_an_answer_is_given_up_where_its_machine_is_gone() -> None:
+    lost = decide([STOCK], seen(machines=(off(),), jobs=(job(),)), stopped()).memory
+    gone = decide([STOCK], seen(jobs=(job(),), now=NOW + 60, github_unix=NOW + 60), lost)
+    assert gone.covered == {job().key: "l4-s1"}, "a list may lack a machine for once"
+    later = decide([STOCK], seen(jobs=(job(),), now=NOW + 121, github_unix=NOW + 121), gone.memory)
+    assert "l4-s1" not in later.memory.pending
+    assert later.covered[job().key] == standby_name("l4", 1)
+
+
 def test_a_machine_for_standby_has_a_name_that_no_listed_machine_has() -> None:
     taken = standby_name("l4", 1)
     decision = decide([replace(STOCK, standby=2)], seen(machines=(stock(taken, key=""),)), Memory())

@@ -251,6 +251,9 @@ def repeated(seen: Observation, memory: Memory) -> Iterator[Insert | Start]:
             yield Insert(each.pool, name, each.rung, each.job, each.request_id)
         elif each.job is not None and name in listed:
             yield Start(listed[name], each.rung, each.job, each.request_id)
+        else:
+            # Its machine is gone, and so is the answer.
+            each.done_since = seen.now
 
 
 def forget_old(memory: Memory, now: float) -> None:

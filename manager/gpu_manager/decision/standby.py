@@ -56,6 +56,8 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
         if starts or count.get(pool.name, 0) < pool.standby:
             found[machine.name] = (machine, rung)
             count[pool.name] = count.get(pool.name, 0) + (not starts)
+            # Not before: a stop that is refused each time would buy machines without a pause.
+            memory.standby.setdefault(pool.name, StandbyMemory()).unproven = 0
     return found
 
 
@@ -87,7 +89,6 @@ def keep(
         known.surplus_since = None
         if machine.status == "RUNNING" and has_new_key(machine, known):
             known.stopped_for_later, known.old_key = True, digest(machine.key)
-            memory.standby.setdefault(pool.name, StandbyMemory()).unproven = 0
         yield machine
 
 
