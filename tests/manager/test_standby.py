@@ -319,6 +319,17 @@ def test_a_start_without_an_answer_is_given_up_where_its_machine_is_gone() -> No
     assert later.covered[job().key] == standby_name("l4", 1)
 
 
+def test_only_a_machine_that_has_just_come_to_standby_ends_the_pauses() -> None:
+    def left(running_since: float | None) -> int:
+        memory = replace(stopped(running_since=running_since), standby={"l4": StandbyMemory(5, 5, NOW)})
+        decision = decide([replace(STOCK, standby=2)], seen(machines=(off(),)), memory)
+        assert decision.memory.machines["l4-s1"].running_since is None
+        return decision.memory.standby["l4"].unproven
+
+    # The one that is made now is the first in vain.
+    assert (left(NOW - 60), left(None)) == (1, 5)
+
+
 def test_a_machine_for_standby_has_a_name_that_no_listed_machine_has() -> None:
     taken = standby_name("l4", 1)
     decision = decide([replace(STOCK, standby=2)], seen(machines=(stock(taken, key=""),)), Memory())

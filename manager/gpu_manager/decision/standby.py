@@ -56,8 +56,10 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
         if starts or count.get(pool.name, 0) < pool.standby:
             found[machine.name] = (machine, rung)
             count[pool.name] = count.get(pool.name, 0) + (not starts)
-            # Not before: a stop that is refused each time would buy machines without a pause.
-            memory.standby.setdefault(pool.name, StandbyMemory()).unproven = 0
+            if memory.machines[machine.name].running_since is not None:
+                # Once, and not before: a stop that is refused each time would buy machines without a pause.
+                memory.machines[machine.name].running_since = None
+                memory.standby.setdefault(pool.name, StandbyMemory()).unproven = 0
     return found
 
 
