@@ -251,11 +251,15 @@ class Machines:
         """Print one line of the manager's log."""
         kind, subject, detail = event["event"], event["subject"], event["detail"]
         if kind in ("insert", "start-machine"):
+            # What the serial port has of an earlier boot is told already.
+            found = self._world.find(INSTANCE, name=subject) if kind == "start-machine" else ()
+            self._read[subject] = sum(len(str(record.outputs.get(SERIAL, ""))) for record in found)
             self._since[subject], self._places[subject] = time.monotonic(), detail
             what = "machine" if kind == "insert" else "the machine on standby"
             self._line("asked", f"{detail}: {what} {subject}")
         elif kind == "stop-machine":
-            self._since.pop(subject, None)
+            if (since := self._since.pop(subject, None)) is not None:
+                self._seconds[subject] = time.monotonic() - since
             self._line("standby", f"machine {subject}: {detail}")
         elif kind == "delete" and subject in self._since:
             self._seconds[subject] = time.monotonic() - self._since[subject]

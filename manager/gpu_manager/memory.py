@@ -111,7 +111,11 @@ class StandbyMemory:
     """The machines that were made for a pool's standby."""
 
     made: int = 0
-    """All of them; numbers the names."""
+    """The number in the name of the last one: the second when it was made, or one more than the last.
+
+    A manager that lost its memory would count from 1 again, and send requests that Compute Engine has carried out and
+    therefore ignores.
+    """
     unproven: int = 0
     """Those that were made since one was last stopped or got a runner."""
     last_made: float = 0.0

@@ -8,6 +8,7 @@ from typing import Any
 from .decision import capacity, standby
 from .job_states import JobState, job_states
 from .loop import Pass
+from .memory import Memory
 from .model import Job, Machine, Pool
 
 # What a person can do, by the reason's code.
@@ -35,7 +36,7 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
     working = {job.runner_name: job for job in seen.jobs or () if job.status == "in_progress"}
     return {
         "at": seen.now,
-        "pools": [_pool(pool, machines, capacity.stopped(pool, decision.memory)) for pool in pools],
+        "pools": [_pool(pool, machines, decision.memory) for pool in pools],
         "machines": None
         if machines is None
         else [
@@ -61,11 +62,15 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
     }
 
 
-def _pool(pool: Pool, machines: Sequence[Machine] | None, stopped: Any) -> dict[str, Any]:
-    ours = [machine for machine in machines or () if machine.pool == pool.name and not machine.off]
+def _pool(pool: Pool, machines: Sequence[Machine] | None, memory: Memory) -> dict[str, Any]:
+    stopped = capacity.stopped(pool, memory)
+    listed = [machine for machine in machines or () if machine.pool == pool.name]
+    ours = [machine for machine in listed if not machine.off]
     return {
         "name": pool.name,
         "max": pool.max,
+        "standby": pool.standby,
+        "onStandby": sum(standby.is_kept_off(machine, memory) for machine in listed),
         "machines": None if machines is None else len(ours),
         "labels": sorted(pool.labels),
         "stopped": f"{stopped.machine}: {stopped.reason}: {stopped.detail}" if stopped else "",

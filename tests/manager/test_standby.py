@@ -34,6 +34,7 @@ from gpu_manager.model import (
     Stop,
 )
 from gpu_manager.ports import GithubView
+from gpu_manager.view import view
 
 from tests.manager.test_decide import FIRM, NOW, POOL, A, B, job, machine, seen
 from tests.manager.test_loop import Scripted, manager
@@ -71,7 +72,7 @@ def started(decision: Decision) -> list[str]:
 
 def test_a_pool_without_jobs_makes_one_machine_for_each_that_is_to_be_on_standby() -> None:
     decision = decide([STOCK], seen(), Memory())
-    name = standby_name("l4", 1)
+    name = standby_name("l4", int(NOW))
     assert decision.actions == (Insert("l4", name, A, None, request_id(name, ZONE)),)
     assert decision.memory.pending[name] == Pending("l4", A, None, request_id(name, ZONE), NOW)
     assert decide([STOCK], seen(), decision.memory).actions == decision.actions, "its answer was lost"
@@ -135,11 +136,11 @@ def test_a_stopped_pool_keeps_no_machine_on_standby() -> None:
 def test_a_queued_job_starts_a_stopped_machine_and_a_new_one_is_made_for_standby() -> None:
     waiting = job()
     decision = decide([STOCK], seen(jobs=(waiting,), machines=(off(),)), stopped())
-    request = start_id("l4-s1", ZONE, 1)
+    request = start_id("l4-s1", ZONE, NOW)
     assert decision.covered == {waiting.key: "l4-s1"}
     assert decision.actions[0] == Start(off(), A, waiting, request)
     assert decision.memory.pending["l4-s1"] == Pending("l4", A, waiting, request, NOW, is_start=True)
-    assert [each.machine for each in decision.actions if isinstance(each, Insert)] == [standby_name("l4", 1)]
+    assert [each.machine for each in decision.actions if isinstance(each, Insert)] == [standby_name("l4", int(NOW))]
     again = decide([STOCK], seen(jobs=(waiting,), machines=(off(),)), decision.memory)
     assert again.actions[0] == decision.actions[0], "its answer was lost"
 
@@ -148,7 +149,7 @@ def test_a_started_machine_counts_as_the_jobs_until_it_runs_and_gets_its_runner_
     waiting = job()
     memory = decide([STOCK], seen(jobs=(waiting,), machines=(off(),)), stopped()).memory
     memory.pending["l4-s1"].operation = "operation-1"
-    memory.pending.pop(standby_name("l4", 1))
+    memory.pending.pop(standby_name("l4", int(NOW)))
     running = OperationState(done=True)
     was_off = decide([STOCK], seen(jobs=(waiting,), machines=(off(),), operations={"l4-s1": running}), memory)
     assert (started(was_off), was_off.covered) == ([], {waiting.key: "l4-s1"})
@@ -172,7 +173,7 @@ def test_where_a_start_finds_no_capacity_the_machine_stays_and_the_job_gets_one_
     waiting = job()
     memory = decide([STOCK], seen(jobs=(waiting,), machines=(off(),)), stopped()).memory
     memory.pending["l4-s1"].operation = "operation-1"
-    memory.pending.pop(standby_name("l4", 1))
+    memory.pending.pop(standby_name("l4", int(NOW)))
     failed = {"l4-s1": OperationState(done=True, error=InsertError("no-capacity", "none"))}
     decision = decide([STOCK], seen(jobs=(waiting,), machines=(off(),), operations=failed), memory)
     inserted = [(each.rung, each.job) for each in decision.actions if isinstance(each, Insert)]
@@ -316,7 +317,7 @@ def test_a_start_without_an_answer_is_given_up_where_its_machine_is_gone() -> No
     assert gone.covered == {job().key: "l4-s1"}, "a list may lack a machine for once"
     later = decide([STOCK], seen(jobs=(job(),), now=NOW + 121, github_unix=NOW + 121), gone.memory)
     assert "l4-s1" not in later.memory.pending
-    assert later.covered[job().key] == standby_name("l4", 1)
+    assert later.covered[job().key] == standby_name("l4", int(NOW))
 
 
 def test_only_a_machine_that_has_just_come_to_standby_ends_the_pauses() -> None:
@@ -330,10 +331,20 @@ def test_only_a_machine_that_has_just_come_to_standby_ends_the_pauses() -> None:
     assert (left(NOW - 60), left(None)) == (1, 5)
 
 
-def test_a_machine_for_standby_has_a_name_that_no_listed_machine_has() -> None:
-    taken = standby_name("l4", 1)
-    decision = decide([replace(STOCK, standby=2)], seen(machines=(stock(taken, key=""),)), Memory())
-    assert [each.machine for each in decision.actions if isinstance(each, Insert)] == [standby_name("l4", 2)]
+def test_a_manager_that_lost_its_memory_repeats_no_request_of_the_one_before() -> None:
+    """Compute Engine answers a request id that it knows with the old operation, and makes and starts nothing."""
+    two = replace(STOCK, standby=2)
+    first = [each for each in decide([two], seen(), Memory()).actions if isinstance(each, Insert)]
+    later = [each for each in decide([two], seen(now=NOW + 60), Memory()).actions if isinstance(each, Insert)]
+    assert len({each.request_id for each in (*first, *later)}) == 4
+    assert len({each.machine for each in (*first, *later)}) == 4
+    starts = [
+        action.request_id
+        for now in (NOW, NOW + 60)
+        for action in decide([STOCK], seen(now=now, jobs=(job(),), machines=(off(),)), stopped()).actions
+        if isinstance(action, Start)
+    ]
+    assert len(set(starts)) == 2
 
 
 def test_a_pass_stops_a_machine_that_is_ready_and_says_so() -> None:
@@ -345,11 +356,19 @@ def test_a_pass_stops_a_machine_that_is_ready_and_says_so() -> None:
     assert store.memory.machines["l4-s1"].stopped_for_later
 
 
+def test_the_status_says_how_many_machines_are_on_standby() -> None:
+    loop, _ = manager(Scripted((off(),), GithubView(NOW, (), ())), stopped(), STOCK)
+    shown = view([STOCK], loop.step())
+    [pool] = shown["pools"]
+    assert (pool["machines"], pool["onStandby"], pool["standby"]) == (0, 1, 1)
+    assert [each["status"] for each in shown["machines"]] == ["standby"]
+
+
 def test_a_pass_starts_a_machine_and_keeps_the_name_of_the_operation() -> None:
     world = Scripted((off(),), GithubView(NOW, (job(),), ()))
     loop, store = manager(world, stopped(), STOCK)
     done = loop.step()
-    assert world.started == ["l4-s1", standby_name("l4", 1)]
+    assert world.started == ["l4-s1", standby_name("l4", int(NOW))]
     assert [(each.kind, each.subject) for each in done.events][:1] == [("start-machine", "l4-s1")]
     assert store.memory.pending["l4-s1"].operation == "operation-start"
 

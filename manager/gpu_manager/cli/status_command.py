@@ -35,12 +35,13 @@ def command(config_file: str, state: str | None, as_json: bool) -> None:
         return
     click.echo(f"as of {age(seen['at'])} ago{stale(seen['at'])}\n")
     print_table(
-        ["pool", "machines", "max", "labels", "stopped"],
+        ["pool", "machines", "max", "standby", "labels", "pool stopped"],
         [
             [
                 pool["name"],
                 unknown(pool["machines"]),
                 str(pool["max"]),
+                f"{pool['onStandby']} of {pool['standby']}" if pool.get("standby") else "-",
                 ", ".join(pool["labels"]),
                 pool["stopped"] or "no",
             ]

@@ -29,7 +29,7 @@ def machine_name(pool: str, job: JobKey, insert: int) -> str:
 
 
 def standby_name(pool: str, number: int) -> str:
-    """The name of a machine that is made for standby."""
+    """The name of a machine that is made for standby (StandbyMemory.made)."""
     return f"{pool}-{hashlib.sha256(f'standby/{pool}/{number}'.encode()).hexdigest()[:8]}"
 
 
@@ -65,9 +65,9 @@ def request_id(machine: str, zone: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{zone}/{machine}"))
 
 
-def start_id(machine: str, zone: str, number: int) -> str:
-    """The same for a start of a stopped machine, by the number of the start."""
-    return str(uuid.uuid5(_NAMESPACE, f"{zone}/{machine}/start/{number}"))
+def start_id(machine: str, zone: str, now: float) -> str:
+    """The same for a start of a stopped machine, by its time: a count would begin anew in a manager without memory."""
+    return str(uuid.uuid5(_NAMESPACE, f"{zone}/{machine}/start/{now}"))
 
 
 def place(rung: Rung) -> str:

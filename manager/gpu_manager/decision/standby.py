@@ -70,7 +70,7 @@ def start(pool: Pool, machine: Machine, rung: Rung, job: Job, memory: Memory, no
     # Its deadlines begin anew with this boot.
     known.first_seen, known.running_since, known.surplus_since = now, None, None
     known.started_for = slug(job.key)
-    action = Start(machine, rung, job, start_id(machine.name, rung.zone, known.starts))
+    action = Start(machine, rung, job, start_id(machine.name, rung.zone, now))
     memory.pending[machine.name] = Pending(pool.name, rung, job, action.request_id, now, is_start=True)
     return action
 
@@ -123,10 +123,8 @@ def refill(pool: Pool, have: int, count: int, memory: Memory, now: float) -> Ite
         rung = capacity.choose(replace(pool, rungs=places), memory, now, steady=False)
         if not isinstance(rung, Rung):
             return
-        known.made += 1
-        while (name := standby_name(pool.name, known.made)) in memory.machines:
-            # A manager that lost its memory counts anew.
-            known.made += 1
+        known.made = max(known.made + 1, int(now))
+        name = standby_name(pool.name, known.made)
         known.unproven += 1
         known.last_made = now
         have, count = have + 1, count + 1

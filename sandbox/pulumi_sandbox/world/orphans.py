@@ -123,10 +123,15 @@ def find(workspace: Workspace) -> list[Orphan]:
         world.close()
     spoken = clusters(known, rows)
     entries = [orphan for state in known for orphan in without_row(state, rows, since, spoken)]
-    if serving_process(workspace) is not None:
-        # The machines of a runner manager belong to no stack, and the manager deletes them.
-        rows = [row for row in rows if not (row.type == VM and row.origin == "api")]
+    # The machines of a runner manager belong to no stack, and the manager deletes them. Those on standby wait for it.
+    serves = serving_process(workspace) is not None
+    rows = [row for row in rows if not (row.type == VM and row.origin == "api" and (serves or _is_stopped(row)))]
     return [*without_state(rows, known, since, spoken), *entries]
+
+
+def _is_stopped(row: Record) -> bool:
+    """Whether it is a machine of a runner manager that is off."""
+    return row.outputs.get("status") == "TERMINATED" and "gpu-ci-manager" in (row.outputs.get("labels") or {})
 
 
 def clusters(known: list[State], rows: list[Record]) -> dict[str, str]:

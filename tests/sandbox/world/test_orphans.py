@@ -234,6 +234,14 @@ def test_a_machine_of_a_runner_manager_is_no_orphan_while_its_sandbox_is_served(
     assert [orphan.name for orphan in sandbox.found()] == ["l4-0a1b2c3d"]
 
 
+def test_a_machine_of_a_runner_manager_that_is_on_standby_is_no_orphan(sandbox: Sandbox) -> None:
+    off = {"status": "TERMINATED", "labels": {"gpu-ci-manager": "staging"}}
+    sandbox.row("l4-1", "zones/a/l4-1", VM, urn="", origin="api", outputs=off)
+    sandbox.row("l4-2", "zones/a/l4-2", VM, urn="", origin="api", outputs={**off, "status": "RUNNING"})
+    sandbox.row("check", "zones/a/check", VM, urn="", origin="api", outputs={"status": "TERMINATED"})
+    assert [orphan.name for orphan in sandbox.found()] == ["l4-2", "check"]
+
+
 def test_the_lock_of_a_dead_process_marks_nothing(sandbox: Sandbox) -> None:
     sandbox.state()
     sandbox.row("new", "boxes/new")
