@@ -15,6 +15,7 @@ import yaml
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
+from pulumi_sandbox.world.orphans import find
 from pulumi_sandbox.world.store import World
 
 from tests.conftest import ROOT, lay_out
@@ -109,5 +110,7 @@ def test_a_job_starts_the_machine_on_standby_another_takes_its_place_and_destroy
     finally:
         server.terminate()
         server.wait(timeout=60)
+    # Nothing serves any more, and the machine that is left waits for the next manager.
+    assert [orphan.name for orphan in find(Workspace(staging.folder))] == []
     staging.run("destroy", "--stack", "staging", "--yes", "--skip-preview")
     assert machines(staging) == []

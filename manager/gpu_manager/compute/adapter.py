@@ -222,7 +222,8 @@ class ComputeAdapter:
             with _usable(what):
                 return self._google().start(machine.project, machine.zone, machine.name, request_id)
         except ApiError as error:
-            if _may_pass(error) and not (error.no_capacity or error.over_quota):
+            # A machine that is gone is in no list from the next pass on, and that says nothing about its place.
+            if error.missing or (_may_pass(error) and not (error.no_capacity or error.over_quota)):
                 raise Unavailable(f"{what}: {error}") from None
             raise InsertRefused(_insert_error(error)) from None
 

@@ -467,7 +467,7 @@ def test_a_stop_of_a_machine_that_is_gone_is_no_error(google: Google) -> None:
 
 @pytest.mark.parametrize(
     ("error", "kind"),
-    [(STOCKOUT, "no-capacity"), (QUOTA, "over-quota"), (ApiError("notFound", "gone", 404), "refused")],
+    [(STOCKOUT, "no-capacity"), (QUOTA, "over-quota"), (ApiError("forbidden", "no permission", 403), "refused")],
 )
 def test_a_start_that_google_refuses_says_why(google: Google, error: ApiError, kind: str) -> None:
     machine = ready(google)
@@ -477,9 +477,10 @@ def test_a_start_that_google_refuses_says_why(google: Google, error: ApiError, k
     assert refused.value.error.kind == kind
 
 
-def test_a_start_without_an_answer_may_be_repeated(google: Google) -> None:
+@pytest.mark.parametrize("error", [ApiError("backendError", "try again", 503), ApiError("notFound", "gone", 404)])
+def test_a_start_without_an_answer_or_a_machine_refuses_nothing(google: Google, error: ApiError) -> None:
     machine = ready(google)
-    google.api.errors["start"] = ApiError("backendError", "try again", 503)
+    google.api.errors["start"] = error
     with pytest.raises(Unavailable):
         google.manager.start(machine, "request-1")
 
