@@ -251,7 +251,7 @@ class Machines:
         """Print one line of the manager's log."""
         kind, subject, detail = event["event"], event["subject"], event["detail"]
         if kind in ("insert", "start-machine"):
-            # What the serial port has of an earlier boot is told already.
+            # The lines of the earlier boot on the serial port are printed already.
             found = self._world.find(INSTANCE, name=subject) if kind == "start-machine" else ()
             self._read[subject] = sum(len(str(record.outputs.get(SERIAL, ""))) for record in found)
             self._since[subject], self._places[subject] = time.monotonic(), detail

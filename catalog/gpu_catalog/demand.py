@@ -20,7 +20,7 @@ class Demand:
     max_machines: int
     machines_at_rest: int = 0
     stopped_machines: int = 0
-    """Those that wait stopped, beside the others. They have a boot disk each, and no GPU."""
+    """Stopped machines, in addition to the others. Each has a boot disk, and no GPU."""
     machines_of_a_check: int = 0
     """Started beside the others while a new template is checked: they count for quota, for minutes."""
     boot_disk: str = ""

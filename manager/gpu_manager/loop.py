@@ -13,18 +13,20 @@ from .clock import uptime
 from .decision import capacity, commit_statuses, jobs, reruns
 from .decision.decide import Decision, decide
 from .decision.names import machine_of
-from .memory import Memory
+from .memory import Memory, Pending
 from .model import (
     Action,
     CommitStatus,
     Delete,
     Insert,
+    InsertError,
     Machine,
     Observation,
     OperationState,
     Pool,
     Register,
     RemoveRunner,
+    Rung,
     Runner,
     Start,
     Stop,
@@ -154,10 +156,7 @@ class Manager:
         """Events of what the observation says, before anything is decided."""
         for name, state in seen.operations.items():
             if state.error:
-                pending = memory.pending[name]
-                detail = f"{pending.rung.zone}: {state.error.message}"
-                kind = "start-failed" if pending.is_start else "insert-failed"
-                events.append(Event(kind, name, detail, pending.pool, state.error.kind))
+                events.append(_failed(name, memory.pending[name], state.error))
         if memory.begun:
             for machine in seen.machines or ():
                 if machine.pool in self._by_name and machine.name not in memory.machines.keys() | memory.pending.keys():
@@ -276,27 +275,23 @@ class Manager:
             operation = self._compute.insert(self._by_name[action.pool], action)
         except InsertRefused as refusal:
             jobs.failed(action.machine, refusal.error, memory, now())
-            detail = f"{action.rung.zone}: {refusal.error.message}"
-            return Event("insert-failed", action.machine, detail, action.pool, refusal.error.kind)
+            return _failed(action.machine, pending, refusal.error)
         if operation:
             memory.pending[action.machine] = replace(pending, operation=operation)
         else:
             # It was there already: an earlier request had begun it.
             memory.pending[action.machine] = replace(pending, done_since=now())
-        detail = f"{action.rung.machine_type} {action.rung.market} in {action.rung.zone}"
-        return Event("insert", action.machine, detail, action.pool)
+        return Event("insert", action.machine, _bought(action.rung), action.pool)
 
     def _start(self, action: Start, memory: Memory, now: Callable[[], float]) -> Event:
-        machine = action.machine
+        machine, pending = action.machine, memory.pending[action.machine.name]
         try:
             operation = self._compute.start(machine, action.request_id)
         except InsertRefused as refusal:
             jobs.failed(machine.name, refusal.error, memory, now())
-            detail = f"{machine.zone}: {refusal.error.message}"
-            return Event("start-failed", machine.name, detail, machine.pool, refusal.error.kind)
-        memory.pending[machine.name] = replace(memory.pending[machine.name], operation=operation)
-        detail = f"{action.rung.machine_type} {action.rung.market} in {action.rung.zone}"
-        return Event("start-machine", machine.name, detail, machine.pool)
+            return _failed(machine.name, pending, refusal.error)
+        memory.pending[machine.name] = replace(pending, operation=operation)
+        return Event("start-machine", machine.name, _bought(action.rung), machine.pool)
 
     def _register(self, action: Register, memory: Memory, now: Callable[[], float]) -> list[Event]:
         machine = action.machine
@@ -332,6 +327,16 @@ def _one_a_machine(runners: Iterable[Runner]) -> tuple[Runner, ...]:
     """
     worst_first = sorted(runners, key=lambda each: (each.busy, each.online, each.id))
     return tuple({each.name: each for each in worst_first}.values())
+
+
+def _failed(machine: str, pending: Pending, error: InsertError) -> Event:
+    """An insert or a start that Google has refused."""
+    kind = "start-failed" if pending.is_start else "insert-failed"
+    return Event(kind, machine, f"{pending.rung.zone}: {error.message}", pending.pool, error.kind)
+
+
+def _bought(rung: Rung) -> str:
+    return f"{rung.machine_type} {rung.market} in {rung.zone}"
 
 
 def _kind(error: Exception) -> str:

@@ -89,10 +89,8 @@ class MachineMemory:
     """Whether the manager stops it, or has stopped it, to start it for a later job."""
     old_key: str = ""
     """The digest of the key that it had before it was stopped."""
-    starts: int = 0
-    """How often it was started; numbers the requests."""
     started_for: str = ""
-    """The slug of the job that it was started for."""
+    """The slug of the job that it was last started for, from standby; empty in its first boot."""
 
 
 @dataclass

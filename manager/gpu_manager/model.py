@@ -8,6 +8,9 @@ from typing import Literal, NamedTuple
 
 from gpu_catalog.locations import region_of
 
+OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
+"""Google's states of a machine that is off (discovery document compute v1, Instance.status)."""
+
 RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested", "pending"]
 """GitHub's words for the state of a workflow run and of a job."""
 
@@ -199,7 +202,7 @@ class Machine:
 
     @property
     def off(self) -> bool:
-        return self.status in ("STOPPED", "SUSPENDED", "TERMINATED")
+        return self.status in OFF
 
     @property
     def waits(self) -> bool:

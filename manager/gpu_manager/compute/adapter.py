@@ -15,7 +15,7 @@ from gpu_ci.gcp.resource_names import region_and_name_of_template
 from gpu_ci.naming import fit
 
 from ..decision.names import pool_of
-from ..model import End, Insert, InsertError, Machine, OperationState, Pool
+from ..model import OFF, End, Insert, InsertError, Machine, OperationState, Pool
 from ..ports import InsertRefused, Metadata, Refused, Unavailable
 from ..registration import METADATA_KEY
 from . import machine_end
@@ -33,7 +33,6 @@ _PREEMPTED_WITHIN_SEC = 3600.0
 _INSERTING = 'operationType="insert" AND status!="DONE"'
 # A proxy may answer 200 with a page of its own, or break off an answer.
 _UNUSABLE = (KeyError, TypeError, ValueError, AttributeError, HTTPException)
-_OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 # How long a machine that is off counts as stopping because its end cannot be read.
 _END_WITHIN_SEC = 300.0
 
@@ -101,7 +100,7 @@ class ComputeAdapter:
         }
         with _asking("the machines"):
             # A machine on standby is off more than once, and each time has an end of its own.
-            self._forget({str(row["id"]) for _, row in rows if row["status"] in _OFF})
+            self._forget({str(row["id"]) for _, row in rows if row["status"] in OFF})
             listed = tuple(self._machine(project, row, templates) for project, row in rows)
             return self._keys.with_keys(listed, self._google().guest_attribute)
 
@@ -267,7 +266,7 @@ class ComputeAdapter:
         own = row["labels"]
         zone, status = _last(row["zone"]), str(row["status"])
         end = None
-        if status in _OFF:
+        if status in OFF:
             readable, end = self._end(project, zone, row)
             status = status if readable else "STOPPING"
         return Machine(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpu_ci.gcp.gate.stopped import MANAGER_LABEL, TEMPLATE_LABEL
 from gpu_ci.gcp.resource_names import region_and_name_of_template
 from gpu_ci.naming import fit
 
@@ -13,7 +14,7 @@ from ..ports import InsertRefused
 
 Body = dict[str, Any]
 
-POOL, MANAGER, JOB, TEMPLATE = "gpu-ci-pool", "gpu-ci-manager", "gpu-ci-job", "gpu-ci-template"
+POOL, MANAGER, JOB, TEMPLATE = "gpu-ci-pool", MANAGER_LABEL, "gpu-ci-job", TEMPLATE_LABEL
 """Labels by which the manager knows its machines."""
 REGISTERED_BY = "gpu-ci-registered-by"
 """Label of machines whose runner the manager registers. Those of an earlier template register their own."""

@@ -101,7 +101,7 @@ def failed(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float
         # Several inserts that were sent together fail together, and count as one stockout.
         if not _failed_lately(earlier, now):
             stockouts = earlier.stockouts + 1 if earlier else 1
-            memory.cooldowns[place(rung)] = Cooldown(now + _pause_sec(stockouts), stockouts, error.zones_available)
+            memory.cooldowns[place(rung)] = Cooldown(now + pause_sec(stockouts), stockouts, error.zones_available)
         memory.preferred.pop(place(rung), None)
         for zone in error.zones_available:
             there = place(replace(rung, zone=zone))
@@ -122,8 +122,8 @@ def not_registered(pool: str, why: str, memory: Memory, now: float) -> None:
     memory.refusals[pool] = (now + _REFUSED_PAUSE_SEC, f"no runner could be registered: {why}")
 
 
-def _pause_sec(stockouts: int) -> float:
-    """The pause after so many stockouts in a row."""
+def pause_sec(stockouts: int) -> float:
+    """The pause after so many failures in a row, 1 at least."""
     # The exponent is limited because a zone may have no machine for months.
     return float(min(_FIRST_PAUSE_SEC * 2 ** min(stockouts - 1, 10), _LONGEST_PAUSE_SEC))
 
@@ -135,7 +135,7 @@ def _failed_lately(cooldown: Cooldown | None, now: float) -> bool:
 
 def _earliest(cooldown: Cooldown) -> float:
     """When the shortest pause after the last stockout is over."""
-    return cooldown.until - _pause_sec(cooldown.stockouts) + _FIRST_PAUSE_SEC
+    return cooldown.until - pause_sec(cooldown.stockouts) + _FIRST_PAUSE_SEC
 
 
 def worked(rung: Rung, memory: Memory) -> None:

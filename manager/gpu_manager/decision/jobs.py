@@ -100,7 +100,7 @@ def supply(
 
 def _boots_for_standby(machine: Machine, memory: Memory) -> bool:
     """Whether it boots for the first time, which takes longer than the start of one that is stopped."""
-    return machine.job == STANDBY and not machine.key and memory.machines[machine.name].starts == 0
+    return machine.job == STANDBY and not machine.key and not memory.machines[machine.name].started_for
 
 
 def cover(

@@ -15,9 +15,6 @@ from ..model import Insert, Job, Machine, Observation, Pool, Rung, Start, Stop
 from . import capacity
 from .names import request_id, slug, standby_name, start_id
 
-# Machines that never come to standby are made again after a minute, then after twice as long each time.
-_FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 60.0, 1800.0
-
 
 def digest(key: str) -> str:
     """What is remembered of a machine's key."""
@@ -66,7 +63,6 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
 def start(pool: Pool, machine: Machine, rung: Rung, job: Job, memory: Memory, now: float) -> Start:
     """Start a stopped machine for a job."""
     known = memory.machines[machine.name]
-    known.starts += 1
     # Its deadlines begin anew with this boot.
     known.first_seen, known.running_since, known.surplus_since = now, None, None
     known.started_for = slug(job.key)
@@ -90,7 +86,7 @@ def keep(
         known = memory.machines[machine.name]
         known.surplus_since = None
         if machine.status == "RUNNING" and has_new_key(machine, known):
-            known.stopped_for_later, known.old_key = True, digest(machine.key)
+            known.stopped_for_later = True
         yield machine
 
 
@@ -99,7 +95,7 @@ def stops(seen: Observation, memory: Memory) -> Iterator[Stop]:
     for machine in seen.machines or ():
         if machine.status == "RUNNING" and is_stopping(machine, memory):
             if machine.key:
-                # A manager that lost its memory may have taken the key of an earlier boot for that of this one.
+                # Each time: a manager that lost its memory may have taken the key of an earlier boot for this one's.
                 memory.machines[machine.name].old_key = digest(machine.key)
             yield Stop(machine)
 
@@ -169,8 +165,9 @@ def _fits(pool: Pool, machine: Machine, memory: Memory) -> bool:
 
 
 def _next_try(known: StandbyMemory, pool: Pool) -> float:
-    """When the next machine may be made: at once, unless none of the last ones came to standby."""
+    """When the next machine may be made: at once, unless none of the last ones came to standby. Then as at a place
+    without machines."""
     in_vain = known.unproven - pool.standby
     if in_vain < 0:
         return 0.0
-    return known.last_made + float(min(_FIRST_PAUSE_SEC * 2 ** min(in_vain, 10), _LONGEST_PAUSE_SEC))
+    return known.last_made + capacity.pause_sec(in_vain + 1)

@@ -14,7 +14,7 @@ from .clock import Clock, RealClock
 from .compute_api import ApiError, ComputeApi
 
 MANAGER_LABEL, TEMPLATE_LABEL = "gpu-ci-manager", "gpu-ci-template"
-"""Labels that the manager gives its machines (manager/gpu_manager/compute/machine_body.py)."""
+"""Labels that the runner manager gives its machines."""
 
 _OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 _STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING")

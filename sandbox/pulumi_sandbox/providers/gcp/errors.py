@@ -110,7 +110,7 @@ def not_ready(path: str) -> GoogleError:
 
 
 def local_ssd() -> GoogleError:
-    """A stop that does not say what becomes of the data (github.com/skypilot-org/skypilot/issues/2586)."""
+    """A stop that does not say whether the data is discarded (github.com/skypilot-org/skypilot/issues/2586)."""
     text = "VM has a Local SSD attached but an undefined value for `discard-local-ssd`. If using gcloud, please add "
     return GoogleError(
         400, "badRequest", f"{text}`--discard-local-ssd=false` or `--discard-local-ssd=true` to your command."
