@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,24 +15,20 @@ import yaml
 from gpu_ci.cli.verify import eks, google, gpu
 from gpu_manager.verify import steps as manager
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, SERIAL
-from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.conftest import ROOT, lay_out
 from tests.engine import eks as fakes
+from tests.engine.compute_pool import GPU_CI, UP, manager_files, staging_with_l4
 from tests.sandbox_runner import ANSI, SandboxRunner
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(600)]
 
-GPU_CI = str(Path(sys.executable).parent / "gpu-ci")
-POOL = "l4"
-
 # Steps that a person takes, and the test in which the sandbox answers them; the others are answered in this file.
 ELSEWHERE = {
     "google": {
-        "stop": "tests/agent/test_supervisor.py: a machine that is stopped says so, and in which step; the sandbox's "
-        "API deletes instances and stops none",
+        "stop": "tests/agent/test_supervisor.py: a machine that is stopped says so, and in which step; "
+        "tests/sandbox/providers/gcp/compute/test_stop_and_start.py",
     },
     "manager": {
         "first job": "tests/engine/test_job.py: a queued job gets a machine",
@@ -73,17 +68,7 @@ UNANSWERED = {
 
 @pytest.fixture(scope="module")
 def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
-    folder = tmp_path_factory.mktemp("checklist")
-    runner = SandboxRunner(project=folder / "the project", folder=folder / "a sandbox")
-    runner.project.mkdir()
-    lay_out(runner.project)
-    (runner.project / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text())
-    stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
-    config = stack["config"]
-    config["gpu-ci:pools"] = {POOL: config["gpu-ci:pools"][POOL]}
-    config["gpu-ci:github"] = {"runnerGroup": config["gpu-ci:github"]["runnerGroup"]}
-    del config["gpu-ci:clusters"]
-    (runner.project / "Pulumi.staging.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
+    runner = staging_with_l4(tmp_path_factory.mktemp("checklist"))
     yield runner
     runner.close()
 
@@ -98,7 +83,7 @@ def verify(runner: SandboxRunner, *words: str) -> dict[str, tuple[str, str]]:
 
 def watched_up(runner: SandboxRunner) -> tuple[str, str]:
     """The output of the first `up`, and what the check machine's serial port had while the machine ran."""
-    process, serial = runner.start("up", "--stack", "staging", "--yes", "--skip-preview"), ""
+    process, serial = runner.start(*UP), ""
     world = World(Workspace(runner.folder).world)
     try:
         while process.poll() is None:
@@ -162,13 +147,8 @@ def test_what_google_forbids_is_a_step_that_fails(staging: SandboxRunner) -> Non
 
 
 def the_manager_answers(staging: SandboxRunner, tmp_path: Path) -> None:
-    config = staging.json("stack", "output", "manager", "--json", "--stack", "staging")
-    (tmp_path / "manager.json").write_text(json.dumps(config))
-    world = World(Workspace(staging.folder).world)
-    (tmp_path / "key.pem").write_text(private_key(world, str(config["github"]["appId"])))
-    world.close()
-    words = ("--config", str(tmp_path / "manager.json"), "--app-key", str(tmp_path / "key.pem"))
-    answers = verify(staging, "manager", *words)
+    _, options = manager_files(staging, tmp_path)
+    answers = verify(staging, "manager", *options)
     assert answers.keys() == names(manager.STEPS, by_hand=False)
     assert passed(answers)["service accounts"] == "machines can be started as each pool's account"
     left = [row["id"] for row in staging.world() if row["type"].endswith(":Instance")]

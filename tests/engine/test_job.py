@@ -5,12 +5,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
 import random
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,38 +20,25 @@ from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-from tests.conftest import ROOT, lay_out
+from tests.engine.compute_pool import UP, environment, manager_files, run_manager, served, staging_with_l4
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
-UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
 MAX = 2
 
 
 @pytest.fixture(scope="module")
 def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
     """Staging with its L4 pool of two machines, a ladder, and what that needs on GitHub; brought up once."""
-    folder = tmp_path_factory.mktemp("job")
-    runner = SandboxRunner(project=folder / "the project", folder=folder / "a sandbox")
-    runner.project.mkdir()
-    lay_out(runner.project)
-    (runner.project / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text())
-    stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
-    config = stack["config"]
-    config["gpu-ci:pools"] = {"l4": {**config["gpu-ci:pools"]["l4"], "max": MAX, "ladder": [{"region": "us-east1"}]}}
-    config["gpu-ci:site"]["networks"] = {"us-east1": {"ipRange": "10.10.0.0/20"}}
-    config["gpu-ci:github"] = {"runnerGroup": config["gpu-ci:github"]["runnerGroup"]}
-    del config["gpu-ci:clusters"]
-    (runner.project / "Pulumi.staging.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
+    runner = staging_with_l4(tmp_path_factory.mktemp("job"), max=MAX, ladder=[{"region": "us-east1"}])
+    file = runner.project / "Pulumi.staging.yaml"
+    stack = yaml.safe_load(file.read_text())
+    stack["config"]["gpu-ci:site"]["networks"] = {"us-east1": {"ipRange": "10.10.0.0/20"}}
+    file.write_text(yaml.safe_dump(stack, sort_keys=False))
     runner.run(*UP)
     yield runner
     runner.close()
-
-
-def environment(runner: SandboxRunner) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
-    return kept | {"PULUMI_SANDBOX_DIR": str(runner.folder), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
 
 
 def make_job(runner: SandboxRunner, *scripts: str) -> subprocess.Popen[str]:
@@ -213,22 +198,10 @@ def test_a_manager_that_is_killed_thirty_times_still_brings_every_job_to_its_end
     staging: SandboxRunner, tmp_path: Path
 ) -> None:
     """kill -9 of the real process at moments by chance. Five jobs, two machines at most, none left."""
-    config = staging.json("stack", "output", "manager", "--json", "--stack", "staging")
-    world = World(Workspace(staging.folder).world)
-    (tmp_path / "key.pem").write_text(private_key(world, str(config["github"]["appId"])))
-    world.close()
-    (tmp_path / "manager.json").write_text(json.dumps(config))
+    config, options = manager_files(staging, tmp_path)
     server = staging.start("serve")
-    while not (staging.folder / "serve.env").exists():
-        assert server.poll() is None
-        time.sleep(0.1)
-    lines = (staging.folder / "serve.env").read_text().splitlines()
-    served = dict(line.removeprefix("export ").split("=", 1) for line in lines)
-    command = [
-        str(Path(sys.executable).parent / "gpu-ci"), "manager", "run", "--until-idle", "--interval-sec", "0.5",
-        "--config", str(tmp_path / "manager.json"), "--state", str(tmp_path / "state.sqlite"),
-        "--app-key", str(tmp_path / "key.pem"),
-    ]  # fmt: skip
+    variables = environment(staging) | served(staging, server)
+    command = run_manager(options, tmp_path)
     labels = ",".join(config["pools"][0]["labels"])
     jobs = [
         staging.json("job", "queue", "--repository", "kernels", "--labels", labels, "--run", f"echo {n}", "--json")[
@@ -239,7 +212,7 @@ def test_a_manager_that_is_killed_thirty_times_still_brings_every_job_to_its_end
     chance, most, kills = random.Random(7), 0, 0
     try:
         while True:
-            process = subprocess.Popen(command, env=environment(staging) | served, cwd=staging.project)
+            process = subprocess.Popen(command, env=variables, cwd=staging.project)
             try:
                 code = process.wait(timeout=chance.uniform(1.0, 6.0) if kills < 30 else 240)
             except subprocess.TimeoutExpired:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
-from pulumi_sandbox.providers.rsa_key import private_key
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.orphans import find
 from pulumi_sandbox.world.store import World
 
-from tests.conftest import ROOT, lay_out
-from tests.engine.test_job import UP, environment
+from tests.engine.compute_pool import UP, environment, manager_files, run_manager, served, staging_with_l4
 from tests.sandbox_runner import SandboxRunner
 
 KINDS = ("insert", "stop-machine", "start-machine", "register", "delete")
@@ -29,28 +23,10 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 @pytest.fixture
 def staging(tmp_path: Path) -> Iterator[SandboxRunner]:
     """Staging with its L4 pool of one machine alone, and that on standby: no new one is there before it ends."""
-    runner = SandboxRunner(project=tmp_path / "the project", folder=tmp_path / "a sandbox")
-    runner.project.mkdir()
-    lay_out(runner.project)
-    (runner.project / "sandbox.yaml").write_text((ROOT / "sandbox.yaml").read_text())
-    stack = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
-    config = stack["config"]
-    config["gpu-ci:pools"] = {"l4": {**config["gpu-ci:pools"]["l4"], "max": 1, "standby": {"stoppedSize": 1}}}
-    config["gpu-ci:github"] = {"runnerGroup": config["gpu-ci:github"]["runnerGroup"]}
-    del config["gpu-ci:clusters"]
-    (runner.project / "Pulumi.staging.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
+    runner = staging_with_l4(tmp_path, max=1, standby={"stoppedSize": 1})
     runner.run(*UP)
     yield runner
     runner.close()
-
-
-def served(runner: SandboxRunner, server: subprocess.Popen[str]) -> dict[str, str]:
-    """The variables with which programs find the sandbox's APIs."""
-    file = runner.folder / "serve.env"
-    while not file.exists():
-        assert server.poll() is None
-        time.sleep(0.1)
-    return dict(line.removeprefix("export ").split("=", 1) for line in file.read_text().splitlines())
 
 
 def machines(runner: SandboxRunner) -> list[tuple[str, str]]:
@@ -71,19 +47,11 @@ def events(output: str, *kinds: str) -> list[tuple[str, str]]:
 def test_a_job_starts_the_machine_on_standby_another_takes_its_place_and_destroy_leaves_none(
     staging: SandboxRunner, tmp_path: Path
 ) -> None:
-    config: dict[str, Any] = staging.json("stack", "output", "manager", "--json", "--stack", "staging")
+    config, options = manager_files(staging, tmp_path)
     assert config["pools"][0]["standby"] == 1
-    world = World(Workspace(staging.folder).world)
-    (tmp_path / "key.pem").write_text(private_key(world, str(config["github"]["appId"])))
-    world.close()
-    (tmp_path / "manager.json").write_text(json.dumps(config))
     server = staging.start("serve")
     variables = environment(staging) | served(staging, server)
-    command = [
-        str(Path(sys.executable).parent / "gpu-ci"), "manager", "run", "--until-idle", "--interval-sec", "0.5",
-        "--json", "--config", str(tmp_path / "manager.json"), "--state", str(tmp_path / "state.sqlite"),
-        "--app-key", str(tmp_path / "key.pem"),
-    ]  # fmt: skip
+    command = [*run_manager(options, tmp_path), "--json"]
 
     def manager() -> str:
         done = subprocess.run(
