@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+import struct
+
 from .. import http
 from ..clock import Clock
 from ..outcomes import AgentExit
@@ -25,7 +28,8 @@ class Metadata:
     def __init__(self, host: str, clock: Clock) -> None:
         self._clock = clock
         self._root = f"http://{host}/computeMetadata/v1/"
-        self._next_query = 0.0
+        # The agent writes guest attributes, and so does its supervisor, which started it by fork: the pace is of both.
+        self._next_query = mmap.mmap(-1, 8)
 
     def read(self, path: str, deadline: float | None = None) -> str | None:
         """One value; None where it is missing. AgentExit("timed-out") where no answer comes, by default in 120 s."""
@@ -86,8 +90,10 @@ class Metadata:
 
     def _query(self, method: str, key: str, until: float, body: bytes | None = None) -> http.Answer:
         """One query of a guest attribute, no sooner than the rate allows."""
-        self._clock.sleep(max(self._next_query - self._clock.now(), 0))
-        self._next_query = self._clock.now() + _QUERY_PAUSE_SEC
+        now = self._clock.now()
+        at = max(now, struct.unpack("d", self._next_query)[0])
+        struct.pack_into("d", self._next_query, 0, at + _QUERY_PAUSE_SEC)
+        self._clock.sleep(at - now)
         try:
             answer = self._ask(method, f"instance/guest-attributes/{key}", until, body=body)
         except http.Unreachable as error:

@@ -200,6 +200,8 @@ class Life:
         for path in ("/run/gpu-agent", *Path(TEMPORARY).iterdir()):
             shutil.rmtree(path, ignore_errors=True)
         machine.network_up()
+        # A minute passes before a machine that went off is started and has a verdict again.
+        self.google.queries.clear()
 
     def _is_due(self, when: str | float, age_sec: float) -> bool:
         if when == AT_WORK:

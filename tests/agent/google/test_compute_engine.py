@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from urllib.parse import parse_qs, urlsplit
 
@@ -128,6 +129,19 @@ def test_a_verdict_and_an_end_in_one_moment_stay_below_three_queries_a_second(go
     assert google.dropped == []
     assert len(google.queries) == 4
     assert max(sum(at <= other < at + 1 for other in google.queries) for at in google.queries) == 2
+
+
+def test_an_agent_and_its_supervisor_together_stay_below_three_queries_a_second(google: FakeGoogle) -> None:
+    cloud = host(google, Clock())
+    agent = os.fork()
+    if agent == 0:
+        try:
+            cloud.publish("gpu-agent/key", "{}")
+        finally:
+            os._exit(0)
+    cloud.publish("gpu-smoke/verdict", "{}")
+    assert os.waitpid(agent, 0) == (agent, 0)
+    assert sorted(google.published) == [("gpu-agent/key", "{}"), ("gpu-smoke/verdict", "{}")]
 
 
 def test_a_guest_attribute_that_nobody_takes_is_an_error_in_the_end(google: FakeGoogle) -> None:
