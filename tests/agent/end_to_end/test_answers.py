@@ -68,7 +68,8 @@ def test_a_registration_whose_answer_is_lost_is_made_again_under_another_name(li
 
 def test_a_runner_that_github_does_not_let_go_of_may_have_a_job(live: Live) -> None:
     found = live(Plan(does="time.sleep(2)\nend(0)", idle_sec=1, github={"remove": status(422)}))
-    assert (found["reason"], found["detail"]) == ("runner-failed", "it ended without a job"), found["serial"]
+    assert found["reason"] == "runner-failed", found["serial"]
+    assert found["detail"].startswith("it ended without a job"), found["serial"]
 
 
 @pytest.mark.parametrize("skew_sec", [-3600, 3600])
