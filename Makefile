@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs lock policy bench clean
+.PHONY: help up preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs diagrams site lock policy bench clean
 .PHONY: runtime dev comment torch engine control-plane
 
 help: ## this list
@@ -77,6 +77,10 @@ check: dev ## ruff, mypy --strict, the direction of imports, and known faults in
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yaml
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions actions/*/action.yml
 	@.venv/bin/zizmor --offline --no-progress --quiet .
+	@$(MAKE) --no-print-directory site
+
+site: dev ## build the documentation site into .site, strictly: open .site/index.html
+	@.venv/bin/sphinx-build -W --keep-going -q -b html docs .site
 
 format: dev ## rewrite the code in the project's form
 	@.venv/bin/ruff format .
@@ -88,18 +92,21 @@ golden: dev comment engine torch policy ## write the golden files anew; read the
 docs: dev ## write the generated tables of docs/ anew
 	@.venv/bin/python -m tools.docs.generate
 
+diagrams: dev ## draw the diagrams of docs/pictures from their D2 sources; needs Go
+	@.venv/bin/python -m tools.docs.diagrams
+
 lock: ## resolve the locks again (UPGRADE=1 takes newer versions)
 	@$(PYTHON) tools/install.py uv
 	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
 
-policy: ## the environment of the policy pack: preview ARGS="--policy-pack policies" (docs/policies.md)
+policy: ## the environment of the policy pack: preview ARGS="--policy-pack policies" (docs/guides/policies.md)
 	@$(PYTHON) tools/install.py policy
 
 bench: dev engine ## measurements side by side, as ratios; minutes, never part of the tests
 	@.venv/bin/python -m bench $(ARGS)
 
 clean: ## remove what was installed and built here, and the sandbox's world
-	@rm -rf .venv .venv-comment .venv-torch .venv-policy .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-comment .venv-torch .venv-policy .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
 	@printf 'removed the environments, the engine and the sandbox; the next make installs them again\n'
 
 # What the targets above stand on; each does nothing when it is there already.

@@ -20,6 +20,8 @@ from infra.settings import SettingsError
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED
 from tests.infra.stack import L4, ON_CLUSTER, config, load
+from tools.docs import diagrams
+from tools.docs.diagrams import mark
 from tools.docs.generate import pages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,7 +69,7 @@ def test_every_path_the_pages_name_exists() -> None:
         if A_PATH.fullmatch(word) and not (ROOT / word).exists()
     ]
     assert missing == []
-    assert {"README.md", "docs/undo.md", "docs/adr/README.md"} <= {name(page) for page in PAGES}, "pages are missing"
+    assert {"README.md", "docs/operate/undo.md", "docs/adr/README.md"} <= {name(page) for page in PAGES}
 
 
 def test_every_link_of_the_pages_leads_somewhere() -> None:
@@ -147,7 +149,7 @@ def test_every_pool_the_pages_show_is_accepted() -> None:
 
 
 def test_the_program_of_the_kubernetes_page_makes_what_it_says() -> None:
-    program, check = (text for language, text in fences(ROOT / "docs/kubernetes.md") if language == "python")
+    program, check = (text for language, text in fences(ROOT / "docs/guides/kubernetes.md") if language == "python")
     secrets = {
         "project:kubeconfig": "{}",
         "project:appId": "1234567",
@@ -168,7 +170,7 @@ def test_the_program_of_the_kubernetes_page_makes_what_it_says() -> None:
 
 
 def test_the_yaml_program_of_the_github_page_is_accepted() -> None:
-    files = [yaml.safe_load(text) for language, text in fences(ROOT / "docs/github.md") if language == "yaml"]
+    files = [yaml.safe_load(text) for language, text in fences(ROOT / "docs/guides/github.md") if language == "yaml"]
     [resources] = [file["resources"] for file in files if "resources" in file]
     assert [each["type"] for each in resources.values()] == [
         f"gpu-ci:github:{name}" for name in ("RunnerGroup", "ActionsSecrets", "RepositoryRules")
@@ -186,7 +188,7 @@ def test_the_yaml_program_of_the_github_page_is_accepted() -> None:
 
 
 def test_the_python_program_of_the_github_page_builds_the_same() -> None:
-    program, lookup = [text for language, text in fences(ROOT / "docs/github.md") if language == "python"]
+    program, lookup = [text for language, text in fences(ROOT / "docs/guides/github.md") if language == "python"]
     config = {"project:deployToken": "x"}
     made = deploy(
         lambda: exec(program, {}),  # noqa: S102 - our own page
@@ -201,11 +203,11 @@ def test_the_python_program_of_the_github_page_builds_the_same() -> None:
         "web-secret-DEPLOY_TOKEN",
         "web-variable-INSTANCE_NAME",
     ]
-    compile(lookup, "docs/github.md", "exec")
+    compile(lookup, "docs/guides/github.md", "exec")
 
 
 def test_the_python_program_of_the_google_cloud_page_waits_for_the_network_and_for_the_verdict() -> None:
-    [program] = [text for language, text in fences(ROOT / "docs/gcp.md") if language == "python"]
+    [program] = [text for language, text in fences(ROOT / "docs/guides/compute-engine.md") if language == "python"]
     # A preview, as the ids the recorder makes up are no paths of subnetworks.
     made = deploy(lambda: exec(program, {}), preview=True)  # noqa: S102 - our own page
     rows = {row.name: row for row in made.rows if row.request.custom}
@@ -228,7 +230,7 @@ def test_the_python_program_of_the_google_cloud_page_waits_for_the_network_and_f
 
 
 def test_the_python_program_of_the_aws_page_makes_nodes_where_every_type_is_offered() -> None:
-    [program] = [text for language, text in fences(ROOT / "docs/aws.md") if language == "python"]
+    [program] = [text for language, text in fences(ROOT / "docs/guides/eks.md") if language == "python"]
     calls = {
         "aws:eks/getCluster:getCluster": lambda asked: {"name": asked["name"], "version": "1.35"},
         "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": lambda asked: {
@@ -247,8 +249,15 @@ def test_the_generated_pages_are_fresh() -> None:
     assert stale == [], "run: make docs"
 
 
+def test_every_diagram_is_drawn_from_its_present_source() -> None:
+    stale = [path.name for path in diagrams.sources() if mark(path) not in path.with_suffix(".svg").read_text()]
+    assert stale == [], "run: make diagrams"
+    assert len(diagrams.sources()) > 0
+
+
 def test_the_error_that_add_a_pool_shows_is_the_real_one() -> None:
-    [block] = [text for _, text in fences(ROOT / "docs/add-a-pool.md") if text.startswith("Pulumi.staging.yaml: ")]
+    page = ROOT / "docs/start/add-a-pool.md"
+    [block] = [text for _, text in fences(page) if text.startswith("Pulumi.staging.yaml: ")]
     pool = {"kind": "gce-runners", "machineType": "n1-standard-8", "zones": ["us-central1-a"], "max": 2}
     with pytest.raises(Exception, match="guestAccelerator") as caught:
         load(config({"t4-big": pool}))
@@ -259,7 +268,7 @@ def test_what_the_catalogs_page_shows_of_a_terminal_is_what_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    consoles = [text for language, text in fences(ROOT / "docs/catalog.md") if language == "console"]
+    consoles = [text for language, text in fences(ROOT / "docs/guides/catalog.md") if language == "console"]
     assert len(consoles) == 3
     for text in consoles:
         command, _, printed = text.partition("\n")

@@ -206,13 +206,13 @@ def copy_packages(workspace: Path) -> Path:
     for folder in ("smoke", "tests/smoke", "manager", "tests/manager", "agent", "tests/agent"):
         shutil.copytree(ROOT / folder, workspace / folder, ignore=ignored)
     for file in ("tests/__init__.py", "README.md", *_DOCS):
-        (workspace / file).parent.mkdir(exist_ok=True)
+        (workspace / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, workspace / file)
     return workspace
 
 
 _DOCS = [
-    str(path.relative_to(ROOT)) for suffix in ("md", "schema.json") for path in (ROOT / "docs").glob(f"*.{suffix}")
+    str(path.relative_to(ROOT)) for suffix in ("md", "schema.json") for path in (ROOT / "docs").rglob(f"*.{suffix}")
 ]
 
 

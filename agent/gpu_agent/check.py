@@ -12,7 +12,7 @@ from .machine.commands import TIMED_OUT, Machine
 from .outcomes import AgentExit
 from .report import Verdict
 
-# gpu_smoke's exit codes (docs/gpu-smoke.md): 2 is the environment's fault, 4 a hang.
+# gpu_smoke's exit codes (docs/reference/gpu-smoke.md): 2 is the environment's fault, 4 a hang.
 ENVIRONMENT, HANG = 2, 4
 # In the folder of a torch that was installed here: which one. Written last, so that one cut off is not taken for whole.
 _INSTALLED = ".gpu-agent-torch"

@@ -23,7 +23,11 @@ _ENDS = (
     Outcome("used", "the machine was started again after it had a runner", "nothing: it takes no second job"),
     Outcome("idle", "no job came in time", "nothing, or a smaller pool"),
     Outcome("no-config", "the machine's metadata says nothing it can go by", "bring the stack up again", True),
-    Outcome("no-driver", "the NVIDIA driver did not come up", "another image or driver branch (docs/gpu-checks.md)"),
+    Outcome(
+        "no-driver",
+        "the NVIDIA driver did not come up",
+        "another image or driver branch (docs/how-it-works/gpu-checks.md)",
+    ),
     Outcome("check-failed", "the GPU check did not pass", "the summary says what failed and what mends it"),
     Outcome("check-hung", "the GPU check did not end in time", "replace the machine; a hanging GPU rarely recovers"),
     Outcome("no-secret", "Secret Manager refuses the App's key", "grant the pool's account the secret it names", True),

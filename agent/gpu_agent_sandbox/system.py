@@ -3,7 +3,7 @@
 
 The agent loads this file on a sandbox's machine (gpu_agent/machine/emulation.py). No user, mount, unit or rule of a
 packet filter is made, and no program of the computer runs as the machine's root. The runner and its job are processes
-of the sandbox's user: what they may read and reach is what that user may (docs/emulation.md lists this).
+of the sandbox's user: what they may read and reach is what that user may (docs/reference/emulation.md lists this).
 """
 
 from __future__ import annotations

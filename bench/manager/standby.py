@@ -92,7 +92,7 @@ def read(file: Path) -> list[Found]:
 
 
 def markdown(found: Sequence[Found]) -> str:
-    """The table of docs/runner-manager-simulation.md."""
+    """The table of docs/how-it-works/runner-manager-simulation.md."""
     lines = [_HEADINGS, ("---",) * len(_HEADINGS), *(_cells(each) for each in found)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

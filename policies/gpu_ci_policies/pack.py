@@ -28,7 +28,7 @@ from .rule import Resource, Rule, RuleContext
 from .rules import RULES
 
 NAME = "gpu-ci"
-DOCUMENTATION = "docs/policies.md"
+DOCUMENTATION = "docs/guides/policies.md"
 
 
 class Servicer(sdk._PolicyAnalyzerServicer):  # type: ignore[misc]

@@ -96,7 +96,7 @@ def models(value: Any) -> tuple[str, ...]:
     raise ValueError
 
 
-# Argument -> how it is read, what is expected, what it means. The table of docs/gpu-tests.md is held to it.
+# Argument -> how it is read, what is expected, what it means. The table of docs/guides/gpu-tests.md is held to it.
 ARGUMENTS: Mapping[str, tuple[Callable[[Any], Any], str, str]] = {
     "count": (positive_count, "a number of GPUs, 1 or more", "how many GPUs the test uses"),
     "memory_gib": (amount, "GiB, such as 16", "memory each must have, as it is sold; 90 % of it is enough"),

@@ -17,7 +17,7 @@ from pytest_gpu_ci.summary import Summary
 
 __all__ = ["_gpu_memory", "gpu_device", "gpu_devices", "gpu_seed"]
 
-# Option -> help. The table of docs/gpu-tests.md is held to it, and to MARKERS.
+# Option -> help. The table of docs/guides/gpu-tests.md is held to it, and to MARKERS.
 OPTIONS = {
     "--gpu": "auto skips GPU tests where there is no GPU; require fails without one, and when no GPU test ran; "
     "strict fails too for each one this machine cannot run; off skips them all",

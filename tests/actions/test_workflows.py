@@ -1,4 +1,4 @@
-"""The workflows of docs/preview.md, held to what `make check` holds ours to, and both pairs to what they promise."""
+"""The workflows of docs/guides/previews.md pass the linters of `make check`, and keep the promises of the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.preview.repository import commit, git
 from tests.test_docs import fences
 
 BIN = Path(sys.executable).parent
-SHOWN = [text for language, text in fences(ROOT / "docs" / "preview.md") if language == "yml" and "\njobs:\n" in text]
+_PAGE = fences(ROOT / "docs/guides/previews.md")
+SHOWN = [text for language, text in _PAGE if language == "yml" and "\njobs:\n" in text]
 OURS = [(ROOT / ".github" / "workflows" / name).read_text() for name in ("preview.yaml", "preview-comment.yaml")]
 
 BASE = "${{ github.base_ref || github.event.merge_group.base_ref }}"

@@ -1,4 +1,4 @@
-"""docs/runner-manager-simulation.md shows the numbers that are kept in bench/results."""
+"""docs/how-it-works/runner-manager-simulation.md shows the numbers that are kept in bench/results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from bench.manager import compare, report, standby, sweep
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/runner-manager-simulation.md").read_text()
+PAGE = (ROOT / "docs/how-it-works/runner-manager-simulation.md").read_text()
 KEPT = ["runner-manager-synthetic.json", "runner-manager-recorded.json", "runner-manager-depth-2.json"]
 
 

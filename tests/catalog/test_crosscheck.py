@@ -11,7 +11,7 @@ from gpu_catalog.upstream.crosscheck import comparisons
 
 
 def test_every_comparison_has_facts_that_agree() -> None:
-    """How many is on docs/catalog-agreement.md, which a test keeps fresh."""
+    """How many is on docs/reference/catalog-agreement.md, which a test keeps fresh."""
     assert len(comparisons()) == len({found.name for found in comparisons()}) == 9
     assert [found.name for found in comparisons() if not found.agreeing or found.whole < 10] == []
 

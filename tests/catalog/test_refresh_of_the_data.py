@@ -54,7 +54,7 @@ def test_the_catalog_has_what_the_pinned_packages_say() -> None:
 
 
 def test_four_regions_are_known_by_a_price_alone() -> None:
-    """Neither is AWS's page for them nor an answer of EC2's; docs/catalog-refresh.md names them."""
+    """Neither is AWS's page for them nor an answer of EC2's; docs/operate/catalog-refresh.md names them."""
     found = {
         (row["machine_type"], region)
         for row, page in zip(data_files.rows("aws_machines"), aged.aws_machines()["rows"], strict=True)

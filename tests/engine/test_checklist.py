@@ -1,4 +1,4 @@
-"""The checklist of docs/first-real-run.md, whole, against the sandbox: each step has its answer, or why it has none."""
+"""The checklist of docs/start/first-real-run.md against the sandbox: each step has an answer, or a reason for none."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_machines_do_not_register_as_the_app_that_administers_the_organization(a
         "  expected: a GitHub App with the permission Self-hosted runners: read and write, and no other: id, "
         "installationId and privateKey\n"
         "  hint: move what app says to runnerApp, take all permissions but Self-hosted runners from that App, and give "
-        "app a new one (docs/github.md, One App becomes two)"
+        "app a new one (docs/guides/github.md, One App becomes two)"
     )
 
 
@@ -63,7 +63,7 @@ def test_two_entries_are_two_apps_with_two_keys(field: str, text: str) -> None:
         f"Pulumi.staging.yaml: gpu-ci:site.github.runnerApp.{field}: {text}\n"
         "  got: a value that is not shown, as it may be a secret\n"
         "  expected: a GitHub App of its own, with a key of its own\n"
-        "  hint: make another GitHub App (docs/github.md, Apps and their permissions)"
+        "  hint: make another GitHub App (docs/guides/github.md, Apps and their permissions)"
     )
 
 

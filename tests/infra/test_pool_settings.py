@@ -49,7 +49,7 @@ def test_an_unknown_kind_is_reported_with_the_nearest() -> None:
 
 
 def test_a_kind_that_is_like_no_other_gets_the_page_that_lists_them() -> None:
-    assert "hint: kinds and their fields are in docs/pools.md" in told(config({"l4": {"kind": "fargate"}}))
+    assert "hint: kinds and their fields are in docs/reference/pools.md" in told(config({"l4": {"kind": "fargate"}}))
 
 
 def test_a_missing_kind_is_found_under_a_mistyped_key() -> None:

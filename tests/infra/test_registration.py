@@ -105,7 +105,8 @@ def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:
         "are kept from the machine's identity\n"
         "  got: a list\n"
         "  expected: nothing here, or runner.docker: rootful\n"
-        "  hint: give it to workflows by gpu-ci:github.secrets, or by an identity of their own (docs/gcp.md)"
+        "  hint: pass it to workflows with gpu-ci:github.secrets, or with their own identity "
+        "(docs/guides/compute-engine.md)"
     )
     assert load(stack(secrets=[KEY], runner={"docker": "rootful"})).pools
     assert load(stack(None, secrets=[KEY])).pools

@@ -46,7 +46,7 @@ def test_an_identity_that_only_the_provider_has_is_warned_of_once_its_variable_i
     [warning] = stack_warnings.warnings(load(config(**given)), date(2026, 11, 21))
     assert warning == (
         "gcp:impersonateServiceAccount: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or "
-        "as none; hint: set GOOGLE_IMPERSONATE_SERVICE_ACCOUNT in the environment instead (docs/check.md)"
+        "as none; hint: set GOOGLE_IMPERSONATE_SERVICE_ACCOUNT in the environment instead (docs/how-it-works/check.md)"
     )
     monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "ci@example-ci.iam.gserviceaccount.com")
     assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == []
@@ -100,7 +100,7 @@ def test_what_is_of_another_project_is_told_with_who_needs_a_grant() -> None:
     }
     assert stack_warnings.warnings(load(values), date(2026, 9, 1)) == [
         f"gpu-ci:pools.l4.{field}: is of another project, {project}: the check of a template uses the deployer's "
-        f"rights there, and the group the rights of {AGENT}; hint: {hints[field]} (docs/add-a-pool.md)"
+        f"rights there, and the group the rights of {AGENT}; hint: {hints[field]} (docs/start/add-a-pool.md)"
         for field, project in told_of.items()
     ]
 

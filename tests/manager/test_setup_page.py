@@ -1,4 +1,4 @@
-"""What docs/runner-manager-setup.md has to copy, and that each reason is on the pages about them."""
+"""What docs/guides/runner-manager-setup.md has to copy, and that each reason is on the pages about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_ci.gcp import manager_permissions
 from gpu_manager.view import NEXT_STEPS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = (DOCS / "runner-manager-setup.md").read_text()
+PAGE = (DOCS / "guides/runner-manager-setup.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -47,7 +47,7 @@ def test_the_stack_file_names_the_managers_app_and_none_for_machines() -> None:
     assert set(github) == {"owner", "managerApp"}
 
 
-@pytest.mark.parametrize("page", ["a-job-waits.md", "runner-manager.md"])
+@pytest.mark.parametrize("page", ["operate/a-job-waits.md", "how-it-works/runner-manager.md"])
 def test_each_reason_has_a_row(page: str) -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \|", (DOCS / page).read_text(), re.MULTILINE)
     assert sorted(set(rows) & NEXT_STEPS.keys()) == sorted(NEXT_STEPS)

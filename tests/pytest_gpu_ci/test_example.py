@@ -17,7 +17,7 @@ pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "gpu-tests"
-PAGE = ROOT / "docs" / "gpu-tests.md"
+PAGE = ROOT / "docs/guides/gpu-tests.md"
 
 
 def example(python: Path, *args: str) -> subprocess.CompletedProcess[str]:

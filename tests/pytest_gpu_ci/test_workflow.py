@@ -19,7 +19,7 @@ from . import wheels
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "gpu-tests"
 WORKFLOW: dict[str, Any] = yaml.safe_load((EXAMPLE / ".github/workflows/gpu-tests.yml").read_text())
-PAGE = (ROOT / "docs" / "gpu-tests.md").read_text()
+PAGE = (ROOT / "docs/guides/gpu-tests.md").read_text()
 JOBS: dict[str, Any] = WORKFLOW["jobs"]
 
 

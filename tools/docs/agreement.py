@@ -1,4 +1,4 @@
-"""The page docs/catalog-agreement.md: the catalog against what others publish, with every difference."""
+"""The page docs/reference/catalog-agreement.md: the catalog against what others publish, with every difference."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ def page() -> Iterator[str]:
     for right, text in RIGHT.items():
         yield f"| {text} | {verdicts[right]} |"
     yield ""
-    yield "The reasons are kept in"
-    yield "[catalog/gpu_catalog/data/disagreements.json](../catalog/gpu_catalog/data/disagreements.json); a difference"
-    yield "without one fails the tests, and so does a reason without its difference."
+    yield "The reasons are in [disagreements.json](../../catalog/gpu_catalog/data/disagreements.json)."
+    yield "A difference without a reason fails the tests. A reason without its difference does, too."
     for each in comparisons():
         yield ""
         yield from section(each)

@@ -1,4 +1,4 @@
-"""The page docs/preview-dangers.md: what a preview warns of, from the tables of the rules."""
+"""The page docs/reference/preview-dangers.md: what a preview warns of, from the tables of the rules."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gpu_preview.report.danger_rules.jobs import CHARTS, RUNS
 def page() -> Iterator[str]:
     yield "# What a preview warns of"
     yield ""
-    yield "Generated from [danger_rules](../preview/gpu_preview/report/danger_rules) by `make docs`; a test fails when"
-    yield "it is stale. None of these fails a preview by itself, and a danger is never left out of a report."
+    yield "Generated from [danger_rules](../../preview/gpu_preview/report/danger_rules) by `make docs`."
+    yield "None of these fails a preview by itself, and a danger is never left out of a report."
     yield ""
     yield "| rule | | when | what to do | source |"
     yield "|---|---|---|---|---|"

@@ -1,4 +1,4 @@
-"""The page docs/emulation.md: what the sandbox and the tests' fakes enforce of the real services, and what they do not.
+"""The page docs/reference/emulation.md: the behaviour of real services that the sandbox and the tests' fakes enforce.
 
 Its rows are in tools/docs/emulation/, one YAML file for each area.
 """
@@ -59,9 +59,8 @@ def page() -> Iterator[str]:
     rows = areas().values()
     yield "# What the emulation enforces"
     yield ""
-    yield "Generated from [tools/docs/emulation](../tools/docs/emulation) by `make docs`; a test fails when the page is"
-    yield "stale."
-    yield "How the sandbox works: [the sandbox](sandbox.md)."
+    yield "Generated from [tools/docs/emulation](../../tools/docs/emulation) by `make docs`."
+    yield "How the sandbox works: [the sandbox](../how-it-works/sandbox.md)."
     yield ""
     yield "## Enforced"
     yield ""
@@ -72,7 +71,7 @@ def page() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for row in sorted((row for area in rows for row in area.enforced), key=_order):
         tests = "<br>".join(_test(test) for test in row.tests)
-        where = f"[{Path(row.where).name}](../{row.where})"
+        where = f"[{Path(row.where).name}](../../{row.where})"
         yield f"| {row.service} | {_cell(row.behaviour)} | {where} | {tests} | {_cell(row.source)} |"
     yield ""
     yield "## Kinder than the real service"
@@ -93,7 +92,7 @@ def _order(row: Row) -> str:
 
 def _test(test: str) -> str:
     file, _, name = test.partition("::")
-    return f"[`{name}`](../{file})"
+    return f"[`{name}`](../../{file})"
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The page docs/runner-ends.md: every way a runner's machine can end, by the agent's table and the gate's hints."""
+"""The page docs/reference/runner-ends.md: each way a runner's machine can end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpu_ci.gcp.gate.messages import NEXT_STEPS
 def page() -> Iterator[str]:
     yield "# How a runner's machine ends"
     yield ""
-    yield "Generated from [outcomes.py](../agent/gpu_agent/outcomes.py), and the hints of a check that fails"
-    yield "([messages.py](../components/gpu_ci/gcp/gate/messages.py)), by `make docs`; a test fails when it is stale."
-    yield "Where to read it, and what comes before: [a runner's machine](runner-machine.md)."
+    yield "Generated from [outcomes.py](../../agent/gpu_agent/outcomes.py), and the hints of a check that fails"
+    yield "([messages.py](../../components/gpu_ci/gcp/gate/messages.py)), by `make docs`."
+    yield "Where to read it, and what comes before: [a runner's machine](../how-it-works/runner-machine.md)."
     yield ""
     yield "| reason | what it means | what to do | stops the pool |"
     yield "|---|---|---|---|"

@@ -46,27 +46,29 @@ WIRED_FROM = {
     "github": f"{SITE}.github",
     "subnets": CLUSTERS,
 }
+# The guide to the components of each cloud.
+GUIDES = {"aws": "eks.md", "gcp": "compute-engine.md", "github": "github.md", "kubernetes": "kubernetes.md"}
 # How an entry of a list or a map is written in the path of a field.
 ENTRY = {"items": "[]", "additionalProperties": ".<name>"}
 
 
 def pages() -> dict[str, str]:
-    """Every generated page: file name -> text."""
+    """Every generated page: path below docs/ -> text."""
     return {
-        "pools.md": "\n".join(pools_page()),
-        "aws-components.md": "\n".join(components_page("aws", "AWS")),
-        "gcp-components.md": "\n".join(components_page("gcp", "Google Cloud")),
-        "github-components.md": "\n".join(components_page("github", "GitHub")),
-        "kubernetes-components.md": "\n".join(components_page("kubernetes", "Kubernetes")),
+        "reference/pools.md": "\n".join(pools_page()),
+        "reference/aws-components.md": "\n".join(components_page("aws", "AWS")),
+        "reference/gcp-components.md": "\n".join(components_page("gcp", "Google Cloud")),
+        "reference/github-components.md": "\n".join(components_page("github", "GitHub")),
+        "reference/kubernetes-components.md": "\n".join(components_page("kubernetes", "Kubernetes")),
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
-        "catalog-agreement.md": "\n".join(agreement.page()),
-        "gpu-smoke-receipt.md": "\n".join(receipt.page()),
-        "first-real-run.md": "\n".join(first_real_run.page()),
-        "emulation.md": "\n".join(emulation_page.page()),
-        "policies.md": "\n".join(policies.page()),
-        "runner-ends.md": "\n".join(ends.page()),
-        "preview-dangers.md": "\n".join(dangers.page()),
-        "gpu-floors.md": "\n".join(floors.page()),
+        "reference/catalog-agreement.md": "\n".join(agreement.page()),
+        "reference/gpu-smoke-receipt.md": "\n".join(receipt.page()),
+        "start/first-real-run.md": "\n".join(first_real_run.page()),
+        "reference/emulation.md": "\n".join(emulation_page.page()),
+        "guides/policies.md": "\n".join(policies.page()),
+        "reference/runner-ends.md": "\n".join(ends.page()),
+        "reference/preview-dangers.md": "\n".join(dangers.page()),
+        "reference/gpu-floors.md": "\n".join(floors.page()),
         "gpu-smoke-specs.schema.json": specs.schema(),
         "preview-report.schema.json": preview_report.schema(),
     }
@@ -77,7 +79,7 @@ def pools_page() -> Iterator[str]:
     yield "# Pools: kinds and fields"
     yield ""
     yield "Generated from the components by `make docs`; a test fails when it is stale."
-    yield "How to use it: [add a pool](add-a-pool.md)."
+    yield "How to use it: [add a pool](../start/add-a-pool.md)."
     yield ""
     yield "| kind | what you get |"
     yield "|---|---|"
@@ -129,7 +131,7 @@ def components_page(cloud: str, title: str) -> Iterator[str]:
     yield f"# {title}: components and fields"
     yield ""
     yield "Generated from the components by `make docs`; a test fails when it is stale."
-    yield f"How to use them: [{title}]({cloud}.md)."
+    yield f"How to use them: [{title}](../guides/{GUIDES[cloud]})."
     for each in kinds_catalog():
         if each.kind or each.token.split(":")[1] != cloud:
             continue
@@ -205,7 +207,7 @@ def gpu_section() -> Iterator[str]:
     yield "## GPUs on Google Cloud"
     yield ""
     yield "Machine types a pool can have. In which zones they are, the error for a wrong zone tells; the facts and"
-    yield "their sources are in [catalog/gpu_catalog/data](../catalog/gpu_catalog/data). An unverified market"
+    yield "their sources are in [catalog/gpu_catalog/data](../../catalog/gpu_catalog/data). An unverified market"
     yield "is accepted: no page of Google's confirms it, and the check of the template finds out."
     yield ""
     yield "| GPU | memory each | compute capability | machineType (number of GPUs) | market |"

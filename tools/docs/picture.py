@@ -1,4 +1,4 @@
-"""Draws docs/make-up.svg from a real run: `.venv/bin/python -m tools.docs.picture`.
+"""Draws docs/pictures/make-up.svg from a real run: `.venv/bin/python -m tools.docs.picture`.
 
 What is drawn is what the command printed in a terminal of this width; nothing is written by hand. Lines that only say
 that something begins are left out.
@@ -54,7 +54,7 @@ def main() -> None:
         console.print(Text.from_ansi(line), overflow="ellipsis", no_wrap=True)
     drawn = console.export_svg(title="gpu-ci")
     # Rich asks a content network for its font; a picture in a repository asks nobody.
-    (ROOT / "docs" / "make-up.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL))
+    (ROOT / "docs/pictures/make-up.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The page docs/policies.md: every rule of the policy pack, from the rules themselves."""
+"""The page docs/guides/policies.md: every rule of the policy pack, from the rules themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_ci_policies.rules import RULES
 BEFORE = """\
 # Policies
 
-Generated from [the rules](../policies/gpu_ci_policies/rules.py) by `make docs`; a test fails when it is stale.
+Generated from [the rules](../../policies/gpu_ci_policies/rules.py) by `make docs`; a test fails when it is stale.
 
 The policy pack in `policies/` is an ordinary one of Pulumi's, in Python. The engine asks it about every resource before
 it makes it, in a preview too: a mandatory rule that is broken fails the preview, and in an `up` the resource is not
@@ -26,9 +26,9 @@ pulumi up --stack staging --policy-pack policies --policy-pack-config policies.j
 
 The environment is one of its own because pulumi-policy 1.21 needs protobuf 5 (`policies/requirements.lock`).
 `pulumi-sandbox` runs other packs in Python too, each in the environment that its own settings name
-([ours](../policies/PulumiPolicy.yaml)).
+([ours](../../policies/PulumiPolicy.yaml)).
 Another repository uses the pack from a checkout of this one: `make -C gpu-ci policy`, then
-`--policy-pack gpu-ci/policies` ([on GitHub](preview.md#on-github-for-pull-requests-from-forks-too)).
+`--policy-pack gpu-ci/policies` ([on GitHub](previews.md#on-github-for-pull-requests-from-forks-too)).
 A preview or an `up` that breaks a mandatory rule ends with the exit code 1, as any other failure does.
 
 In a preview much is unknown. What is unknown breaks no rule; the `up`, which knows it, asks again. A rule that reads

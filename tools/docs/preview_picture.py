@@ -1,4 +1,4 @@
-"""Draws docs/preview.png, a real preview in a real browser: `.venv/bin/python -m tools.docs.preview_picture`.
+"""Draws docs/pictures/preview.png, a real preview in a real browser: `.venv/bin/python -m tools.docs.preview_picture`.
 
 The pull request is one of those that the tests preview; Chromium and its driver have to be there.
 """
@@ -44,7 +44,7 @@ def main(change: str = "market-changed") -> None:
             height = browser.execute_script("return document.documentElement.scrollHeight")
             browser.set_window_size(WIDTH, height + 330)
             browser.execute_script("scrollTo(0, 0)")
-            browser.save_screenshot(str(ROOT / "docs" / "preview.png"))
+            browser.save_screenshot(str(ROOT / "docs/pictures/preview.png"))
         finally:
             browser.quit()
 

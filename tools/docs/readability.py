@@ -115,7 +115,7 @@ def words(sentence: str) -> int:
 def area(path: str) -> str:
     """The row a file counts in."""
     first, *rest = path.split("/")
-    return first if rest and first != "docs" else ("docs/adr" if rest[:1] == ["adr"] else "docs")
+    return f"docs/{rest[0]}" if first == "docs" and rest[1:] else first if rest else "README etc."
 
 
 def main() -> None:

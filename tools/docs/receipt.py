@@ -1,4 +1,4 @@
-"""The page docs/gpu-smoke-receipt.md: every field of a receipt, from its published schema."""
+"""The page docs/reference/gpu-smoke-receipt.md: every field of a receipt, from its published schema."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def page() -> Iterator[str]:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     yield "# The receipt of gpu-smoke: fields"
     yield ""
-    yield f"Generated from [{SCHEMA.name}]({SCHEMA.name}) (JSON Schema 2020-12) by `make docs`; a test fails when it is"
-    yield "stale, and the tests hold every receipt to the schema. How to get one: [gpu-smoke](gpu-smoke.md)."
+    yield f"Generated from [{SCHEMA.name}](../{SCHEMA.name}) (JSON Schema 2020-12) by `make docs`."
+    yield "The tests hold every receipt to the schema. How to get one: [gpu-smoke](gpu-smoke.md)."
     yield ""
     yield schema["description"]
     yield ""

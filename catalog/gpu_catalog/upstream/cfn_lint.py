@@ -1,7 +1,8 @@
 """Which EC2 instance types each region has, from the table cfn-lint checks `AWS::EC2::Instance` with.
 
 cfn-lint makes the table from AWS's price lists. So it names types that still have a price and are no longer sold (p3),
-and misses those without an on-demand price (p5e, sold as capacity blocks). Both are in docs/catalog-agreement.md.
+and misses those without an on-demand price (p5e, sold as capacity blocks). Both are in
+docs/reference/catalog-agreement.md.
 """
 
 from __future__ import annotations

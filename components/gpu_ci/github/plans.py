@@ -68,7 +68,7 @@ def problems(github: Any, plan: Any) -> list[Problem]:
             f"needs {NAMES[need.plan]}",
             f"{PLAN}: {plan}",
             f"a plan with this feature: {need.plan}",
-            f"leave this out, or change the organization's plan and {PLAN} (docs/github.md, Plans)",
+            f"omit this field, or change {PLAN} (docs/guides/github.md, Plans)",
         )
         for need in needs(github)
         if not need.condition and need.beyond(plan)
@@ -82,7 +82,7 @@ def notes(github: Any, plan: Any) -> list[str]:
         hint = f"{PLAN}: {' or '.join(_ORDER)} makes the preview refuse what the plan has not"
     else:
         listed = [each for each in needs(github) if each.condition and each.beyond(plan)]
-        hint = "docs/github.md, Plans"
+        hint = "docs/guides/github.md, Plans"
     if not listed:
         return []
     each_need = "; ".join(f"{each.path} needs {NAMES[each.plan]} {each.condition}".rstrip() for each in listed)

@@ -108,7 +108,7 @@ def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: 
                 "are not the only ones that may use the group GitHub made",
                 f"visibility {visibility}, public repositories {'' if public else 'not '}allowed",
                 "visibility selected, public repositories not allowed",
-                "see the group's settings on GitHub, and the organization's plan (docs/github.md, Plans)",
+                "see the group's settings on GitHub, and the organization's plan (docs/guides/github.md, Plans)",
             )
         )
     wanted = {_file(each) for each in args.selected_workflows}
@@ -119,7 +119,7 @@ def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: 
                 "is not in force: every workflow of the repositories may use the runners of the group GitHub made",
                 "a group for all workflows" if restricted is False else "a group for other workflows",
                 "GitHub Enterprise Cloud, which has this restriction",
-                "leave selectedWorkflows out, or change the organization's plan (docs/github.md, Plans)",
+                "leave selectedWorkflows out, or change the organization's plan (docs/guides/github.md, Plans)",
             )
         )
     if problems:

@@ -100,7 +100,7 @@ def check(
     known = clusters.known_wiring(described)
     example = f"l4: {{kind: {_USUAL}, …}}"
     if pools is None or pools == {}:
-        hint = f"add one, such as {example} (docs/add-a-pool.md); to remove the last pool, run pulumi destroy"
+        hint = f"add one, such as {example} (docs/start/add-a-pool.md); to remove the last pool, run pulumi destroy"
         return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "nothing", _SHAPE, hint)]
     if not isinstance(pools, Mapping):
         return [], [Problem(POOLS, "must be a map", shape(pools), _SHAPE, f"such as {example}")]
@@ -172,7 +172,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
         hint = f"did you mean kind where it says {key}" if key != "kind" else f"add kind: {likely or _USUAL}"
         problems.append(Problem(f"{path}.kind", "is missing", "nothing", expected, hint))
     else:
-        other = f"kinds and their fields are in docs/pools.md, such as kind: {likely or _USUAL}"
+        other = f"kinds and their fields are in docs/reference/pools.md, such as kind: {likely or _USUAL}"
         hint = f"did you mean {near}" if near else other
         got = repr(kind) if isinstance(kind, str) else shape(kind)
         problems.append(Problem(f"{path}.kind", "unknown kind of pool", got, expected, hint))

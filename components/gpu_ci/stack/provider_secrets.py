@@ -39,7 +39,7 @@ def unseen_by_gates(present: Collection[str], environ: Mapping[str, str]) -> lis
     """
     return [
         f"{key}: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or as none; "
-        f"hint: set {variable} in the environment instead (docs/check.md)"
+        f"hint: set {variable} in the environment instead (docs/how-it-works/check.md)"
         for key, variable in _IDENTITY.items()
         if key in present and not environ.get(variable)
     ]

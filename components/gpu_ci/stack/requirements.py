@@ -55,7 +55,7 @@ _RUNNER_APP = (
 )
 _SECOND_APP = (
     "move what app says to runnerApp, take all permissions but Self-hosted runners from that App, and give app a new "
-    "one (docs/github.md, One App becomes two)"
+    "one (docs/guides/github.md, One App becomes two)"
 )
 
 
@@ -122,7 +122,7 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
             "the group runners join, and the repositories that may use it",
             "such as runnerGroup: {repositories: [kernels]}",
         ),
-        POOLS: (machines, "a pool of the kind gce-runners, whose machines it starts", "docs/add-a-pool.md"),
+        POOLS: (machines, "a pool of the kind gce-runners, whose machines it starts", "docs/start/add-a-pool.md"),
     }
     missing = [
         Problem(path, f"is missing, and {MANAGER} needs it", "nothing", expected, hint)

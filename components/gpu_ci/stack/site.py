@@ -134,7 +134,7 @@ class GithubOwner(Args):
                     problem = invalid(
                         f"is the {what} of {to_camel(name)} too",
                         expected="a GitHub App of its own, with a key of its own",
-                        safe_hint="make another GitHub App (docs/github.md, Apps and their permissions)",
+                        safe_hint="make another GitHub App (docs/guides/github.md, Apps and their permissions)",
                     )
                     raise_problems([at_path(problem, "a GitHub App", to_camel(field))])
         return value

@@ -160,7 +160,7 @@ STEPS: tuple[Step[Target], ...] = (
     ),
     Step(
         "permissions", "gcloud projects get-iam-policy PROJECT", "the manager has every permission",
-        "create the role that docs/runner-manager-setup.md has", permissions,
+        "create the role that docs/guides/runner-manager-setup.md has", permissions,
     ),
     Step(
         "service accounts", "gcloud iam service-accounts get-iam-policy ACCOUNT", "the manager may use each account",

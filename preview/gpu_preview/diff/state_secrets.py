@@ -15,7 +15,7 @@ from gpu_common import pulumi_wire
 from ..json_text import as_list, as_map
 
 STRIPPED = "[secret taken out of the state]"
-"""What stands for a secret; the sandbox takes any secret in its place for the same one (docs/sandbox.md)."""
+"""The text in place of a secret; the sandbox accepts any secret for it (docs/how-it-works/sandbox.md)."""
 
 _LEFT_OUT = ("secrets_providers", "pending_operations")
 # A shorter text, such as `true` or `8080`, stands in too many places that have nothing to do with the secret.

@@ -15,8 +15,8 @@ from .. import json_text
 from ..diff import state_secrets
 from ..phrases import number
 
-# A salt of the sandbox's own passphrase, which guards nothing (docs/sandbox.md): the engine imports no state that says
-# nothing of who encrypts its secrets.
+# A salt of the sandbox's own passphrase, which guards nothing (docs/how-it-works/sandbox.md): the engine imports no
+# state that says nothing of who encrypts its secrets.
 _SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
 _HINT = "hint: pulumi stack export --stack {} > state.json"
 

@@ -1,4 +1,4 @@
-"""The table of rules: docs/preview-dangers.md is made from it, and every finding of danger names one of them."""
+"""The table of rules. docs/reference/preview-dangers.md is generated from it, and each danger names one of them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ GATE_REMOVED = Rule(
     Severity.DANGER,
     "A pool stays, and nothing proves its GPUs any more before it takes jobs.",
     "keep the check, or say in the pull request who finds a broken GPU instead",
-    "docs/check.md",
+    "docs/how-it-works/check.md",
 )
 BEYOND_QUOTA = Rule(
     "beyond-quota",
@@ -109,7 +109,7 @@ REPLACE_UNKNOWN = Rule(
     Severity.WARNING,
     "It is told as an update, but no table of the sandbox knows which change of its type makes a new one.",
     "look the property up in the type's documentation, or see what a preview with credentials says",
-    "docs/sandbox.md; of what holds data, `loses-data` says so instead",
+    "docs/how-it-works/sandbox.md; of what holds data, `loses-data` says so instead",
 )
 PROTECTED = Rule(
     "protected",

@@ -83,7 +83,7 @@ class Head:
             names = ", ".join(".".join(map(str, one["loc"])) for one in error.errors())
             raise EventError(
                 f"{file}: is not the event of a workflow_run\n  missing or wrong: {names or 'the JSON itself'}\n"
-                "  hint: this belongs in a workflow that begins with on: workflow_run (docs/preview.md)"
+                "  hint: this belongs in a workflow that begins with on: workflow_run (docs/guides/previews.md)"
             ) from None
         run = found.workflow_run
         return cls(

@@ -1,4 +1,4 @@
-"""The APIs and roles that docs/add-a-pool.md lists are those of what the components make."""
+"""The APIs and roles that docs/start/add-a-pool.md lists are those of what the components make."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.gpu_ci.gcp.test_manager_metrics import CHANNEL, manager
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPONENTS, COMPUTED, WIRING, build
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/add-a-pool.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs/start/add-a-pool.md").read_text(encoding="utf-8")
 GATE = "gpu-ci:gcp:SmokeGate"
 INSTANCES, NETWORKS, ACCOUNTS = "compute.instanceAdmin.v1", "compute.networkAdmin", "iam.serviceAccountAdmin"
 ACT_AS, REGISTRIES = "iam.serviceAccountUser", "artifactregistry.admin"

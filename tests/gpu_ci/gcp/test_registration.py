@@ -107,7 +107,7 @@ def test_a_secret_where_it_would_be_readable_is_refused() -> None:
 
 
 UNREADABLE = "no job can read: this pool registers runners, and their jobs are kept from the machine's identity"
-WAY = "give it to workflows by gpu-ci:github.secrets, or by an identity of their own (docs/gcp.md)"
+WAY = "pass it to workflows with gpu-ci:github.secrets, or with their own identity (docs/guides/compute-engine.md)"
 
 
 @pytest.mark.parametrize("docker", ["none", "rootless"])

@@ -22,7 +22,7 @@ from pulumi_sandbox.providers.gcp.discovery import document
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED, build
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/runner-manager.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs/how-it-works/runner-manager.md").read_text(encoding="utf-8")
 MEMBER = "serviceAccount:gpu-l4@p.iam.gserviceaccount.com"
 
 

@@ -55,7 +55,7 @@ def test_a_refusal_says_what_the_plan_is_and_what_it_should_be() -> None:
         "Pulumi.dev.yaml: gpu-ci:github.runnerGroup.selectedWorkflows: needs GitHub Enterprise Cloud\n"
         "  got: gpu-ci:site.github.plan: team\n"
         "  expected: a plan with this feature: enterprise\n"
-        "  hint: leave this out, or change the organization's plan and gpu-ci:site.github.plan (docs/github.md, Plans)"
+        "  hint: omit this field, or change gpu-ci:site.github.plan (docs/guides/github.md, Plans)"
     )
 
 

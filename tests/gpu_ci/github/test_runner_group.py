@@ -102,7 +102,7 @@ def test_a_restriction_that_github_left_out_fails_the_deployment(outputs: dict[s
         "of the group GitHub made\n"
         f"  got: {got}\n"
         "  expected: GitHub Enterprise Cloud, which has this restriction\n"
-        "  hint: leave selectedWorkflows out, or change the organization's plan (docs/github.md, Plans)"
+        "  hint: leave selectedWorkflows out, or change the organization's plan (docs/guides/github.md, Plans)"
     )
 
 

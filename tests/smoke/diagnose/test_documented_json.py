@@ -14,7 +14,7 @@ from gpu_smoke.solver.question import Question
 from ..paths import ROOT
 from .conftest import Diagnose
 
-PAGE = (ROOT / "docs" / "gpu-smoke-diagnose.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/gpu-smoke-diagnose.md").read_text(encoding="utf-8")
 
 
 def documented(schema: str) -> set[str]:

@@ -28,7 +28,7 @@ class Targets(Lazy):
 
 @click.group("verify", cls=Targets)
 def command() -> None:
-    """Answer the read-only steps of the first-run checklist (docs/first-real-run.md), and write them to one file.
+    """Answer the read-only steps of the first-run checklist (docs/start/first-real-run.md), and write them to one file.
 
     Nothing is created or changed. Secrets, account numbers and e-mail addresses are removed from the file, so that it
     can be attached to an issue. The exit code is 1 where a step failed or could not be asked.
@@ -85,7 +85,7 @@ def verify(
         _show(report)
         click.echo(f"\nAll answers are in {output}; read it before you attach it to an issue.", err=True)
         if by_hand := [step.name for step in steps if step.ask is None]:
-            click.echo(f"Steps for a person: {', '.join(by_hand)} (docs/first-real-run.md).", err=True)
+            click.echo(f"Steps for a person: {', '.join(by_hand)} (docs/start/first-real-run.md).", err=True)
     if any(step["status"] != "pass" for step in report["steps"]):
         click.get_current_context().exit(1)
 

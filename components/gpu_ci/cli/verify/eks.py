@@ -338,7 +338,7 @@ STEPS: tuple[Step[Cluster], ...] = (
     ),
     Step(
         "network plugin", "aws eks describe-addon --cluster-name CLUSTER --addon-name vpc-cni",
-        "a role of its own, and enableNetworkPolicy true", "docs/aws.md has both; without a role set `cniPolicy: true`",
+        "a role of its own, and enableNetworkPolicy true", "see docs/guides/eks.md; without a role: `cniPolicy: true`",
         network_plugin,
     ),
     Step(
@@ -368,7 +368,7 @@ STEPS: tuple[Step[Cluster], ...] = (
     ),
     Step(
         "device plugins", "kubectl get daemonsets -A", "no other device plugin, driver or toolkit for nodes of pools",
-        "docs/kubernetes.md#nvidias-gpu-operator", no_other_device_plugin,
+        "docs/guides/kubernetes.md#nvidias-gpu-operator", no_other_device_plugin,
     ),
     Step(
         "listeners", "kubectl get pods -A -l app.kubernetes.io/component=runner-scale-set-listener",
@@ -378,7 +378,8 @@ STEPS: tuple[Step[Cluster], ...] = (
     ),
     Step(
         "first up", "pulumi up --stack STACK",
-        "a node joins within five minutes, and the check passes", "docs/check.md has a row for each reason",
+        "a node joins within five minutes, and the check passes",
+        "docs/how-it-works/check.md has a row for each reason",
     ),
     Step(
         "max while a job runs", "pulumi up --stack STACK",

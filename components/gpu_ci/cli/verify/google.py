@@ -422,15 +422,15 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "apis", "gcloud services list --enabled --project PROJECT", "every API that the stack calls is enabled",
-        "enable them (docs/add-a-pool.md), and wait some minutes", apis_enabled,
+        "enable them (docs/start/add-a-pool.md), and wait some minutes", apis_enabled,
     ),
     Step(
         "permissions", "gpu-ci verify google Pulumi.staging.yaml", "the deployer has every permission",
-        "grant the roles that docs/add-a-pool.md lists", permissions_granted,
+        "grant the roles that docs/start/add-a-pool.md lists", permissions_granted,
     ),
     Step(
         "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may make machines",
-        "grant the roles that docs/add-a-pool.md lists for it", service_agent_may,
+        "grant the roles that docs/start/add-a-pool.md lists for it", service_agent_may,
     ),
     Step(
         "policies", "gcloud org-policies describe CONSTRAINT --effective --project PROJECT",
@@ -463,7 +463,7 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "first up", "pulumi up --stack STACK", "the gate prints steps of the VM, then `pass`, within ten minutes",
-        "read the reason in docs/check.md; keep the serial output of the next line",
+        "read the reason in docs/how-it-works/check.md; keep the serial output of the next line",
     ),
     Step(
         "serial output", "gcloud compute instances get-serial-port-output VM --zone ZONE",
@@ -475,6 +475,6 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "destroy", "pulumi destroy --stack STACK && gpu-ci verify google Pulumi.staging.yaml", "`leftovers` passes",
-        "docs/undo.md",
+        "docs/operate/undo.md",
     ),
 )  # fmt: skip

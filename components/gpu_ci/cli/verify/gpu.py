@@ -71,11 +71,11 @@ STEPS: tuple[Step[GpuMachine], ...] = (
     ),
     Step(
         "quick", "gpu-smoke --profile quick", "pass, within 15 s once torch is loaded",
-        "docs/gpu-checks.md has a row for each check", quick,
+        "docs/how-it-works/gpu-checks.md has a row for each check", quick,
     ),
     Step(
         "standard", "gpu-smoke --profile standard", "pass; one GPU within 60 s",
-        "docs/gpu-floors.md has the limits; attach the file to an issue", standard,
+        "docs/reference/gpu-floors.md has the limits; attach the file to an issue", standard,
     ),
     Step(
         "cold start", "sync; echo 3 > /proc/sys/vm/drop_caches; gpu-smoke --profile quick",
@@ -94,9 +94,9 @@ STEPS: tuple[Step[GpuMachine], ...] = (
     ),
     Step(
         "in a pod", "gpu-smoke --profile quick", "pass in a pod without root and with a read-only root file system",
-        "docs/kubernetes.md has what a pod needs",
+        "docs/guides/kubernetes.md has what a pod needs",
     ),
     Step(
-        "pytest", "pytest examples/gpu-tests", "tests run and are not skipped", "docs/gpu-tests.md",
+        "pytest", "pytest examples/gpu-tests", "tests run and are not skipped", "docs/guides/gpu-tests.md",
     ),
 )  # fmt: skip

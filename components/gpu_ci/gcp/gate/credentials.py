@@ -19,7 +19,8 @@ IMPERSONATE = "GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"
 
 HINT = (
     f"set {TOKEN} or {KEYS[0]}, or run gcloud auth application-default login; with {IMPERSONATE} the gate acts as that "
-    "account. gcp:accessToken, gcp:credentials and gcp:impersonateServiceAccount reach pulumi-gcp alone (docs/check.md)"
+    "account. gcp:accessToken, gcp:credentials and gcp:impersonateServiceAccount reach pulumi-gcp alone "
+    "(docs/how-it-works/check.md)"
 )
 
 

@@ -10,7 +10,7 @@ from .runner import Question
 from .verdict import NO_CAPACITY, NO_VERDICT, Verdict
 
 NEXT_STEPS = {
-    "no-driver": "take another image or driver branch (docs/gpu-checks.md)",
+    "no-driver": "take another image or driver branch (docs/how-it-works/gpu-checks.md)",
     "check-hung": "raise smoke.deadlineSec where drivers and torch take long; should the GPU hang, the next machine "
     "has another one",
     "no-secret": "give the App's key a version in Secret Manager, in the project and under the name that "
@@ -27,7 +27,8 @@ NEXT_STEPS = {
     "no-tool": "take an image that has the program it names",
     "no-runner": "see whether the network has a way out, or bake the runner into the image",
     "wrong-checksum": "set runner.sha256 to what the release notes of the runner say",
-    "no-docker": "take an image in which rootless Docker starts (docs/runner-machine.md), or runner.docker: none",
+    "no-docker": "take an image in which rootless Docker starts (docs/how-it-works/runner-machine.md), or "
+    "runner.docker: none",
     "disk-full": "raise diskGib",
     "not-isolated": "close what it names, in the image or by another runner.docker: a job could have reached the "
     "machine's identity through it",
@@ -81,7 +82,7 @@ def _next_step(error: ApiError, question: Question) -> str:
     if error.constraint:
         return (
             f"the organization policy {error.constraint} forbids it: ask its administrator to except the project "
-            f"{question.project}, or change the pool to what the policy allows (docs/check.md)"
+            f"{question.project}, or change the pool to what the policy allows (docs/how-it-works/check.md)"
         )
     if error.about_account:
         return "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to hold"

@@ -82,7 +82,9 @@ def _managed_standby(value: Any, given: Mapping[str, Any], others: Mapping[str, 
 _ARCHIVES = {"x86_64": "x64", "arm64": "arm64"}
 
 UNREADABLE = "no job can read: this pool registers runners, and their jobs are kept from the machine's identity"
-ANOTHER_WAY = "give it to workflows by gpu-ci:github.secrets, or by an identity of their own (docs/gcp.md)"
+ANOTHER_WAY = (
+    "pass it to workflows with gpu-ci:github.secrets, or with their own identity (docs/guides/compute-engine.md)"
+)
 
 
 def runner(value: Any, others: Mapping[str, Any]) -> Any:

@@ -113,7 +113,7 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
             ApiError("conditionNotMet", "Constraint constraints/compute.trustedImageProjects violated.", 412),
             (
                 "the organization policy compute.trustedImageProjects forbids it: ask its administrator to except the "
-                "project p, or change the pool to what the policy allows (docs/check.md)"
+                "project p, or change the pool to what the policy allows (docs/how-it-works/check.md)"
             ),
         ),
         (

@@ -151,7 +151,7 @@ def test_an_app_makes_what_it_has_the_permission_for_and_nothing_else(tmp_path: 
 
 def test_the_page_names_the_permission_of_every_resource() -> None:
     assert set(RESOURCES) == set(NEEDED)
-    page = (ROOT / "docs/github.md").read_text()
+    page = (ROOT / "docs/guides/github.md").read_text()
     named = set(re.findall(r"`([a-z_]+): write`", page))
     made = {each.permission for token, each in NEEDED.items() if token not in (types.REPOSITORY, types.ENVIRONMENT)}
     assert named == made

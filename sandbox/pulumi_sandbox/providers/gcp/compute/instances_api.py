@@ -44,7 +44,7 @@ BOOTED = frozenset(
 )
 SEALED = (
     "the sandbox keeps secrets as digests and cannot boot a machine from a template in which these are secret: {}; a "
-    "cloud can (docs/sandbox.md)"
+    "cloud can (docs/how-it-works/sandbox.md)"
 )
 
 

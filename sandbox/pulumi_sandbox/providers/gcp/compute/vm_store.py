@@ -38,7 +38,7 @@ OFF = ("TERMINATED", "STOPPED")
 PREEMPTION = "compute.instances.preempted"
 NOT_RUN = (
     "the sandbox boots a machine by running its startup script here, as you, and this project does not say that it "
-    "may; add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/sandbox.md)"
+    "may; add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/how-it-works/sandbox.md)"
 )
 NO_FOLDER = (
     "sandbox.yaml: guest.path: no such folder\n  got: {}\n  expected: a folder with what the guest's image would have "

@@ -24,7 +24,7 @@ from pulumi_sandbox.world.store import Record, World
 JOB = "kubernetes:batch/v1:Job"
 NOT_ALLOWED = (
     "the sandbox runs the program of the container {} here, as you, and this project does not say that it may; add "
-    "`guest: {{}}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/sandbox.md)"
+    "`guest: {{}}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/how-it-works/sandbox.md)"
 )
 NO_FOLDER = (
     "sandbox.yaml: guest.path: no such folder\n  got: {}\n  expected: a folder with what the container's image would "

@@ -15,7 +15,7 @@ from tests.sandbox.providers.gcp.conftest import PROJECT, TEMPLATE, Google
 EMAIL = f"runner@{PROJECT}.iam.gserviceaccount.com"
 REFUSED = (
     "the sandbox keeps secrets as digests and cannot boot a machine from a template in which these are secret: {}; a "
-    "cloud can (docs/sandbox.md)"
+    "cloud can (docs/how-it-works/sandbox.md)"
 )
 
 

@@ -383,7 +383,7 @@ def test_a_program_runs_only_where_the_project_says_that_it_may(ready: Cluster) 
         run(ready, check_job())
     assert str(caught.value) == (
         "the sandbox runs the program of the container smoke here, as you, and this project does not say that it may; "
-        "add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/sandbox.md)"
+        "add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/how-it-works/sandbox.md)"
     )
     ready.settings("guest: {path: [nowhere]}\n")
     with pytest.raises(Refused) as caught:
