@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import traceback
@@ -26,6 +27,7 @@ NOBODY = 65534
 PACKAGES = "nftables iptables iproute2 util-linux passwd"
 """Those that .ci/run installs for these tests, by Debian's names."""
 _CLONE_NEWNS, _CLONE_NEWNET, _CLONE_NEWPID = 0x00020000, 0x40000000, 0x20000000  # linux/sched.h
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 _NETWORK = f"""
 ip link set lo up
@@ -152,12 +154,15 @@ def inside(work: Callable[[], Any]) -> Any:
     if child == 0:
         os.close(answers)
         # The processes' own numbers begin with the next child, and all of them end with it.
-        failed = ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNS | _CLONE_NEWNET | _CLONE_NEWPID)
+        libc = ctypes.CDLL(None, use_errno=True)
+        failed = libc.unshare(_CLONE_NEWNS | _CLONE_NEWNET | _CLONE_NEWPID)
         first = 0 if failed else os.fork()
         if first:
             os.waitpid(first, 0)
             os._exit(0)
         try:
+            # It is process 1 of its namespace, and all of its processes end with it.
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if failed:
                 raise OSError(ctypes.get_errno(), "unshare")
             _set_up()
@@ -167,9 +172,15 @@ def inside(work: Callable[[], Any]) -> Any:
         os.write(answer, json.dumps(said).encode())
         os._exit(0)
     os.close(answer)
-    with os.fdopen(answers, "rb") as stream:
-        text = stream.read()
-    os.waitpid(child, 0)
+    try:
+        with os.fdopen(answers, "rb") as stream:
+            text = stream.read()
+    except BaseException:
+        # A test that exceeds its time limit leaves no process behind.
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.waitpid(child, 0)
     said = json.loads(text or b'{"failure": "the child died"}')
     assert "failure" not in said, said["failure"]
     return said["value"]
