@@ -12,7 +12,7 @@ from pathlib import Path
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 D2 = "oss.terrastruct.com/d2@v0.7.1"
 # Neutral colours, and the dark ones where the reader's browser asks for a dark page.
-_OPTIONS = ("--theme", "0", "--dark-theme", "200", "--pad", "20")
+_OPTIONS = ("--theme", "0", "--dark-theme", "200", "--pad", "20", "--layout", "elk")
 
 
 def sources() -> list[Path]:
