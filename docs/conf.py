@@ -20,6 +20,7 @@ html_title = "gpu-ci"
 extensions = ["myst_parser", "sphinx_copybutton"]
 html_theme = "furo"
 html_static_path: list[str] = []
+html_favicon = "pictures/icon.svg"
 exclude_patterns = ["pictures"]
 html_copy_source = False
 html_theme_options = {"source_edit_link": f"{REPOSITORY_URL}/edit/main/docs/{{filename}}"} if REPOSITORY_URL else {}
