@@ -1,4 +1,4 @@
-"""Lets `python -m pulumi_sandbox` do what `pulumi-sandbox` does."""
+"""Runs `pulumi-sandbox` for `python -m pulumi_sandbox`."""
 
 from pulumi_sandbox.cli.main import main
 

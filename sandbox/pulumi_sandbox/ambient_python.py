@@ -1,4 +1,4 @@
-"""Which Python runs a program that says nothing about it."""
+"""The Python interpreter of programs that name no virtual environment."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def ambient_python() -> str:
-    """The Python of a program that names no virtual environment.
+    """Return the Python interpreter of a program that names no virtual environment.
 
-    The official host takes `python3` on PATH; here PULUMI_PYTHON_CMD (which it honours too), then an activated
-    environment that has the SDK, then the interpreter that runs this host and has every SDK the sandbox knows.
+    The official host uses `python3` on PATH. Here the order is PULUMI_PYTHON_CMD (which the official host honours too),
+    an activated environment with the SDK, and the interpreter of this host, which has every SDK of the sandbox.
     """
     named = os.environ.get("PULUMI_PYTHON_CMD")
     if named:

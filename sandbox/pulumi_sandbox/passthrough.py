@@ -1,4 +1,4 @@
-"""Runs the real Pulumi CLI in the place of this process: same arguments, terminal, signals and exit code."""
+"""Runs the real Pulumi CLI with the arguments, terminal and signals of this process, and returns its exit code."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpu_common import linux
 
 
 def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code a shell would see.
+    """Run the command and return the exit code that a shell would see.
 
-    On a terminal, Ctrl-C reaches pulumi by itself, since it shares our process group; a second one would make it give
-    up at once and leave half-made resources, so nothing is passed on. Elsewhere pulumi gets a group of its own, so that
-    a signal reaches it once, whether it was sent to us alone or to our whole group.
+    On a terminal, Ctrl-C reaches pulumi directly, because pulumi is in our process group. A second Ctrl-C would make it
+    stop at once and leave incomplete resources, so we forward no signal. Without a terminal, pulumi has its own process
+    group. Then a signal reaches it exactly once, sent to us alone or to our whole group.
     """
     on_terminal = owns_terminal()
     received: list[int] = []
@@ -37,7 +37,7 @@ def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, st
             [str(executable), *arguments],
             env=dict(environment),
             process_group=None if on_terminal else 0,
-            # Have pulumi stop in good order, its lock given back, when we are killed. This process has one thread.
+            # Let pulumi stop cleanly and release its lock when we are killed. This process has one thread.
             preexec_fn=lambda: linux.signal_when_parent_ends(signal.SIGTERM),
         )
         if received and not on_terminal:
@@ -50,7 +50,7 @@ def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, st
 
 
 def owns_terminal() -> bool:
-    """Whether we are in the foreground of a terminal, which then sends Ctrl-C to pulumi too."""
+    """Return True in the foreground of a terminal, which sends Ctrl-C to pulumi too."""
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
     except OSError:

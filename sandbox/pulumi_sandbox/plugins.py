@@ -12,16 +12,16 @@ from pathlib import Path
 from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.workspace import Workspace
 
-# The clouds the sandbox stands in for: each is a folder of providers/, and the package `pulumi-<name>`.
+# The emulated clouds. Each has a folder in providers/ and a package `pulumi-<name>`.
 PROVIDERS = tuple(sorted(file.parent.name for file in (Path(__file__).parent / "providers").glob("*/provider.py")))
-# It becomes the name of a folder, and comes from a file of the program's.
+# The version becomes the name of a folder, and it comes from a file of the program.
 VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,99}")
-# Tells a provider which version the program's SDK is of, where that is not the sandbox's own.
+# Passes the version of the program's SDK to a provider, if the sandbox has another version.
 ASKED = "PULUMI_SANDBOX_SDK_VERSION"
 
 
 def sdk_version(name: str) -> str | None:
-    """The version of the installed SDK: the engine asks for a provider of exactly this one."""
+    """Return the version of the installed SDK. The engine requires a provider of the same version."""
     try:
         return metadata.version(f"pulumi-{name}")
     except metadata.PackageNotFoundError:
@@ -33,9 +33,9 @@ def plugin_folder(home: Path, name: str, version: str) -> Path:
 
 
 def offer(name: str, version: str, home: Path | None = None) -> bool:
-    """Whether the engine finds this plugin; a provider of ours is installed for any version of an SDK it knows.
+    """Return True if the engine finds this plugin. Offline providers are installed for each version of their SDK.
 
-    Without a `home` it is that of PULUMI_HOME.
+    `home` defaults to PULUMI_HOME.
     """
     if not VERSION.fullmatch(version):
         return False
@@ -47,7 +47,7 @@ def offer(name: str, version: str, home: Path | None = None) -> bool:
 
 
 def install(workspace: Workspace) -> dict[str, str]:
-    """Put a plugin for every installed SDK into the home; tells which versions there are now."""
+    """Install a plugin for each installed SDK, and return the installed versions."""
     installed = {name: version for name in PROVIDERS if (version := sdk_version(name))}
     for name, version in installed.items():
         folder = plugin_folder(workspace.home, name, version)

@@ -1,12 +1,12 @@
-"""Runs one command so that it ends with the process that asked for it, even when that one is killed.
+"""Runs one command that ends when its caller ends, even if the caller is killed.
 
     python -I -S guard.py FD GRACE COMMAND [ARGUMENT...]
 
-FD is the reading end of a pipe whose writing end only the asking process holds; GRACE is how many seconds the command
-has to end in good order once it is told to. The command takes this process's place,
-so its process id, exit code and output are its own. A watcher stays behind: when the pipe is closed without a word, the
-asking process is gone, and the watcher ends the command's whole process group. A byte means that all went well.
-Standard library only, and by its path: the command's interpreter need not have this package.
+FD is the reading end of a pipe. Only the caller holds the writing end. GRACE is the number of seconds that the command
+has to end after SIGTERM. The command replaces this process, so its process id, exit code and output are its own.
+A watcher process stays. If the pipe closes without a byte, the caller is gone, and the watcher ends the command's
+process group. A byte means that the command ended normally.
+This file uses the standard library only and runs by its path: the command's interpreter may lack this package.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import time
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Whether there is such a group still."""
+    """Return True if the process group still exists."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:
         return False
-    except PermissionError:  # on macOS: only zombies are left
+    except PermissionError:  # macOS: only zombies are left.
         return False
     return True
 
 
 def watch(pipe: int, group: int, grace: float) -> None:
-    os.setsid()  # out of the group it may have to end
+    os.setsid()  # Leave the group, which this process may have to end.
     silent = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
-        os.dup2(silent, stream)  # nobody waits for the end of output that will never come
+        os.dup2(silent, stream)  # Close the outputs, so that no reader waits for their end.
     if os.read(pipe, 1):
         return
     signal_group(group, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Child processes that never outlive the work they were started for."""
+"""Child processes that end with the work they were started for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GUARD = Path(__file__).with_name("process_guard.py")
 
 
 class Guarded:
-    """A command in a process group of its own, that ends with us (see guard.py)."""
+    """A command in its own process group that ends with this process (process_guard.py)."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Guarded:
         stream = subprocess.PIPE if piped else None
         reading, self._writing = os.pipe()
         try:
-            # -I -S: our own interpreter with nothing imported; the command itself starts as it would without a guard.
+            # -I -S start our interpreter without imports. The command starts as it would without a guard.
             self.process: subprocess.Popen[bytes] = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(GUARD), str(reading), str(grace_sec), *command],
                 cwd=cwd or None, env=dict(environment), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
@@ -49,33 +49,33 @@ class Guarded:
             os.close(reading)
 
     def output(self) -> Iterator[tuple[str, bytes]]:
-        """What the command prints, as it prints it: ("stdout" or "stderr", some bytes)."""
+        """Yield the command's output as it arrives: ("stdout" or "stderr", some bytes)."""
         assert self.process.stdout is not None  # noqa: S101 - only called where `piped` is set
         assert self.process.stderr is not None  # noqa: S101
         return chunks({"stdout": self.process.stdout, "stderr": self.process.stderr})
 
     def wait(self) -> int:
-        """The exit code, negative when a signal ended it."""
+        """Return the exit code; it is negative if a signal ended the command."""
         code = self.process.wait()
         self.ended.set()
         with self._lock:
             if not self._over:
                 self._over = True
                 with contextlib.suppress(OSError):
-                    os.write(self._writing, b"x")  # tells the watcher that nothing has to be ended any more
+                    os.write(self._writing, b"x")  # This byte tells the watcher that the command ended normally.
                 os.close(self._writing)
         return code
 
     def cancel(self) -> None:
-        """End the whole group: asked first, then forced."""
+        """End the whole process group, with SIGTERM first and SIGKILL after the grace time."""
         with self._lock:
             if self._over or self.cancelled:
                 return
             self.cancelled = True
-            # Closing without a word is what the watcher acts on; it goes on even when we are killed meanwhile.
+            # The watcher acts on a pipe that closes without a byte, even if this process is killed now.
             self._over = True
             os.close(self._writing)
-        # Nobody may be left to wait for it: gRPC drops a cancelled call in the middle.
+        # No other code may wait for the process: gRPC drops a cancelled call in the middle.
         threading.Thread(target=self._reap, daemon=True).start()
 
     def _reap(self) -> None:
@@ -84,7 +84,7 @@ class Guarded:
 
 
 def chunks(streams: Mapping[str, IO[bytes]]) -> Iterator[tuple[str, bytes]]:
-    """What arrives on several streams, as it arrives, until all of them are at their end."""
+    """Yield the data of several streams as it arrives, until all of them end."""
     arrived: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
 
     def pump(name: str, stream: IO[bytes]) -> None:
@@ -107,8 +107,8 @@ def chunks(streams: Mapping[str, IO[bytes]]) -> Iterator[tuple[str, bytes]]:
 def when_orphaned(act: Callable[[], None], every: float = 0.5) -> None:
     """Call `act` once the process that started this one is gone.
 
-    The engine keeps the other end of a plugin's standard input, so its end is noticed at once; a parent that is
-    replaced by another one tells the same where standard input is something else.
+    The engine holds the other end of a plugin's standard input, which closes when the engine ends. If standard input is
+    something else, a changed parent process id shows the same.
     """
     parent = os.getppid()
 

@@ -1,4 +1,4 @@
-"""Shows that a long step is alive: one live line on a terminal, a plain line every 15 seconds elsewhere."""
+"""Shows progress of a long step: one live line on a terminal, else one line every 15 seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIVE_EVERY = 0.5
 
 
 class Progress:
-    """What is being done, how far it is, and for how long already."""
+    """Return the line with the step, its progress and its duration so far."""
 
     def __init__(self, title: str, say: Callable[[str], None], stream: TextIO | None = None) -> None:
         self.total: int | None = None

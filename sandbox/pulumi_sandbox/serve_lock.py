@@ -10,7 +10,7 @@ LOCK = "serve.lock"
 
 
 def serving_process(workspace: Workspace) -> str | None:
-    """The id of the process that serves this sandbox; None where there is none."""
+    """Return the id of the process that serves this sandbox, or None."""
     file = workspace.root / LOCK
     if not file.exists():
         return None

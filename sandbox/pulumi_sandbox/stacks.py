@@ -1,4 +1,4 @@
-"""Makes a stack in the sandbox's state for a stack file that is there already."""
+"""Creates a stack in the sandbox's state for an existing stack file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_OURS = "the stack is opened with your PULUMI_CONFIG_PASSPHRASE; unset it to 
 
 @cache
 def project_settings(folder: Path) -> dict[str, Any]:
-    """Pulumi.yaml; empty where it cannot be read, because Pulumi itself tells that better."""
+    """Return the content of Pulumi.yaml, or an empty dict if it cannot be read. Pulumi reports that error itself."""
     for name in PROJECT_FILES:
         try:
             settings = yaml.safe_load((folder / name).read_text())
@@ -35,7 +35,7 @@ def project_settings(folder: Path) -> dict[str, Any]:
 
 
 def stack_file(workspace: Workspace, stack: str) -> Path:
-    """Where the project keeps a stack's file; its ending is the project file's own, as the engine has it."""
+    """Return the path of a stack's file. As in the engine, its suffix is that of the project file."""
     settings = project_settings(workspace.project)
     folder = settings.get("stackConfigDir") or settings.get("config")
     ending = next((Path(name).suffix for name in PROJECT_FILES if (workspace.project / name).is_file()), ".yaml")
@@ -44,21 +44,21 @@ def stack_file(workspace: Workspace, stack: str) -> Path:
 
 
 def in_state(workspace: Workspace, stack: str) -> bool:
-    """Whether the sandbox's state has the stack."""
+    """Return True if the sandbox's state has the stack."""
     name, short = project_settings(workspace.project).get("name"), stack.rsplit("/", 1)[-1]
     states = workspace.backend / ".pulumi" / "stacks" / str(name)
     return any((states / f"{short}{ending}").is_file() for ending in (".json", ".json.gz"))
 
 
 def locks(workspace: Workspace, stack: str) -> list[Path]:
-    """The files with which commands of the engine hold the stack."""
+    """Return the lock files of engine commands that use the stack."""
     name, short = project_settings(workspace.project).get("name"), stack.rsplit("/", 1)[-1]
     folders = (workspace.backend / ".pulumi" / "locks").glob(f"*/{glob.escape(str(name))}/{glob.escape(short)}")
     return [file for folder in folders for file in folder.glob("*.json")]
 
 
 def missing(workspace: Workspace, stack: str) -> Path | None:
-    """The file of a stack that the project has and the state has not."""
+    """Return the file of a stack that is in the project and not in the state, or None."""
     file = stack_file(workspace, stack)
     named = isinstance(project_settings(workspace.project).get("name"), str)
     return file if named and file.is_file() and not in_state(workspace, stack) else None
@@ -67,14 +67,14 @@ def missing(workspace: Workspace, stack: str) -> Path | None:
 def make(
     workspace: Workspace, engine: Engine, stack: str, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> None:
-    """Run `pulumi stack init` where it is needed. What goes wrong there, the command itself meets again and reports."""
+    """Run `pulumi stack init` if it is needed. The command that follows reports any error."""
     file = missing(workspace, stack)
     if file is None:
         return
     answer = run_engine(workspace, engine, environment, "stack", "init", stack, "--no-select", "--non-interactive")
     if answer.returncode == 0:
         say(f"made the stack {stack} in the sandbox, from {file.name}")
-    elif missing(workspace, stack) is not None:  # else another command made it meanwhile
+    elif missing(workspace, stack) is not None:  # Otherwise another command created the stack in the meantime.
         message = answer.stderr.strip()
         if "passphrase" in message and PASSPHRASES & os.environ.keys():
             message += f"\n  hint: {NOT_OURS}"
@@ -85,10 +85,10 @@ def make(
 def explain(
     workspace: Workspace, engine: Engine, stack: str, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> None:
-    """After a command failed: what it may have failed at, where the engine itself says less."""
+    """Return the likely cause of a failed command, for errors that the engine reports without details."""
     file = stack_file(workspace, stack)
     if in_state(workspace, stack):
-        # The engine takes more than our parser does, and is believed where it takes the file.
+        # The engine accepts more than our parser. If the engine accepts the file, it is valid.
         if file.is_file() and (why := broken(file)):
             answer = run_engine(workspace, engine, environment, "config", "--json", "--stack", stack)
             if "YAML" in answer.stderr:
@@ -113,7 +113,7 @@ def explain(
 def run_engine(
     workspace: Workspace, engine: Engine, environment: Mapping[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """What the engine says to another command, in the same surroundings."""
+    """Return the engine's output for another command in the same environment."""
     return subprocess.run(
         [engine.executable, *arguments],
         cwd=workspace.project, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ def run_engine(
 
 
 def broken(file: Path) -> str:
-    """What our parser finds wrong with a file; empty for nothing."""
+    """Return the problem that our parser finds in a file, or an empty text."""
     try:
         yaml_file.check(file)
     except YamlFileError as error:

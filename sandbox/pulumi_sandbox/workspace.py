@@ -1,4 +1,4 @@
-"""Where a project's sandbox keeps its files, and the environment that points the Pulumi CLI at them."""
+"""The files of a project's sandbox, and the environment that points the Pulumi CLI at them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pulumi_sandbox.engine.model import write_whole
 
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
 
-# Below the ports Linux and macOS hand out for outgoing connections (32768 and 49152 up), so that none takes ours.
+# Below the ports that Linux and macOS use for outgoing connections (from 32768 and 49152), so that none takes ours.
 PORTS = range(20000, 32000)
 
-# The variable the google provider itself reads for another Compute Engine endpoint, and its value here.
+# The variable of the Google provider for another Compute Engine endpoint, and its value here.
 ENDPOINT = "GOOGLE_COMPUTE_CUSTOM_ENDPOINT"
 _ENDPOINT = re.compile(r"http://127\.0\.0\.1:(\d+)/compute/v1/")
 
@@ -37,15 +37,15 @@ HIDDEN_NAMES = (
 
 
 class NoProjectError(Exception):
-    """No Pulumi project was found, so there is no place for a sandbox."""
+    """No Pulumi project was found, so the sandbox has no folder."""
 
 
 class YamlFileError(Exception):
-    """A file of the project that cannot be read; the text is the whole message."""
+    """A file of the project cannot be read. The text is the whole message."""
 
 
 def find_project(start: Path) -> Path | None:
-    """The nearest folder from `start` upwards that holds a Pulumi project file."""
+    """Return the nearest folder with a Pulumi project file, from `start` upwards."""
     for folder in (start, *start.parents):
         if any((folder / name).is_file() for name in PROJECT_FILES):
             return folder
@@ -54,14 +54,14 @@ def find_project(start: Path) -> Path | None:
 
 @dataclass(frozen=True)
 class Workspace:
-    """One sandbox: the engine's home, its state, and the world the offline providers share."""
+    """One sandbox: the engine's home, its state, and the emulated cloud state of the offline providers."""
 
     root: Path
     project_folder: Path | None = None
 
     @classmethod
     def find(cls, start: Path | None = None) -> Workspace:
-        """The sandbox of `$PULUMI_SANDBOX_DIR`, or the one beside the nearest Pulumi.yaml upwards from `start`."""
+        """Return the sandbox in `$PULUMI_SANDBOX_DIR`, or next to the nearest Pulumi.yaml from `start` upwards."""
         here = (start or Path.cwd()).resolve()
         project = find_project(here)
         chosen = os.environ.get("PULUMI_SANDBOX_DIR")
@@ -86,7 +86,7 @@ class Workspace:
 
     @property
     def disks(self) -> Path:
-        """The disks of virtual machines, each a folder."""
+        """The folder with the disks of virtual machines, one folder each."""
         return self.root / "disks"
 
     @property
@@ -103,19 +103,19 @@ class Workspace:
 
     @property
     def settings_file(self) -> Path:
-        """Fixtures and guest settings a user may edit; the file need not exist."""
+        """The file with the user's fixtures and guest settings. It need not exist."""
         return self.project / "sandbox.yaml"
 
     @property
     def compute_port(self) -> int:
-        """The local port of the sandbox's Compute Engine API for plain `pulumi`: chosen once, then always the same."""
+        """The local port of the Compute Engine API for plain `pulumi`. It is chosen once and then stays the same."""
         ports = self.root / "ports.json"
         if not ports.is_file():
             self.root.mkdir(parents=True, exist_ok=True)
             draft = self.root / f".ports.{os.getpid()}.{secrets.token_hex(4)}"
             draft.write_text(json.dumps({"compute": free_port()}))
             try:
-                os.link(draft, ports)  # unlike a rename, a link fails when another process was first
+                os.link(draft, ports)  # Unlike a rename, a link fails if another process was first.
             except FileExistsError:
                 pass
             finally:
@@ -123,11 +123,11 @@ class Workspace:
         return int(json.loads(ports.read_text())["compute"])
 
     def prepare(self) -> None:
-        """Make the folders and files that the environment names."""
+        """Create the folders and files that the environment names."""
         for folder in (self.home, self.backend, self.cache, self.root / "gcloud"):
             folder.mkdir(parents=True, exist_ok=True)
-        # The CLI logs every property that passes, whether asked to or not, which is half the work of an `up`
-        # (pulumi/pulumi v3.259.0, pkg/logging, StartLogging). Where there is no folder for it, it goes on without.
+        # The CLI always logs every property, which is half the work of an `up`
+        # (pulumi/pulumi v3.259.0, pkg/logging, StartLogging). Without a folder for the log, it skips this.
         if not (logs := self.home / "logs").exists():
             logs.touch()
         write_whole(self.root / ".gitignore", "*\n")
@@ -135,17 +135,17 @@ class Workspace:
 
     @property
     def aws_port(self) -> int:
-        """The port at which clients in this process's environment look for Amazon's APIs."""
+        """The port of the AWS APIs for clients with this process's environment."""
         return self.endpoint_port + 1
 
     @property
     def endpoint_port(self) -> int:
-        """The port at which clients in this process's environment look for the Compute Engine API."""
+        """The port of the Compute Engine API for clients with this process's environment."""
         named = _ENDPOINT.fullmatch(os.environ.get(ENDPOINT, ""))
         return int(named[1]) if named else self.compute_port
 
     def environment(self, port: int | None = None) -> dict[str, str]:
-        """What to set so that plain `pulumi` works in this sandbox, with the Compute Engine API at this port."""
+        """Return the variables that make plain `pulumi` use this sandbox, with the Compute Engine API at this port."""
         self.prepare()
         port = port or self.compute_port
         endpoint = f"127.0.0.1:{port}"
@@ -167,7 +167,7 @@ class Workspace:
             "GCE_METADATA_IP": endpoint,
             "CLOUDSDK_CONFIG": str(self.root / "gcloud"),
             "AWS_EC2_METADATA_DISABLED": "true",
-            # The SDKs of Amazon read these. The keys open nothing, and no profile of this computer's user is read.
+            # The AWS SDKs read these. The keys are not valid anywhere, and no profile of the user is read.
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port + 1}",
             "AWS_ACCESS_KEY_ID": "sandbox",
             "AWS_SECRET_ACCESS_KEY": "sandbox",
@@ -181,15 +181,15 @@ class Workspace:
         return settings
 
     def hidden(self) -> tuple[str, ...]:
-        """The variables of this process's environment to unset: what would open a real account."""
+        """Return the variables to unset: credentials of real accounts."""
         ours = self.environment()
         return tuple(sorted(name for name in os.environ if name not in ours and is_hidden(name)))
 
     def apply(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-        """A whole environment for a child process, with a port of its own for the Compute Engine API.
+        """Return the environment of a child process, with its own port for the Compute Engine API.
 
-        A machine ends with the provider that booted it. With one port for all commands, a provider that outlives its
-        killed command for some seconds could be asked for the next command's machine.
+        A VM ends with the provider that booted it. With one port for all commands, the provider of a killed command
+        could receive the requests of the next command for some seconds.
         """
         kept = {name: value for name, value in (environ or os.environ).items() if not is_hidden(name)}
         return kept | self.environment(free_port())
@@ -200,12 +200,12 @@ def is_hidden(name: str) -> bool:
 
 
 def without_proxy(hosts: str) -> str:
-    """NO_PROXY with this machine in it: behind a proxy the sandbox's own endpoints could not be reached."""
+    """Return NO_PROXY with this machine added, because a proxy cannot reach the sandbox's endpoints."""
     return ",".join(dict.fromkeys([*(host for host in hosts.split(",") if host), "127.0.0.1"]))
 
 
 def free_port() -> int:
-    """A free port, behind which the next one is free too: Compute Engine's API has the first, Amazon's the second."""
+    """Return a free port whose successor is free too. Compute Engine's API uses the first, the AWS APIs the second."""
     for _ in range(200):
         port = PORTS.start + secrets.randbelow(len(PORTS) - 1)
         with socket.socket() as probe, socket.socket() as next_probe:

@@ -1,4 +1,4 @@
-"""Says what is wrong with a YAML file of the project, with its name and line, which the engine leaves out."""
+"""Reports problems of a YAML file with its name and line, which the engine leaves out."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pulumi_sandbox.workspace import YamlFileError
 
 
 def check(file: Path) -> None:
-    """Nothing for a file that is YAML in which no key stands twice; YamlFileError names the line otherwise.
+    """Raise YamlFileError, with the line, for a file that is not valid YAML or has a key twice.
 
-    The parser here is stricter than the engine's in places (a tab before a comment, a second document), so a stack file
-    is asked about only once the engine has refused it.
+    This parser is stricter than the engine's in places (a tab before a comment, a second document). So a stack file is
+    checked here only after the engine has refused it.
     """
     try:
         root = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
@@ -32,7 +32,7 @@ def check(file: Path) -> None:
 
 
 def unreadable(file: Path, error: yaml.MarkedYAMLError) -> str:
-    """The place and the parser's own words; never the line itself, which may hold a secret."""
+    """Return the position and the parser's message, without the line itself, which may contain a secret."""
     at = error.problem_mark or error.context_mark
     place = f"line {at.line + 1}, column {at.column + 1}: " if at else ""
     began = error.context_mark
@@ -42,7 +42,7 @@ def unreadable(file: Path, error: yaml.MarkedYAMLError) -> str:
 
 
 def doubled(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[str]:
-    """Keys that stand twice in one map, at any depth; what an anchor names is looked at once."""
+    """Yield each duplicate key of a map, at any depth. A node with an anchor is checked once."""
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -54,7 +54,7 @@ def doubled(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[str]:
     lines: dict[str, int] = {}
     for key, value in node.value:
         name = str(key.value)
-        here = f"{path}.{name}" if path not in ("", "config") else name  # as every other message names a key
+        here = f"{path}.{name}" if path not in ("", "config") else name  # All other messages name keys like this.
         if name in lines:
             line = key.start_mark.line + 1
             yield f"{here}: stands twice, in lines {lines[name]} and {line}\n  hint: keep one of the two"

@@ -1,4 +1,4 @@
-"""Reads just enough of a Pulumi command line: the command, the stack and the folder. Everything else is Pulumi's."""
+"""Parses the command, the stack and the folder of a Pulumi command line. Pulumi parses everything else."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ VALUED = frozenset({
     "--color", "-C", "--cwd", "--memprofilerate", "--otel-traces", "--profiling", "--tracing", "-v", "--verbose",
 })  # fmt: skip
 
-# One-letter flags without a value that may stand before others in one word: `-ys staging`.
+# One-letter flags without a value. They can precede other flags in one word: `-ys staging`.
 SWITCHES = "eQyfjrdh"
 
 ALIASES = {
     "update": "up", "pre": "preview", "down": "destroy", "dn": "destroy", "delete": "destroy",
 }  # fmt: skip
 
-# Commands that work on an existing stack and may be told which one.
+# Commands that work on an existing stack and have a flag for its name.
 NEEDS_STACK = frozenset({
     "up", "preview", "refresh", "destroy", "import", "config", "watch", "stack", "state", "cancel", "logs", "about",
 })  # fmt: skip
 
-# Commands after which the world or the state may be another one, also when they failed or were killed.
+# Commands that can change the emulated cloud state or the stack's state, also when they fail or are killed.
 CHANGES = frozenset({"up", "refresh", "destroy", "import", "watch", "state", "cancel"})
 REMOVES = ("rm", "remove", "delete")
 STACK_CHANGES = frozenset({"import", "rename", *REMOVES})
@@ -32,7 +32,7 @@ STACK_CHANGES = frozenset({"import", "rename", *REMOVES})
 # Commands that start providers, which read sandbox.yaml.
 STARTS_PROVIDERS = frozenset({"up", "preview", "refresh", "destroy", "import", "watch"})
 
-# Commands that run the program, and the flag with which others do.
+# Commands that run the program, and the flag that makes other commands run it.
 RUNS_PROGRAM = frozenset({"up", "preview", "import", "watch"})
 RUN_PROGRAM = "--run-program"
 POLICY_PACK = "--policy-pack"
@@ -42,12 +42,12 @@ KEEPS_FILE = "--preserve-config"
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What the sandbox has to know about one command line."""
+    """The parts of one command line that the sandbox needs."""
 
     name: str = ""
     first: int = -1
     second: int = -1
-    """Where the first word after the name stands: the `rm` of `stack rm`."""
+    """The index of the first word after the name, such as the `rm` of `stack rm`."""
     rest: tuple[str, ...] = ()
     stack: str | None = None
     cwd: str | None = None
@@ -75,7 +75,7 @@ class CommandLine:
 
     @property
     def stack_to_make(self) -> str | None:
-        """The stack that has to be there before this command runs."""
+        """The stack that must exist before this command runs."""
         if self.wants_help or self.name not in NEEDS_STACK:
             return None
         if self.name == "stack" and self.rest:
@@ -129,9 +129,9 @@ def parse(arguments: Sequence[str]) -> CommandLine:
 
 
 def keeping_file(arguments: Sequence[str], command: CommandLine) -> list[str]:
-    """The words for pulumi: `stack rm` would delete the stack's file, which real deployments use, unless told not to.
+    """Return the arguments for pulumi. `stack rm` gets a flag that keeps the stack's file, which real deployments use.
 
-    A choice of the user's own, `--preserve-config=false` too, is left as it is.
+    A flag of the user, such as `--preserve-config=false`, stays as it is.
     """
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
     chosen = any(word == KEEPS_FILE or word.startswith(f"{KEEPS_FILE}=") for word in flags)

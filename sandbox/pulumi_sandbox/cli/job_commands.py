@@ -1,4 +1,4 @@
-"""The command `pulumi-sandbox job`: what a push to a repository would do, at the GitHub of the sandbox."""
+"""The command `pulumi-sandbox job`: workflow runs and jobs of the emulated GitHub."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXAMPLE = "example-org/*"
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 def job() -> None:
-    """Jobs of GitHub Actions in the sandbox: queue, list, show, approve and cancel them.
+    """Queue, list, show, approve and cancel jobs of GitHub Actions in the sandbox.
 
     \b
     pulumi-sandbox job queue --repository kernels --labels self-hosted,gpu,l4 --run ls
@@ -33,13 +33,13 @@ def job() -> None:
     pulumi-sandbox job show 50001                 steps and log of one
     pulumi-sandbox job cancel 50001               cancel its workflow run
 
-    They work while another process serves this sandbox, and without one.
+    These commands work with and without a process that serves this sandbox.
     """
 
 
 @contextmanager
 def opened() -> Iterator[Actions]:
-    """GitHub Actions of this project's world, as of now."""
+    """Return the GitHub Actions state of this project's sandbox, brought up to the present time."""
     file = Workspace.find().settings_file
     try:
         patterns = sandbox_file.existing(file, "github", EXAMPLE)
@@ -97,7 +97,7 @@ def queue(
 @click.option("--all", "every", is_flag=True, help="Those of earlier attempts too.")
 @json_option
 def list_command(every: bool, wants_json: bool) -> None:
-    """The jobs, oldest first."""
+    """List the jobs, oldest first."""
     with opened() as actions:
         rows = [one.outputs for one in actions.world.find(JOB)]
         newest = {(one["runId"], one["position"]): one["id"] for one in rows}
@@ -131,7 +131,7 @@ def span(start: float, end: float) -> str:
 @click.argument("number", type=int, metavar="JOB")
 @json_option
 def show(number: int, wants_json: bool) -> None:
-    """Steps and log of a JOB."""
+    """Show the steps and the log of a JOB."""
     with opened() as actions:
         one = found(actions, number)
         if wants_json:
@@ -166,7 +166,7 @@ def clock(unix: float) -> str:
 @job.command()
 @click.argument("number", type=int, metavar="JOB")
 def approve(number: int) -> None:
-    """Approve the environment of a JOB that waits, so that it is queued."""
+    """Approve the environment of a waiting JOB. This queues the job."""
     with opened() as actions:
         one = found(actions, number)
         if not actions.approve(number):
@@ -180,9 +180,9 @@ def approve(number: int) -> None:
 @job.command()
 @click.argument("number", type=int, metavar="JOB")
 def cancel(number: int) -> None:
-    """Cancel the workflow run of a JOB: GitHub cancels whole runs.
+    """Cancel the workflow run of a JOB. GitHub cancels whole runs only.
 
-    A queued job ends at once, and a running one when its runner has ended its steps.
+    A queued job ends at once. A running job ends when its runner has ended the steps.
     """
     with opened() as actions:
         one = found(actions, number)
@@ -205,5 +205,5 @@ def found(actions: Actions, number: int) -> dict[str, Any]:
 
 
 def shown(actions: Actions, one: dict[str, Any]) -> dict[str, Any]:
-    """The job as GitHub's API has it, and its log."""
+    """Return the job as in GitHub's API, and its log."""
     return documents.job(API, one, actions.run(one["runId"]) or {}) | {"log": one["log"]}

@@ -1,4 +1,4 @@
-"""The command `pulumi-sandbox`: the real Pulumi CLI, with offline providers in the place of clouds."""
+"""The command `pulumi-sandbox`: the real Pulumi CLI with offline providers instead of clouds."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from pulumi_sandbox.workspace import NoProjectError, Workspace
 from pulumi_sandbox.world.file import ELSEWHERE, WorldError, open_file, unreadable
 
 HELP = """\
-pulumi-sandbox - the real Pulumi CLI on this machine alone, with offline providers in the place of clouds
+pulumi-sandbox - the real Pulumi CLI with emulated clouds, on this computer only
 
-Use it as you use `pulumi`: every command and flag is passed on unchanged; `stack rm` alone is told to keep the
-stack's file. The engine, your program and your stack files are the real ones; only the providers of aws, gcp, github
-and kubernetes are offline. They refuse what the vendor would refuse, and keep what was made in a local world, so that
-refresh, import, drift and destroy are true.
+Use it like `pulumi`: it passes on every command and flag. Only `stack rm` differs: it keeps the stack's file.
+The engine, your program and your stack files are the real ones. The providers of aws, gcp, github and kubernetes are
+offline. They refuse what the vendor would refuse, and store resources in a local file, so refresh, import, drift and
+destroy work.
 
-  pulumi-sandbox up --stack staging          bring a stack up; a stack that has a file is made on the way
-  pulumi-sandbox preview --diff -s staging   what would change
-  pulumi-sandbox destroy --stack staging     take it down again
+  pulumi-sandbox up --stack staging          deploy a stack; an existing stack file is enough
+  pulumi-sandbox preview --diff -s staging   show what would change
+  pulumi-sandbox destroy --stack staging     delete the stack's resources
   pulumi-sandbox up --help                   pulumi's own help for a command
 
 Commands of its own:
-  env      print the environment, so that plain `pulumi` works:  eval "$(pulumi-sandbox env)"
-  world    list, show, edit and break what exists in the sandbox
+  env      print the environment for plain `pulumi`:  eval "$(pulumi-sandbox env)"
+  world    list, show and change the emulated resources, and plant faults
   job      queue, list, show and cancel jobs of GitHub Actions
-  serve    serve Compute Engine and GitHub, and run the VMs that are inserted there, until Ctrl-C
-  engine   get the engine, and tell where it came from
+  serve    serve Compute Engine and GitHub, and run inserted VMs, until Ctrl-C
+  engine   install the Pulumi CLI, and print its source
 
-Everything is kept in .sandbox/ beside Pulumi.yaml (or in $PULUMI_SANDBOX_DIR). Stack files are encrypted with the
-passphrase "sandbox" unless PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE is set. Variables that would open
-a real cloud account are hidden from the program.
+All files are in .sandbox/ next to Pulumi.yaml, or in $PULUMI_SANDBOX_DIR. Stack files are encrypted with the passphrase
+"sandbox" unless PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE is set. The program does not see variables
+with credentials of real accounts.
 """
 
 
@@ -67,7 +67,7 @@ def run(given: list[str]) -> int:
     except sqlite3.DatabaseError as error:
         sys.stderr.write(f"{unreadable(error, workspace_of(command).world)}\n")
         return 1
-    except BrokenPipeError:  # whoever read our output has gone, and needs no message
+    except BrokenPipeError:  # The reader of our output has ended, so no message can reach it.
         raise
     except OSError as error:
         sys.stderr.write(f"{unusable(error, workspace_of(command).root)}\n")
@@ -78,7 +78,7 @@ def run(given: list[str]) -> int:
 
 
 def is_own(given: list[str], command: arguments.CommandLine) -> bool:
-    """`env` with a word after it (`env ls`, `env open` ...) is Pulumi's command of that name."""
+    """Return True for Pulumi's own `env` command, which has a word after it (`env ls`, `env open`)."""
     if command.first != 0:
         return False
     with_word = len(given) > 1 and not given[1].startswith("-")
@@ -88,7 +88,7 @@ def is_own(given: list[str], command: arguments.CommandLine) -> bool:
 def pulumi(given: list[str], command: arguments.CommandLine) -> int:
     workspace = workspace_of(command)
     if (command.changes_something or command.name == "preview") and workspace.world.is_file():
-        open_file(workspace.world).close()  # one that cannot be read is told before anything is done
+        open_file(workspace.world).close()  # A world that cannot be read is reported first.
     if command.starts_providers and (wrong := settings_mistake(workspace)):
         sys.stderr.write(f"{wrong}\n")
         return 1
@@ -122,9 +122,9 @@ def pulumi(given: list[str], command: arguments.CommandLine) -> int:
 
 
 def settings_mistake(workspace: Workspace) -> str:
-    """What is wrong with sandbox.yaml; empty for nothing.
+    """Return the problem of sandbox.yaml, or an empty text.
 
-    A provider would refuse it too, but where a lookup starts it, the SDK shows its words below a traceback.
+    A provider would refuse the file too. If a lookup starts that provider, the SDK prints a traceback with the error.
     """
     if not workspace.settings_file.is_file():
         return ""
@@ -137,19 +137,19 @@ def settings_mistake(workspace: Workspace) -> str:
     return ""
 
 
-# What the system says of a folder that takes no more; writing into an open file, it names none.
+# Errors of a folder that cannot be written. An error for an open file names no path.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 def unusable(error: OSError, root: Path) -> str:
-    """A file or a folder that the system refuses, such as one that is read-only or full."""
+    """Report a file or folder that cannot be written, such as a read-only folder or a full disk."""
     file = error.filename or (root if error.errno in FULL else "pulumi-sandbox")
     inside = Path(str(file)).is_relative_to(root)
     return f"{file}: {error.strerror or error}" + (f"\n  hint: {ELSEWHERE}" if inside else "")
 
 
 def workspace_of(command: arguments.CommandLine) -> Workspace:
-    """The project's sandbox; commands that need no project (version, new, plugin ...) get one of the user's own."""
+    """Return the project's sandbox. Commands that need no project (version, new, plugin) get one in the user's home."""
     try:
         return Workspace.find(Path(command.cwd) if command.cwd else None)
     except NoProjectError:
@@ -158,7 +158,7 @@ def workspace_of(command: arguments.CommandLine) -> Workspace:
 
 
 def print_orphans(workspace: Workspace) -> None:
-    """What the world and the stacks do not agree on, each with the command that puts it right."""
+    """Print each difference between the emulated cloud state and the stacks, with the command that resolves it."""
     if not workspace.world.is_file():
         return
     from pulumi_sandbox.world import orphans
@@ -171,7 +171,7 @@ def print_orphans(workspace: Workspace) -> None:
 
 
 def print_faults(workspace: Workspace) -> None:
-    """After a failure: the faults that are still planted, and will strike again."""
+    """Print the faults that are still planted after a failure."""
     if not workspace.world.is_file():
         return
     from pulumi_sandbox.world.store import World

@@ -1,4 +1,4 @@
-"""The commands of `pulumi-sandbox` that pulumi has not: env, engine, job, serve and world."""
+"""The commands that only `pulumi-sandbox` has: env, engine, job, serve and world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ("env", "engine", "job", "serve", "world")
 
 
 class Lazy(click.Group):
-    """Imports `job`, `serve` and `world` only when they are asked for: they load the providers and the database."""
+    """Imports `job`, `serve` and `world` on first use, because they load the providers and the database."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name == "world":
@@ -77,7 +77,7 @@ def fish_quote(value: str) -> str:
 
 
 def set_in_fish(name: str, value: str) -> str:
-    # fish keeps PATH as a list and splits a quoted one at its colons only when told to.
+    # fish keeps PATH as a list. It splits a quoted PATH at its colons only with --path.
     return f"set -gx {'--path ' if name == 'PATH' else ''}{name} {fish_quote(value)};"
 
 
@@ -91,7 +91,7 @@ WRITERS: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] = {
 @click.option("--quiet", is_flag=True, help="Only get it; print nothing when it is there.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def engine_command(quiet: bool, as_json: bool) -> None:
-    """Get the Pulumi CLI where it is missing, and tell where it came from."""
+    """Install the Pulumi CLI if it is missing, and print its source."""
     lines: list[str] = []
 
     def note(text: str) -> None:
@@ -121,13 +121,13 @@ def engine_command(quiet: bool, as_json: bool) -> None:
 
 
 def run(arguments: list[str], pulumi: Callable[[list[str]], int]) -> int:
-    """Run one of them; `pulumi` runs a command of Pulumi's that one of them ends in."""
-    for word in arguments:  # an argument may hold any bytes, and what is no text can neither be stored nor shown
+    """Run one of these commands. `pulumi` runs the Pulumi command that `world adopt` and others end with."""
+    for word in arguments:  # An argument can hold any bytes. Bytes that are not text can be neither stored nor shown.
         if (escaped := word.encode("utf-8", "backslashreplace").decode()) != word:
             sys.stderr.write(f"pulumi-sandbox: {escaped}: is not Unicode text\n  expected: arguments in UTF-8\n")
             return 2
     try:
-        # Without its standalone mode click returns the code of an Exit instead of raising it.
+        # In non-standalone mode, click returns the code of an Exit instead of raising it.
         code = commands.main(args=arguments, prog_name="pulumi-sandbox", standalone_mode=False, obj=pulumi)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
@@ -135,5 +135,5 @@ def run(arguments: list[str], pulumi: Callable[[list[str]], int]) -> int:
         error.show()
         return error.exit_code
     except click.Abort as error:
-        raise KeyboardInterrupt from error  # click's name for it; the caller says what a person should know
+        raise KeyboardInterrupt from error  # The name that click uses; the caller prints the message for the user.
     return code if isinstance(code, int) else 0

@@ -1,4 +1,4 @@
-"""How this program is called where it runs, for hints that are copied."""
+"""The name of this program in hints that users copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = "pulumi-sandbox"
 
 
 def program() -> str:
-    """The program's name where PATH finds it, else its path, from the current folder where it is below that."""
+    """Return the program's name if it is on PATH, else its path. A path below the current folder is relative."""
     called = Path(sys.argv[0])
     found = shutil.which(NAME)
     if called.name != NAME or (found and Path(found).resolve() == called.resolve()):

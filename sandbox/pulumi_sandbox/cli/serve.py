@@ -47,12 +47,12 @@ def serve(
 ) -> int:
     """Serve the Compute Engine API, Secret Manager, Cloud Logging and GitHub of this project's sandbox.
 
-    VMs that are inserted there run as processes of this command and end with it. It prints the environment for
+    VMs inserted there run as processes of this command and end with it. The command prints the environment for
     clients, and keeps the same lines in .sandbox/serve.env while it serves. Ctrl-C ends it.
 
     \b
     pulumi-sandbox serve                         then, in another terminal:  . .sandbox/serve.env
-    pulumi-sandbox serve --exec -- COMMAND ...   with the environment of clients; the exit code is the command's
+    pulumi-sandbox serve --exec -- COMMAND ...   runs COMMAND with that environment; returns its exit code
     """
     if executes is not bool(command):
         raise click.UsageError("--exec and COMMAND go together: pulumi-sandbox serve --exec -- COMMAND ...")
@@ -79,7 +79,7 @@ def serve(
 
 @contextlib.contextmanager
 def alone(workspace: Workspace) -> Iterator[None]:
-    """Hold the world's lock: the kernel releases it with the process, also when that is killed (flock(2))."""
+    """Hold the lock of this sandbox. The kernel releases it when the process ends, also by SIGKILL (flock(2))."""
     workspace.prepare()
     with (workspace.root / LOCK).open("a+") as file:
         try:
@@ -103,10 +103,10 @@ def holder(file: TextIO) -> str:
 
 @contextlib.contextmanager
 def served(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
-    """Serve the world; what its clients need in their environment. All VMs are off when it ends."""
+    """Serve the sandbox; gives the environment of its clients. All VMs are off when the block ends."""
     world = World(workspace.world)
     cloud = Gcp()
-    # For clients that ask the metadata server for their project, as google.auth does.
+    # google.auth asks the metadata server for the project.
     project = newest_project(world)
     cloud.start(Context(workspace, world, config={"project": project} if project else {}))
     chosen = port or free_port()
@@ -121,16 +121,16 @@ def served(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
 
 
 def newest_project(world: World) -> str:
-    """The project of the instance template that was made last; nothing where the world has no template."""
+    """Return the project of the newest instance template, or an empty text without a template."""
     templates = sorted((one for token in TEMPLATES for one in world.find(token)), key=lambda one: one.created)
     return part(templates[-1].id, "projects") if templates else ""
 
 
 def environment(workspace: Workspace, port: int, services: LocalServices) -> dict[str, str]:
-    """The variables by which clients find the served APIs, and credentials for these.
+    """Return the variables that point clients at the served APIs, with credentials for them.
 
-    Google's are those of its Terraform provider (custom endpoints) and google-auth, and GITHUB_API_URL is the variable
-    that GitHub gives its own runners.
+    Variables for Google are those of its Terraform provider (custom endpoints) and of google-auth. GITHUB_API_URL is
+    the variable of GitHub's own runners.
     """
     known = workspace.environment(port)
     return {name: known[name] for name in CLIENTS} | {
@@ -146,7 +146,7 @@ def environment(workspace: Workspace, port: int, services: LocalServices) -> dic
 
 @contextlib.contextmanager
 def delivering(workspace: Workspace, url: str | None, secret: Path | None) -> Iterator[None]:
-    """Deliver GitHub's events meanwhile; nothing without an address."""
+    """Deliver GitHub's webhook events while the block runs, if there is an address."""
     if url is None or secret is None:
         yield
         return
@@ -170,7 +170,7 @@ def delivering(workspace: Workspace, url: str | None, secret: Path | None) -> It
 
 @contextlib.contextmanager
 def written(file: Path, lines: Sequence[str]) -> Iterator[None]:
-    """Keep these lines in a file of the user's alone."""
+    """Keep these lines in a file that only the user can read."""
     write_whole(file, "".join(f"{line}\n" for line in lines), 0o600)
     try:
         yield
@@ -180,7 +180,7 @@ def written(file: Path, lines: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def told_to_stop() -> Iterator[threading.Event]:
-    """An event that a signal to end sets."""
+    """Return an event that SIGINT and SIGTERM set."""
     stop = threading.Event()
 
     def set_it(_: int, __: FrameType | None) -> None:
@@ -195,7 +195,7 @@ def told_to_stop() -> Iterator[threading.Event]:
 
 
 def run(command: Sequence[str], clients: Mapping[str, str]) -> int:
-    """Run the command with nothing that opens a real account; its exit code."""
+    """Run the command without credentials of real accounts, and return its exit code."""
     kept = {name: value for name, value in os.environ.items() if not is_hidden(name)}
     try:
         return passthrough.run(Path(command[0]), command[1:], {**kept, **clients})

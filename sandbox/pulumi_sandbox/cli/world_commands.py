@@ -1,4 +1,4 @@
-"""The command `pulumi-sandbox world`: list, show, edit and break what exists in the sandbox."""
+"""The command `pulumi-sandbox world`: list, show and change the emulated resources, and plant faults."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ json_option = click.option("--json", "wants_json", is_flag=True, help="JSON inst
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 def world() -> None:
-    """What exists in the sandbox: list it, change it behind the engine's back, and plant faults.
+    """List, show and change the emulated cloud resources without the engine, and plant faults.
 
-    A resource is named by its id or the end of it, by TYPE/ID (TYPE/ID@CLUSTER where clusters of Kubernetes have one
-    each), by its URN, or by its logical name; it must be the only one of that name.
+    Name a resource by its id or the end of the id, by TYPE/ID, by its URN, or by its logical name. Use TYPE/ID@CLUSTER
+    if several Kubernetes clusters have it. The name must match exactly one resource.
 
     \b
-    pulumi-sandbox world list                              what there is
-    pulumi-sandbox world show l4-group                     all that is stored of one resource
-    pulumi-sandbox world edit l4-account displayName=mine  drift, which `pulumi-sandbox refresh` then finds
+    pulumi-sandbox world list                              all resources
+    pulumi-sandbox world show l4-group                     one resource with all its properties
+    pulumi-sandbox world edit l4-account displayName=mine  makes drift, which `pulumi-sandbox refresh` finds
     pulumi-sandbox world break stockout --times 3          the next three VMs find no capacity
-    pulumi-sandbox world orphans                           what no stack knows, and how to put it right
+    pulumi-sandbox world orphans                           resources that no stack has, and what to do
     """
 
 
@@ -55,7 +55,7 @@ def world() -> None:
 )
 @json_option
 def list_command(kind: str, name: str, stack: str, origin: str | None, wants_json: bool) -> None:
-    """What there is, oldest first."""
+    """List the resources, oldest first."""
     with open_world() as here:
         rows = [
             row
@@ -80,7 +80,7 @@ def list_command(kind: str, name: str, stack: str, origin: str | None, wants_jso
 @click.argument("resource")
 @json_option
 def show(resource: str, wants_json: bool) -> None:
-    """All that is stored of a RESOURCE; secrets are shown as [secret]."""
+    """Show all properties of a RESOURCE. Secrets are shown as [secret]."""
     with open_world() as here:
         row = chosen(here, resource)
     if wants_json:
@@ -101,10 +101,10 @@ def show(resource: str, wants_json: bool) -> None:
 @click.option("--outputs-only", is_flag=True, help="Leave the inputs as they are.")
 @click.option("--force", is_flag=True, help="Also what the resource's type does not have, or has another type for.")
 def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: bool) -> None:
-    """Change a RESOURCE behind the engine's back.
+    """Change a RESOURCE without the engine.
 
-    `pulumi-sandbox refresh` then finds the drift, and `pulumi-sandbox up --refresh` mends it.
-    A value is JSON where it can be read as such, else a text; `null` takes the property away.
+    `pulumi-sandbox refresh` then finds the drift, and `pulumi-sandbox up --refresh` reverts it.
+    A value is JSON if it parses as JSON, else a text. `null` removes the property.
 
     \b
     pulumi-sandbox world edit l4-group 'updatePolicy.type=PROACTIVE'
@@ -136,9 +136,9 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
 @world.command()
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
 def remove(resources: tuple[str, ...]) -> None:
-    """Delete a RESOURCE behind the engine's back. One that was there and is gone already is no mistake."""
+    """Delete a RESOURCE without the engine. A resource that is already gone is not an error."""
     with open_world() as here, here.transaction():
-        # A check machine may be deleted by whoever made it between `orphans` and this.
+        # The gate may have deleted its check VM since `orphans` listed it.
         deleted = {event.path for event in here.events() if event.verb == "delete"}
         here_still = {row.path for row in here.find()}
         gone = [wanted for wanted in resources if wanted in deleted - here_still]
@@ -154,11 +154,11 @@ def remove(resources: tuple[str, ...]) -> None:
 @world.command(name="orphans")
 @json_option
 def orphans_command(wants_json: bool) -> None:
-    """What the world and the stacks' states do not agree on.
+    """List the differences between the emulated cloud and the stacks' states.
 
-    Each line tells how to put it right.
+    Each line has the command that resolves it.
 
-    Ends with 1 when there is something, so that a script can ask; with --json always with 0.
+    The exit code is 1 if there is a difference. With --json it is always 0.
     """
     found = orphans(Workspace.find())
     if wants_json:
@@ -177,7 +177,7 @@ def orphans_command(wants_json: bool) -> None:
 @click.option("--name", default="", help="Its logical name there; the one it was made with unless given.")
 @click.option("--run", is_flag=True, help="Run the command instead of printing it.")
 def adopt(resource: str, stack: str, name: str, run: bool) -> None:
-    """Take a RESOURCE into a stack.
+    """Import a RESOURCE into a stack.
 
     Prints the import command, or runs it.
     """
@@ -200,7 +200,7 @@ def adopt(resource: str, stack: str, name: str, run: bool) -> None:
 @click.option("--last", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
 @json_option
 def events(last: int, wants_json: bool) -> None:
-    """What happened in the world, oldest first."""
+    """List the events of the sandbox, oldest first."""
     with open_world() as here:
         found = here.events(last)
     if wants_json:
@@ -215,9 +215,9 @@ def events(last: int, wants_json: bool) -> None:
 @world.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def reset(yes: bool) -> None:
-    """Empty the world.
+    """Delete all emulated resources.
 
-    Stacks keep their states: `pulumi-sandbox refresh` then takes out of them what is gone.
+    Stacks keep their states. `pulumi-sandbox refresh` then removes the deleted resources from them.
     """
     workspace = Workspace.find()
     file = workspace.world
@@ -230,7 +230,7 @@ def reset(yes: bool) -> None:
             raise click.Abort
     try:
         here = World(file)
-    except WorldError:  # it cannot be read: a new file takes its place
+    except WorldError:  # The file cannot be read, so a new one replaces it.
         for ending in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 file.with_name(file.name + ending).unlink()

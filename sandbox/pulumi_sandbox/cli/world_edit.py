@@ -1,4 +1,4 @@
-"""Changes one value deep inside the JSON the world stores, and says what is wrong with the change."""
+"""Changes one nested value of a stored resource, and reports problems of the change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]
 
 
 def parsed(change: str) -> tuple[Path, Any]:
-    """The path and the value of one PATH=VALUE; a value that is no JSON is a text."""
+    """Return the path and the value of one PATH=VALUE. A value that is not JSON is a text."""
     written, equals, value = change.partition("=")
     try:
         if not equals:
@@ -32,7 +32,7 @@ def parsed(change: str) -> tuple[Path, Any]:
         found = json.loads(value)
     except ValueError:
         found = value
-    # JSON can spell one half of a surrogate pair, which can neither be stored nor shown.
+    # JSON allows half of a surrogate pair, which can be neither stored nor shown.
     text = json.dumps((path, found), ensure_ascii=False)
     if text != printable(text):
         raise click.BadParameter(f"{printable(change)}: is not Unicode text\n  expected: PATH=VALUE in UTF-8")
@@ -40,12 +40,12 @@ def parsed(change: str) -> tuple[Path, Any]:
 
 
 def printable(text: str) -> str:
-    """A text that any terminal takes: what is no Unicode is escaped."""
+    """Return the text with everything escaped that is not valid Unicode."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def put(tree: Any, path: Path, value: Any) -> Any:
-    """A copy of a tree with another value at a path; None takes it away. Raises LookupError with what is wrong."""
+    """Return a copy of a tree with another value at a path; None removes it. LookupError has the problem."""
     if not path:
         return value
     step, *rest = path
@@ -69,8 +69,11 @@ def put(tree: Any, path: Path, value: Any) -> Any:
 
 
 def guard_secrets(tree: Any, path: Path, value: Any) -> None:
-    """LookupError where a change would tear a hashed secret: below one there is only its digest, and whatever replaces
-    what is around one would be stored in plain text. Taking all of it away stores nothing."""
+    """Raise LookupError if a change touches a part of a hashed secret.
+
+    A secret has only its digest below it, and a new value around it would be stored in plain text. Removing the whole
+    property is allowed.
+    """
     for length in range(1, len(path)):
         if is_digest(at(tree, path[:length])):
             whole = paths.text(path[:length])
@@ -88,10 +91,10 @@ def guard_secrets(tree: Any, path: Path, value: Any) -> None:
 
 
 def checked(row: Record, path: Path, inputs: dict[str, Any], outputs: dict[str, Any], cache: Folder) -> Any:
-    """The changed value as its provider would keep it; LookupError with every problem the change brings.
+    """Return the changed value as its provider stores it. LookupError has every problem of the change.
 
-    A name must be one the SDK gives the resource, or one it has already. What was wrong before is no fault of this
-    change. What no stack made is kept as the vendor's API has it, of which the SDK knows nothing.
+    A property name must be in the SDK or already in the resource. Problems from before the change are ignored. A
+    resource without a stack is stored as in the vendor's API, which the SDK does not describe.
     """
     from pulumi_sandbox.providers.sdk.shape_check import ShapeCheck, did_you_mean
     from pulumi_sandbox.providers.sdk.shapes import Shapes, UnknownTypeError
@@ -132,7 +135,7 @@ def checked(row: Record, path: Path, inputs: dict[str, Any], outputs: dict[str, 
 
 
 def owned(here: World, row: Record) -> list[Record]:
-    """What Kubernetes' garbage collection would remove after it, such as the pods of a Job."""
+    """Return the objects that Kubernetes' garbage collection would remove too, such as the pods of a Job."""
 
     def names_it(one: Record) -> bool:
         meta, mine = one.inputs.get("metadata") or {}, row.inputs.get("metadata") or {}

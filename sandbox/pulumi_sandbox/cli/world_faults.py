@@ -77,7 +77,7 @@ def described(fault: Fault) -> str:
 @click.command(name="faults")
 @click.option("--json", "wants_json", is_flag=True, help="JSON instead of a table.")
 def faults_command(wants_json: bool) -> None:
-    """The faults that are planted now."""
+    """List the planted faults."""
     with open_world() as world:
         found = world.faults()
     if wants_json:
@@ -92,7 +92,7 @@ def faults_command(wants_json: bool) -> None:
 @click.argument("fault", type=int, required=False)
 @click.option("--all", "every", is_flag=True, help="All of them.")
 def mend_command(fault: int | None, every: bool) -> None:
-    """Take a FAULT away again, or --all."""
+    """Remove a FAULT, or --all."""
     if (fault is None) != every:
         raise click.UsageError("say which fault, or --all")
     with open_world() as world:

@@ -1,4 +1,4 @@
-"""How the world's rows are named, found and drawn on the command line."""
+"""Finds resources by name and prints them on the command line."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 LISTED = 5
-# Where nobody looks at a terminal, nothing is cut off to fit one.
+# Without a terminal, no cell is shortened to fit a width.
 WIDE = 400
 
 
 @contextmanager
 def open_world() -> Iterator[World]:
-    """The world of this project."""
+    """Return the emulated cloud state of this project."""
     try:
         world = World(Workspace.find().world)
     except WorldError as wrong:
@@ -37,7 +37,7 @@ def open_world() -> Iterator[World]:
 
 
 def chosen(world: World, wanted: str) -> Record:
-    """The one row that an id, the last part of one, a `TYPE/ID` or `TYPE/ID@CLUSTER`, a URN or a name means."""
+    """Return the one resource with this id, end of an id, `TYPE/ID`, `TYPE/ID@CLUSTER`, URN or name."""
     rows = world.find()
     spellings: tuple[Callable[[Record], str], ...] = (
         lambda row: row.urn,
@@ -67,7 +67,7 @@ def suggestion(wanted: str, rows: Sequence[Record]) -> str:
         return f"\n  hint: did you mean {rows_meant[0]}?"
     if rows_meant:
         return "\n  hint: did you mean one of these?" + "".join(f"\n    {one}" for one in rows_meant)
-    return "\n  hint: pulumi-sandbox world list shows what there is" if rows else "\n  hint: the world is empty"
+    return "\n  hint: pulumi-sandbox world list shows all resources" if rows else "\n  hint: the world is empty"
 
 
 def as_json(row: Record) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     given = list(rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    # A column in which nothing stands tells nothing.
+    # Leave out empty columns.
     filled = [at for at in range(len(headings)) if any(row[at] for row in given)]
     for at in filled:
         table.add_column(headings[at], overflow="fold")

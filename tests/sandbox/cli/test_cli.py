@@ -91,7 +91,7 @@ def test_help_explains_the_sandbox_without_an_engine_or_a_project(
         assert main.run(words) == 0
         printed = capsys.readouterr().out
         assert printed == main.HELP
-    assert "every command and flag is passed on unchanged" in main.HELP
+    assert "pulumi-sandbox up --stack staging" in main.HELP
     assert list(tmp_path.iterdir()) == []
 
 
