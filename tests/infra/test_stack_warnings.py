@@ -100,7 +100,7 @@ def test_what_is_of_another_project_is_told_with_who_needs_a_grant() -> None:
     }
     assert stack_warnings.warnings(load(values), date(2026, 9, 1)) == [
         f"gpu-ci:pools.l4.{field}: is of another project, {project}: the check of a template uses the deployer's "
-        f"rights there, and the group the rights of {AGENT}; hint: {hints[field]} (docs/start/add-a-pool.md)"
+        f"rights there, and the group the rights of {AGENT}; hint: {hints[field]} (docs/guides/google-project.md)"
         for field, project in told_of.items()
     ]
 

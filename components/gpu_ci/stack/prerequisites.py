@@ -38,7 +38,7 @@ def other_projects(
     return [
         f"{join(POOLS, name)}.{field}: is of another project, {other}: the check of a template uses the deployer's "
         "rights there, and the group the rights of <project number>@cloudservices.gserviceaccount.com; hint: "
-        f"{_GRANTS[field]} (docs/start/add-a-pool.md)"
+        f"{_GRANTS[field]} (docs/guides/google-project.md)"
         for name, args in pools
         for field in fields
         if (other := _project_of(getattr(args, field, None))) and other not in (project, *_PUBLIC_IMAGES)

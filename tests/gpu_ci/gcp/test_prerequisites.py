@@ -1,4 +1,4 @@
-"""The APIs and roles that docs/start/add-a-pool.md lists are those of what the components make."""
+"""The APIs and roles that docs/guides/google-project.md lists are those of what the components make."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.gpu_ci.gcp.test_manager_metrics import CHANNEL, manager
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPONENTS, COMPUTED, WIRING, build
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/start/add-a-pool.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs/guides/google-project.md").read_text(encoding="utf-8")
 GATE = "gpu-ci:gcp:SmokeGate"
 INSTANCES, NETWORKS, ACCOUNTS = "compute.instanceAdmin.v1", "compute.networkAdmin", "iam.serviceAccountAdmin"
 ACT_AS, REGISTRIES = "iam.serviceAccountUser", "artifactregistry.admin"
@@ -104,7 +104,7 @@ def test_verify_asks_for_the_apis_of_the_pools_and_of_the_logs() -> None:
 
 
 def test_the_page_lists_the_roles_for_all_that_is_made_and_no_others() -> None:
-    section = PAGE.partition("### Roles of the deployer\n")[2].partition("\n### ")[0]
+    section = PAGE.partition("## Roles of the deployer\n")[2].partition("\n## ")[0]
     assert made() == set(ROLES)
     listed = re.findall(r"^\| `roles/(\S+)`", section, re.MULTILINE)
     assert sorted(listed) == sorted(set().union(*ROLES.values()))

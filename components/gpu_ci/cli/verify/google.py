@@ -422,15 +422,15 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "apis", "gcloud services list --enabled --project PROJECT", "every API that the stack calls is enabled",
-        "enable them (docs/start/add-a-pool.md), and wait some minutes", apis_enabled,
+        "enable them (docs/guides/google-project.md), and wait some minutes", apis_enabled,
     ),
     Step(
         "permissions", "gpu-ci verify google Pulumi.staging.yaml", "the deployer has every permission",
-        "grant the roles that docs/start/add-a-pool.md lists", permissions_granted,
+        "grant the roles that docs/guides/google-project.md lists", permissions_granted,
     ),
     Step(
         "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may make machines",
-        "grant the roles that docs/start/add-a-pool.md lists for it", service_agent_may,
+        "grant the roles that docs/guides/google-project.md lists for it", service_agent_may,
     ),
     Step(
         "policies", "gcloud org-policies describe CONSTRAINT --effective --project PROJECT",
