@@ -153,8 +153,9 @@ def test_every_pool_the_pages_show_is_accepted() -> None:
     assert refused == []
 
 
-def test_the_program_of_the_kubernetes_page_makes_what_it_says() -> None:
-    program, check = (text for language, text in fences(ROOT / "docs/guides/kubernetes.md") if language == "python")
+def test_the_programs_of_the_kubernetes_pages_make_what_they_say() -> None:
+    guides = (ROOT / "docs/guides" / name for name in ("kubernetes.md", "check-several-nodes.md"))
+    program, check = (text for page in guides for language, text in fences(page) if language == "python")
     secrets = {
         "project:kubeconfig": "{}",
         "project:appId": "1234567",
@@ -235,7 +236,7 @@ def test_the_python_program_of_the_google_cloud_page_waits_for_the_network_and_f
 
 
 def test_the_python_program_of_the_aws_page_makes_nodes_where_every_type_is_offered() -> None:
-    [program] = [text for language, text in fences(ROOT / "docs/guides/eks.md") if language == "python"]
+    [program] = [text for language, text in fences(ROOT / "docs/guides/eks-node-groups.md") if language == "python"]
     calls = {
         "aws:eks/getCluster:getCluster": lambda asked: {"name": asked["name"], "version": "1.35"},
         "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": lambda asked: {

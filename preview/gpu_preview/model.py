@@ -129,7 +129,7 @@ class Finding(Model):
     """What a reviewer should know: a danger, or a word of the engine, the program or the catalog."""
 
     rule: str
-    """A name of docs/guides/previews.md, such as `gate-removed`."""
+    """A name of docs/reference/preview-dangers.md, such as `gate-removed`."""
     severity: Severity
     text: str
     hint: str = ""

@@ -1,4 +1,4 @@
-"""The workflows of docs/guides/previews.md pass the linters of `make check`, and keep the promises of the page."""
+"""The workflows of the preview guides pass the linters of `make check`, and keep the promises of the pages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.preview.repository import commit, git
 from tests.test_docs import fences
 
 BIN = Path(sys.executable).parent
-_PAGE = fences(ROOT / "docs/guides/previews.md")
-SHOWN = [text for language, text in _PAGE if language == "yml" and "\njobs:\n" in text]
+PAGES = [ROOT / "docs/guides" / name for name in ("preview-on-github.md", "drift.md")]
+SHOWN = [text for page in PAGES for language, text in fences(page) if language == "yml" and "\njobs:\n" in text]
 OURS = [(ROOT / ".github" / "workflows" / name).read_text() for name in ("preview.yaml", "preview-comment.yaml")]
 
 BASE = "${{ github.base_ref || github.event.merge_group.base_ref }}"

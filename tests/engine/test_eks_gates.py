@@ -56,7 +56,7 @@ def said_while_shut(runner: SandboxRunner) -> str:
 def test_a_gate_stays_shut_for_a_job_that_somebody_changed_and_for_more_gpus_than_there_are(tmp_path: Path) -> None:
     """What no pool on EKS can be made to ask for; 3 is a stand-in's, as the check of a pool measures no speed."""
     causes = {
-        # On a cluster, the first line of these three is an event that Pulumi does not tell (docs/guides/eks.md).
+        # On a cluster, the first line of these three is an event Pulumi omits (docs/operate/eks-check-fails.md).
         "untolerated": rf"0/2 nodes are available: 2 node\(s\) had untolerated taint\(s\)\.[^*]*\*[^*]*\* {LATE}",
         "greedy": rf"0/2 nodes are available: 1 Insufficient nvidia\.com/gpu, 1 node\(s\) didn't [^*]*\*[^*]*\* {LATE}",
         "over-quota": r"exceeded quota: gpus, requested: requests\.nvidia\.com/gpu=2, used: requests\.nvidia\.com/gpu=0"

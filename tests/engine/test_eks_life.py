@@ -129,7 +129,7 @@ def test_busy_nodes_stay_for_another_runner_and_end_for_another_image_of_theirs(
     assert jobs(busy) == {"0": "0", "1": "1"}
     busy.run(*changed(busy, minIdle=2, runner=runner, nodeRepair=False))
     assert jobs(busy) == {"0": "0", "1": "1"}
-    # EKS exchanges the nodes, and a job that still runs is cut off, as docs/guides/eks.md says.
+    # EKS exchanges the nodes, and a job that still runs is cut off, as docs/guides/eks-node-groups.md says.
     busy.run(*changed(busy, minIdle=2, runner=runner, nodeRepair=False, releaseVersion="1.34.3-20260801"))
     assert jobs(busy) == {}
 

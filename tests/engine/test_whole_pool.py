@@ -82,7 +82,7 @@ def test_a_node_that_never_comes_is_told_in_words_an_operator_can_act_on(pool: S
     text = eks.diagnostics(failed.output)[JOB]
     [right] = pods(pool)
     assert right["exitCode"] == 4
-    # The first line is an event that Pulumi does not tell (docs/guides/eks.md); the check's own words it does.
+    # The first line is an event Pulumi omits (docs/operate/eks-check-fails.md); the check's own words it does.
     assert re.search(r"l4-smoke-job-\S+: FailedScheduling: 0/1 nodes are available: 1 Insufficient ", text)
     assert re.search(
         rf"\[Error\] l4 on {right['node']}: after 20 s: 1 of 2 machines were there, this one right; missing: "

@@ -28,7 +28,7 @@ The environment is one of its own because pulumi-policy 1.21 needs protobuf 5 (`
 `pulumi-sandbox` runs other packs in Python too, each in the environment that its own settings name
 ([ours](../../policies/PulumiPolicy.yaml)).
 Another repository uses the pack from a checkout of this one: `make -C gpu-ci policy`, then
-`--policy-pack gpu-ci/policies` ([on GitHub](previews.md#on-github-for-pull-requests-from-forks-too)).
+`--policy-pack gpu-ci/policies` ([on GitHub](preview-on-github.md#check-policies)).
 A preview or an `up` that breaks a mandatory rule ends with the exit code 1, as any other failure does.
 
 In a preview much is unknown. What is unknown breaks no rule; the `up`, which knows it, asks again. A rule that reads

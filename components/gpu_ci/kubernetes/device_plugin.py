@@ -37,8 +37,8 @@ class DevicePluginArgs(Args):
         "affinity": "the plugin runs on nodes with the label nvidia.com/gpu.present=true",
     }
 
-    # On nodes that are not ready for it volume-mounts gives no GPU to anybody. The others give too many (docs/
-    # kubernetes.md).
+    # On nodes that are not ready for it volume-mounts gives no GPU to anybody. The others give too many
+    # (docs/how-it-works/gpu-isolation.md).
     device_list_strategy: Literal["volume-mounts", "cdi-cri", "envvar"] = Field(
         default="volume-mounts",
         description="how a node is told the GPUs of a container, which depends on its toolkit's settings "

@@ -21,8 +21,8 @@ def command(file: Path, author: str, key: str, as_json: bool) -> None:
     """Put what `gpu-ci preview` wrote as report.json on the pull request, as one comment that is kept up to date.
 
     This is for the job of a `workflow_run`, which may write on pull requests and runs nothing of theirs
-    (docs/guides/previews.md). The report is taken as data that anybody could have made: it is checked, and its Markdown
-    is made here. The token is GITHUB_TOKEN; GITHUB_EVENT_PATH and GITHUB_API_URL are GitHub's own.
+    (docs/guides/preview-on-github.md). The report is taken as data that anybody could have made: it is checked, and its
+    Markdown is made here. The token is GITHUB_TOKEN; GITHUB_EVENT_PATH and GITHUB_API_URL are GitHub's own.
 
     Where the run left no report, a comment of an earlier run is replaced by that fact. Where the pull request changes
     the workflow that made the report, the comment begins with it.

@@ -27,7 +27,7 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _RESOLVER = Path("/etc/resolv.conf")
 _WITHOUT = (
     "bubblewrap keeps nothing from it here: {}. Run it where nothing is worth stealing, as the workflow of "
-    "docs/guides/previews.md does: a job with a read-only token and no secrets"
+    "docs/guides/preview-on-github.md does: a job with a read-only token and no secrets"
 )
 
 
@@ -58,7 +58,7 @@ class Isolation:
         if not self.prefix:
             raise IsolationError(
                 f"no wall would stand around the head's code: bubblewrap: {self.reason}\n"
-                "  expected: all of them, by --require-walls\n  hint: docs/guides/previews.md, On GitHub"
+                "  expected: all of them, by --require-walls\n  hint: docs/guides/preview-on-github.md"
             )
         if self.network:
             raise IsolationError("--require-walls and --with-network: the network is one of the walls")

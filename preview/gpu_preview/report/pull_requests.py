@@ -83,7 +83,8 @@ class Head:
             names = ", ".join(".".join(map(str, one["loc"])) for one in error.errors())
             raise EventError(
                 f"{file}: is not the event of a workflow_run\n  missing or wrong: {names or 'the JSON itself'}\n"
-                "  hint: this belongs in a workflow that begins with on: workflow_run (docs/guides/previews.md)"
+                "  hint: this belongs in a workflow that begins with on: workflow_run\n"
+                "    (docs/guides/preview-on-github.md)"
             ) from None
         run = found.workflow_run
         return cls(

@@ -1,4 +1,4 @@
-"""The JSON of `gpu-smoke check` and of `gpu-smoke diagnose`: their page names every field, and no other."""
+"""The JSON of `gpu-smoke check` and of `gpu-smoke diagnose`: their pages name every field, and no other."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from gpu_smoke.solver.question import Question
 from ..paths import ROOT
 from .conftest import Diagnose
 
-PAGE = (ROOT / "docs/guides/gpu-smoke-diagnose.md").read_text(encoding="utf-8")
+GUIDES = ROOT / "docs/guides"
 
 
-def documented(schema: str) -> set[str]:
-    table = PAGE.partition(f"`{schema}`")[2].partition("\n\n|")[2].partition("\n\n")[0]
+def documented(page: str, schema: str) -> set[str]:
+    text = (GUIDES / page).read_text(encoding="utf-8")
+    table = text.partition(f"`{schema}`")[2].partition("\n\n|")[2].partition("\n\n")[0]
     return {name for line in table.splitlines() for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
 
 
@@ -35,9 +36,9 @@ def named(value: Any, name: str = "") -> Iterator[str]:
 
 
 def test_the_page_names_every_field_of_an_answer() -> None:
-    assert documented("smoke-check/1") == {*named(answer(Question("7.0", driver="595")).record())}
+    assert documented("gpu-smoke-check.md", "smoke-check/1") == {*named(answer(Question("7.0", driver="595")).record())}
 
 
 def test_the_page_names_every_field_of_a_diagnosis_beside_those_of_the_receipts_checks(diagnose: Diagnose) -> None:
     own = {f"checks[].{field.name}" for field in fields(Check)}
-    assert documented("smoke-diagnose/1") == {*named(diagnose().record)} - own
+    assert documented("gpu-smoke-diagnose.md", "smoke-diagnose/1") == {*named(diagnose().record)} - own
