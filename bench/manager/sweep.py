@@ -174,7 +174,7 @@ def _passes(size: Size, passes: int, address: str, folder: Path) -> Measured:
 
 
 def markdown(found: Sequence[Measured]) -> str:
-    """The table of docs/how-it-works/runner-manager-simulation.md."""
+    """The table of docs/how-it-works/runner-manager-load.md."""
     lines = [
         ("repositories", "active runs", "queued jobs", "pools", "first pass, CPU", "later passes, CPU",
          "requests a pass", "not answered 304", "seconds between passes", "counted by GitHub an hour"),

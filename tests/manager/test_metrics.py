@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from gpu_manager.model import Observation, Runner
 
 from tests.manager.test_decide import NOW, POOL, job, machine, seen
 
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/runner-manager.md"
 OBJECTIVE = replace(POOL, wait_objective_sec=60)
 
 
@@ -179,3 +182,10 @@ def test_prometheus_reads_the_same_numbers_on_this_computer_alone() -> None:
     prometheus.forget(0, ["l4"])
     assert prometheus.registry.get_sample_value("gpu_ci_jobs_queued", {"pool": "l4"}) is None
     assert prometheus.registry.get_sample_value("gpu_ci_reruns_total") == 1.0
+
+
+def test_the_page_has_a_row_for_each_metric() -> None:
+    names = re.findall(r"^\| `(gpu_ci_\w+)` \|", PAGE.read_text(), re.MULTILINE)
+    families = [family.name for family in Prometheus().registry.collect()]
+    assert sorted(name.removesuffix("_total") for name in names) == sorted(families)
+    assert len(families) == 13

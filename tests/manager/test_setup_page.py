@@ -6,7 +6,6 @@ import configparser
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.gcp import manager_permissions
@@ -47,7 +46,6 @@ def test_the_stack_file_names_the_managers_app_and_none_for_machines() -> None:
     assert set(github) == {"owner", "managerApp"}
 
 
-@pytest.mark.parametrize("page", ["operate/a-job-waits.md", "how-it-works/runner-manager.md"])
-def test_each_reason_has_a_row(page: str) -> None:
-    rows = re.findall(r"^\| `([a-z-]+)` \|", (DOCS / page).read_text(), re.MULTILINE)
+def test_each_reason_has_a_row() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \|", (DOCS / "operate/a-job-waits.md").read_text(), re.MULTILINE)
     assert sorted(set(rows) & NEXT_STEPS.keys()) == sorted(NEXT_STEPS)

@@ -14,7 +14,7 @@ _SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
 
 
 class Prometheus:
-    """The metrics of one manager. Their names and labels are described in docs/how-it-works/runner-manager.md."""
+    """The metrics of one manager. Their names and labels are described in docs/reference/runner-manager.md."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -22,7 +22,7 @@ from pulumi_sandbox.providers.gcp.discovery import document
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED, build
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/how-it-works/runner-manager.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/runner-manager.md").read_text(encoding="utf-8")
 MEMBER = "serviceAccount:gpu-l4@p.iam.gserviceaccount.com"
 
 
@@ -165,7 +165,7 @@ def test_the_roles_have_the_permissions_of_the_calls_that_the_manager_makes(monk
 
 
 def test_the_page_lists_the_permissions_of_the_roles() -> None:
-    section = PAGE.partition("### Permissions\n")[2].partition("\n#")[0]
+    section = PAGE.partition("## Permissions\n")[2].partition("\n#")[0]
     listed = re.findall(r"`((?:compute|storage)\.[a-zA-Z.]+)`", section)
     wanted = [*manager_permissions.permissions(manager_permissions.MACHINES),
               *manager_permissions.permissions(manager_permissions.STATE)]  # fmt: skip

@@ -463,7 +463,7 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "first up", "pulumi up --stack STACK", "the gate prints steps of the VM, then `pass`, within ten minutes",
-        "read the reason in docs/how-it-works/check.md; keep the serial output of the next line",
+        "read the reason in docs/operate/failed-check.md; keep the serial output of the next line",
     ),
     Step(
         "serial output", "gcloud compute instances get-serial-port-output VM --zone ZONE",
