@@ -23,6 +23,7 @@ html_static_path: list[str] = []
 html_favicon = "pictures/icon.svg"
 exclude_patterns = ["pictures"]
 html_copy_source = False
+html_show_copyright = False
 html_theme_options = {"source_edit_link": f"{REPOSITORY_URL}/edit/main/docs/{{filename}}"} if REPOSITORY_URL else {}
 # The anchors of headings are those that GitHub makes.
 myst_heading_anchors = 4
