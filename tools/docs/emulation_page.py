@@ -60,7 +60,7 @@ def page() -> Iterator[str]:
     yield "# What the emulation enforces"
     yield ""
     yield "Generated from [tools/docs/emulation](../../tools/docs/emulation) by `make docs`."
-    yield "How the sandbox works: [the sandbox](../how-it-works/sandbox.md)."
+    yield "[The sandbox](../how-it-works/sandbox.md) explains how it works, and what differs from a cloud."
     yield ""
     yield "## Enforced"
     yield ""
