@@ -90,11 +90,13 @@ AFTER = """\
   Kubernetes Secrets are searched only for tokens.
 - **Runner versions.** An image without the runner's version as its tag, such as `2.338.0`, is not checked.
 - **ARC runners.** `max-run-duration` ignores their jobs. `timeout-minutes` of the workflow ends them.
+"""
 
+NEXT = """\
 ## Next
 
 - [Preview a pull request](previews.md) with policies
-- [Reviewers' dangers](../reference/preview-dangers.md), which need no policy pack
+- [Dangers](../reference/preview-dangers.md) that a preview reports without a policy pack
 """
 
 
@@ -125,6 +127,8 @@ def page() -> Iterator[str]:
     yield ""
     for rule in RULES:
         yield from section(rule)
+    yield from NEXT.splitlines()
+    yield ""
 
 
 def section(rule: Rule) -> Iterator[str]:
