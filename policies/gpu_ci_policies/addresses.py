@@ -42,10 +42,9 @@ RULES = (
     Rule(
         name="no-public-ip",
         title="Machines have no public address.",
-        why="A runner works for whoever writes a workflow; nothing on the internet needs to reach it, and what does "
-        "reach it is an attack.",
-        fix="Leave accessConfigs out (Google Cloud), and leave associatePublicIpAddress and mapPublicIpOnLaunch off "
-        "(AWS); the way out is a NAT gateway.",
+        why="A runner runs the code of any workflow author. No service on the internet needs to reach it.",
+        fix="Remove accessConfigs (Google Cloud). Set associatePublicIpAddress and mapPublicIpOnLaunch to false (AWS). "
+        "For outgoing connections, use a NAT gateway.",
         sources=(
             "https://docs.cloud.google.com/compute/docs/ip-addresses/configure-static-external-ip-address",
             "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html",

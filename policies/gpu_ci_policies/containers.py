@@ -38,18 +38,19 @@ def unequal_gpu_requests(resource: Resource, _context: RuleContext) -> Iterator[
 RULES = (
     Rule(
         name="pinned-images",
-        title="Pods of jobs, checks and runners run an image by its digest.",
-        why="Whoever can push to a registry can change what a tag means, and the check of a pool proves one image, "
-        "which then is not the one that runs.",
-        fix="Write the image as name:tag@sha256:…; docker buildx imagetools inspect tells the digest.",
+        title="Pods of jobs, checks and runners name their image by digest.",
+        why="A user who can push to a registry can move a tag. Then the pool runs another image than the "
+        "image that its check has tested.",
+        fix="Write the image as name:tag@sha256:…; docker buildx imagetools inspect prints the digest.",
         sources=("https://kubernetes.io/docs/concepts/containers/images/#image-names",),
         check=unpinned_images,
     ),
     Rule(
         name="gpu-request-is-limit",
-        title="A container asks for as many GPUs as it may have.",
-        why="Kubernetes gives out whole GPUs, and refuses such a pod when it is made, which is after the deployment.",
-        fix="Give the GPU under resources.limits, and under resources.requests the same number or nothing.",
+        title="The GPU request of a container equals its limit.",
+        why="Kubernetes assigns whole GPUs, and refuses other pods. It does so when the pod is created, which is after "
+        "the deployment.",
+        fix="Set the number of GPUs under resources.limits, and the same number or nothing under resources.requests.",
         sources=("https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",),
         check=unequal_gpu_requests,
     ),

@@ -65,11 +65,11 @@ def asks_gpu(container: object) -> bool:
 RULES = (
     Rule(
         name="max-run-duration",
-        title="Machines and jobs with a GPU end by themselves.",
-        why="A machine that nothing ends, because its agent died or a job hangs, costs money until somebody looks. "
-        "The runners of ARC are not looked at: timeout-minutes of the workflow ends their jobs.",
+        title="Machines and jobs with a GPU have a maximum duration.",
+        why="If an agent crashes or a job hangs, the machine costs money until a person stops it. ARC runners are not "
+        "checked, because timeout-minutes of the workflow ends their jobs.",
         fix="Set scheduling.maxRunDuration (instance templates), spec.activeDeadlineSeconds (Jobs) or build.timeout "
-        "(Cloud Build, which ends a build after an hour where nothing is set).",
+        "(Cloud Build, one hour by default).",
         sources=(
             "https://docs.cloud.google.com/compute/docs/instances/limit-vm-runtime",
             "https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup",
@@ -81,7 +81,7 @@ RULES = (
                 "type": "integer",
                 "minimum": 1,
                 "default": 86400,
-                "description": "The longest that is accepted, in seconds.",
+                "description": "Maximum duration in seconds.",
             }
         },
     ),

@@ -67,11 +67,11 @@ def aws_disks(resource: Resource) -> Iterator[tuple[str, object]]:
 RULES = (
     Rule(
         name="encrypted-disks",
-        title="Disks of EBS are encrypted.",
-        why="Whoever gets hold of a disk, or of a snapshot of it, can read all of it. Google Cloud encrypts every "
-        "disk, bucket and registry by itself, Amazon's S3 and ECR do so too, and EKS encrypts the API's data from 1.28 "
-        "on; EBS does it where it is asked to, or where an account's default says so, which a preview does not see.",
-        fix="Set encrypted to true on every disk that is named.",
+        title="EBS disks are encrypted.",
+        why="An attacker with an unencrypted disk, or a snapshot of it, can read all of its data. EBS encrypts a disk "
+        "only on request, or by a default of the account that a preview does not see. Google Cloud, S3 and ECR always "
+        "encrypt, and EKS encrypts the data of the Kubernetes API from 1.28 on.",
+        fix="Set encrypted to true on every named disk.",
         sources=(
             "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption.html",
             "https://docs.aws.amazon.com/eks/latest/userguide/envelope-encryption.html",
@@ -81,13 +81,11 @@ RULES = (
     ),
     Rule(
         name="own-keys",
-        title="Disks, buckets and registries are encrypted with a key of your own, where you ask for that.",
-        why="Only a key of your own can be taken away, and only its use is in your own audit log.",
-        fix="Name a KMS key: kmsKeyName, kmsKeySelfLink, defaultKmsKeyName or kmsKeyId.",
+        title="If required, disks, buckets and registries are encrypted with your own key.",
+        why="You can revoke only your own key, and only its use is in your audit log.",
+        fix="Set a KMS key: kmsKeyName, kmsKeySelfLink, defaultKmsKeyName or kmsKeyId.",
         sources=("https://docs.cloud.google.com/kms/docs/cmek",),
         check=missing_customer_keys,
-        settings={
-            "required": {"type": "boolean", "default": False, "description": "Whether the rule is asked at all."}
-        },
+        settings={"required": {"type": "boolean", "default": False, "description": "True to check the rule."}},
     ),
 )

@@ -45,10 +45,10 @@ def missing_labels(resource: Resource, context: RuleContext) -> Iterator[str]:
 RULES = (
     Rule(
         name="required-labels",
-        title="What costs money has labels (Google Cloud) or tags (AWS) that say whose it is.",
-        why="A bill is grouped by them, and somebody has to be asked when a machine is left over.",
-        fix="Put them under gpu-ci:site.labels; elsewhere, set labels or tags, or those that a provider puts on all it "
-        "makes.",
+        title="Resources that cost money have labels (Google Cloud) or tags (AWS) that name their owner.",
+        why="They group a bill, and they show whom to ask about a forgotten machine.",
+        fix="Set gpu-ci:site.labels. In another program, set the labels or tags of the resource, or the defaults of "
+        "its provider.",
         sources=(
             "https://docs.cloud.google.com/resource-manager/docs/best-practices-labels",
             "https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html",
@@ -59,7 +59,7 @@ RULES = (
                 "type": "array",
                 "items": {"type": "string"},
                 "default": ["team"],
-                "description": "The names that have to be there.",
+                "description": "Required names of labels or tags.",
             }
         },
     ),

@@ -44,25 +44,23 @@ SOURCE = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instan
 RULES = (
     Rule(
         name="imds-v2",
-        title="The metadata service of an EC2 machine asks for a session (IMDSv2).",
-        why="Without one, any request that a job can be talked into sending hands out the machine's credentials.",
+        title="The metadata service of an EC2 instance requires a session (IMDSv2).",
+        why="Without a session, a forged request that a job sends can return the credentials of the instance.",
         fix='Set metadataOptions.httpTokens to "required".',
         sources=(SOURCE,),
         check=imds_v1_allowed,
     ),
     Rule(
         name="imds-hop-limit",
-        title="Pods do not reach the metadata service of their EC2 machine.",
-        why="With two hops, every container has the machine's role. Where nothing is set, the account or the "
-        "image decides, and an image that asks for IMDSv2 gets two.",
+        title="Pods cannot reach the metadata service of their EC2 instance.",
+        why="With two hops, every container can use the role of the instance. Without a value, the account or the "
+        "image decides, and an image that requires IMDSv2 gets two hops.",
         fix="Set metadataOptions.httpPutResponseHopLimit to 1.",
         sources=(
             "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-IMDS-new-instances.html",
             "https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
         ),
         check=hop_limit_problems,
-        settings={
-            "maxHops": {"type": "integer", "minimum": 1, "default": 1, "description": "The most hops there may be."}
-        },
+        settings={"maxHops": {"type": "integer", "minimum": 1, "default": 1, "description": "Maximum number of hops."}},
     ),
 )

@@ -81,28 +81,28 @@ RULE_OF_GITHUB = "https://docs.github.com/en/actions/reference/runners/self-host
 RULES = (
     Rule(
         name="ephemeral-runners",
-        title="A runner takes one job and is gone.",
-        why="Whatever a job leaves on a runner meets the next one, which may belong to somebody else.",
-        fix="Register by a just-in-time configuration, or with config.sh --ephemeral; on Kubernetes, take the chart "
-        "gha-runner-scale-set, whose runners are always so.",
+        title="A runner runs one job and then ends.",
+        why="Files and processes of a job would reach the next job, which may belong to another user.",
+        fix="Register with a just-in-time configuration, or with config.sh --ephemeral. On Kubernetes, use the chart "
+        "gha-runner-scale-set.",
         sources=("https://docs.github.com/en/actions/reference/security/secure-use#hardening-for-self-hosted-runners",),
         check=persistent_runners,
     ),
     Rule(
         name="runner-accepted",
-        title="A runner is of a version that GitHub registers.",
-        why="GitHub turns older ones away: the machines start, cost money, and take no job.",
-        fix="Take a newer version of github.com/actions/runner, or an image that has one.",
+        title="The version of a runner is one that GitHub registers.",
+        why="GitHub refuses older versions. The machines start and cost money, but get no job.",
+        fix="Use a newer version of github.com/actions/runner, or an image with a newer version.",
         sources=(RULE_OF_GITHUB, "catalog/gpu_catalog/data/runners.json"),
         check=refused_versions,
         needs_catalog=True,
     ),
     Rule(
         name="runner-fresh",
-        title="A runner is no more than 30 days behind a release.",
-        why="GitHub gives such a runner no jobs. It is a warning, because a stack nobody touched would come to fail by "
-        "itself, and because the newest releases may not be known to the installed catalog.",
-        fix="Take a newer version of github.com/actions/runner, or an image that has one.",
+        title="A runner is updated within 30 days of a newer release.",
+        why="GitHub gives older runners no jobs. The rule is advisory, because an unchanged stack would start to fail "
+        "after a release, and the installed catalog may not know the newest releases.",
+        fix="Use a newer version of github.com/actions/runner, or an image with a newer version.",
         sources=(RULE_OF_GITHUB, "catalog/gpu_catalog/data/runners.json"),
         check=outdated_versions,
         level="advisory",

@@ -65,9 +65,9 @@ def highest_price(types: Sequence[object], region: object, market: str, count: f
 RULES = (
     Rule(
         name="spend-ceiling",
-        title="A stack costs no more by the hour than you accept, with everything running that it may start.",
-        why="The largest number a pool may grow to is one line of a stack file, and nobody sees a price in it.",
-        fix="Lower max of a pool, or raise maxUsdPerHour with whoever pays.",
+        title="The maximum cost of a stack per hour is at most maxUsdPerHour.",
+        why="max of a pool is one line of a stack file, and the line shows no price.",
+        fix="Lower max of a pool, or agree on a higher maxUsdPerHour.",
         sources=("catalog/gpu_catalog/data/prices.json", "docs/guides/catalog.md"),
         check_stack=over_ceiling,
         needs_catalog=True,
@@ -75,7 +75,7 @@ RULES = (
             "maxUsdPerHour": {
                 "type": "number",
                 "minimum": 0,
-                "description": "The most it may cost, in USD an hour; the rule says nothing where it is not set.",
+                "description": "Maximum cost in USD an hour; without it, the rule is not checked.",
             }
         },
     ),

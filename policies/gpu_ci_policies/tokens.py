@@ -59,12 +59,11 @@ def decoded(text: str) -> str:
 RULES = (
     Rule(
         name="no-github-token",
-        title="No token of GitHub's stands in a resource.",
-        why="User data and metadata are readable on the machine by every job, and a token that registers runners or "
-        "acts for a person lets a job take over the pool, or the organization.",
-        fix="Let machines sign in as a GitHub App whose key lies in a secret store, and register by a just-in-time "
-        "configuration; for ARC, put github_app_id, github_app_installation_id and github_app_private_key in its "
-        "Secret.",
+        title="No resource contains a GitHub token.",
+        why="Every job can read the user data and metadata of its machine. With a token that registers runners or acts "
+        "for a user, a job can take over the pool or the organization.",
+        fix="Use a GitHub App with its key in a secret store, and register with a just-in-time configuration. For ARC, "
+        "put github_app_id, github_app_installation_id and github_app_private_key into its Secret.",
         sources=(
             "https://github.blog/engineering/platform-security/behind-githubs-new-authentication-token-formats/",
             "https://docs.github.com/en/actions/reference/security/secure-use",

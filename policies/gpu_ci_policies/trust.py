@@ -75,11 +75,11 @@ def open_pools(resource: Resource, _context: RuleContext) -> Iterator[str]:
 RULES = (
     Rule(
         name="aws-oidc-subject",
-        title="A role of AWS trusts named workflows of GitHub.",
-        why="GitHub signs tokens for every repository there is: without a condition on their subject, anybody's "
-        "workflow may become the role.",
-        fix=f"Give the statement a condition StringEquals or StringLike on {SUBJECT} that begins with the owner and "
-        "the repository, such as repo:acme/kernels:ref:refs/heads/main.",
+        title="An AWS role that trusts GitHub names the workflows.",
+        why="GitHub signs tokens for every repository. Without a condition on the subject, any workflow on GitHub can "
+        "assume the role.",
+        fix=f"Add a condition StringEquals or StringLike on {SUBJECT}. Its value begins with the owner and the "
+        "repository, such as repo:acme/kernels:ref:refs/heads/main.",
         sources=(
             "https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-aws",
             "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create_for-idp_oidc.html",
@@ -88,10 +88,10 @@ RULES = (
     ),
     Rule(
         name="gcp-oidc-subject",
-        title="A pool of workload identities lets in named workflows of GitHub.",
-        why="GitHub signs tokens for every repository there is: without a condition, anybody's workflow is let in.",
-        fix='Set attributeCondition, such as assertion.repository_owner_id == "123456", and bind roles to a subject or '
-        "an attribute of the pool, not to all of it.",
+        title="A workload identity pool that trusts GitHub names the workflows.",
+        why="GitHub signs tokens for every repository. Without a condition, any workflow on GitHub gets an identity.",
+        fix='Set attributeCondition, such as assertion.repository_owner_id == "123456". Bind roles to a subject or an '
+        "attribute of the pool, not to the whole pool.",
         sources=(
             "https://docs.cloud.google.com/iam/docs/workload-identity-federation-with-deployment-pipelines",
             "https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-google-cloud-platform",

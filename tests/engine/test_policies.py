@@ -22,10 +22,10 @@ UNLABELLED = Violation(
     policy="required-labels",
     pack="gpu-ci",
     level="mandatory",
-    text="What costs money has labels (Google Cloud) or tags (AWS) that say whose it is.\n"
+    text="Resources that cost money have labels (Google Cloud) or tags (AWS) that name their owner.\n"
     "labels has no team.\n"
-    "To fix it: Put them under gpu-ci:site.labels; elsewhere, set labels or tags, or those that a provider puts on all "
-    "it makes.",
+    "To fix it: Set gpu-ci:site.labels. In another program, set the labels or tags of the resource, or the defaults of "
+    "its provider.",
     urn=BUCKET,
 )
 

@@ -91,9 +91,9 @@ def test_a_violation_says_the_rule_what_is_wrong_and_how_to_mend_it(pack: analyz
     [(rule, level, message)] = broken(pack, JOB, pod({"name": "a", "image": "python:3"}))
     assert (rule, level) == ("pinned-images", MANDATORY)
     assert message == (
-        "Pods of jobs, checks and runners run an image by its digest.\n"
+        "Pods of jobs, checks and runners name their image by digest.\n"
         "spec.template.spec.containers[a].image is python:3, which has no digest.\n"
-        "To fix it: Write the image as name:tag@sha256:…; docker buildx imagetools inspect tells the digest."
+        "To fix it: Write the image as name:tag@sha256:…; docker buildx imagetools inspect prints the digest."
     )
 
 

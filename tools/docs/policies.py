@@ -1,4 +1,4 @@
-"""The page docs/guides/policies.md: every rule of the policy pack, from the rules themselves."""
+"""Writes the page docs/guides/policies.md from the rules of the policy pack."""
 
 from __future__ import annotations
 
@@ -13,46 +13,59 @@ BEFORE = """\
 
 Generated from [the rules](../../policies/gpu_ci_policies/rules.py) by `make docs`; a test fails when it is stale.
 
-The policy pack in `policies/` is an ordinary one of Pulumi's, in Python. The engine asks it about every resource before
-it makes it, in a preview too: a mandatory rule that is broken fails the preview, and in an `up` the resource is not
-made. The pack looks at any Pulumi program on AWS, Google Cloud, Kubernetes and GitHub, with our components or without.
+The policy pack in `policies/` checks any Pulumi program on AWS, Google Cloud, Kubernetes and GitHub, with or without
+gpu-ci components. A broken mandatory rule fails the preview. During an `up`, the resource is not created. The exit code
+is 1 in both cases.
+
+## Use the pack
 
 ```
 make policy                                                     the pack's own environment, .venv-policy
 pulumi-sandbox preview --stack staging --policy-pack policies   offline
-pulumi preview --stack staging --policy-pack policies           against the real clouds
+pulumi preview --stack staging --policy-pack policies           with the real clouds
 pulumi up --stack staging --policy-pack policies --policy-pack-config policies.json
 ```
 
-The environment is one of its own because pulumi-policy 1.21 needs protobuf 5 (`policies/requirements.lock`).
-`pulumi-sandbox` runs other packs in Python too, each in the environment that its own settings name
-([ours](../../policies/PulumiPolicy.yaml)).
-Another repository uses the pack from a checkout of this one: `make -C gpu-ci policy`, then
-`--policy-pack gpu-ci/policies` ([on GitHub](preview-on-github.md#check-policies)).
-A preview or an `up` that breaks a mandatory rule ends with the exit code 1, as any other failure does.
+In another repository, check out gpu-ci and run `make -C gpu-ci policy`. Then use `--policy-pack gpu-ci/policies`
+([on GitHub](preview-on-github.md#check-policies)).
 
-In a preview much is unknown. What is unknown breaks no rule; the `up`, which knows it, asks again. A rule that reads
-prices or versions asks the catalog, which `make policy` puts beside the pack; where that is missing, the rule is not
-asked.
+- The pack has its own environment, because pulumi-policy 1.21 needs protobuf 5 (`policies/requirements.lock`).
+- `pulumi-sandbox` also runs other packs in Python, each in the environment of its
+  [PulumiPolicy.yaml](../../policies/PulumiPolicy.yaml).
+- A value that is unknown during a preview breaks no rule. The `up` checks it again.
+- Rules on prices and versions use the catalog, which `make policy` installs. Without the catalog they are not checked.
+
+## Rules
+
+All rules are mandatory unless marked as advisory.
 
 """
 
 SETTINGS = """\
 ## Settings
 
-A JSON file, by the name of the rule. One that does not fit is refused before any resource is looked at, with the rule
-and the field: values by the engine, and names of rules and settings that there are none of by the pack, with the
-nearest there is. (The engine keeps a name to itself whose settings are empty, `{}`.) `enforcementLevel` makes any rule
-`mandatory`, `advisory` or `disabled`; `all` stands for every rule, and takes nothing else.
+Settings are a JSON file with the names of the rules as keys. Unknown or wrong settings are refused before any resource
+is checked. The message names the rule and the field, and the nearest known name. A wrong rule name with empty settings
+(`{}`) is not detected, because the engine does not pass it on.
+
+`enforcementLevel` sets a rule to `mandatory`, `advisory` or `disabled`. The key `all` sets it for every rule, and
+accepts no other setting.
 """
 
 EXEMPTIONS = """\
 ## Exemptions
 
-Each rule takes `exempt`, a list. `resource` is a URN or the name of a resource, with `*` for any part of it. `reason`
-is at least two words and `until` the last day on which the exemption holds; without either the engine refuses the
-configuration. After that day the rule fails again, and says that the exemption has expired. To exempt a stack as a
-whole from `spend-ceiling`, name the stack's own resource, `<project>-<stack>`.
+Each rule has a list `exempt`:
+
+| field | value |
+|---|---|
+| `resource` | a URN or the name of a resource; `*` matches any text |
+| `reason` | at least two words |
+| `until` | the last day of the exemption |
+
+The engine refuses an exemption without `reason` or `until`. After the last day the rule fails again, and the message
+says that the exemption has expired. To exempt a whole stack from `spend-ceiling`, name the resource of the stack,
+`<project>-<stack>`.
 """
 
 EXAMPLE = {
@@ -61,37 +74,43 @@ EXAMPLE = {
     "runner-fresh": "mandatory",
     "no-public-ip": {
         "exempt": [
-            {"resource": "*::debug-template", "reason": "until the VPN is there, see OPS-12", "until": "2027-01-31"}
+            {"resource": "*::debug-template", "reason": "until the VPN exists, see OPS-12", "until": "2027-01-31"}
         ]
     },
 }
 
 AFTER = """\
-## What they do not see
+## Limits
 
-- The most machines of a group on Compute Engine stands in none of its properties. `spend-ceiling` takes what our own
-  program says of its pools (the output `cost`) or what node groups and single machines may cost, whichever is more;
-  other programs with groups on Compute Engine, disks and traffic count for nothing.
-- Workers of Cloud Build may have an address for their way out (`publicEgress`); `no-public-ip` says nothing of it.
-- Whether a value is a secret in the state: the SDK hands the pack every value in the clear. Kubernetes Secrets are
-  searched for tokens alone.
-- Images that do not say which runner they hold, by a tag such as `2.338.0`, are neither too old nor fresh.
-- Jobs of ARC's runners: GitHub ends them by `timeout-minutes`.
+- **Spend.** A Compute Engine instance group has no property with its maximum size. `spend-ceiling` uses the larger of
+  two values: the output `cost` of a gpu-ci program, and the maximum cost of its node groups and single machines.
+  Instance groups of other programs, disks and network traffic are not counted.
+- **Cloud Build.** `no-public-ip` ignores the outgoing address of workers (`publicEgress`).
+- **Secrets.** The SDK passes every value in plain text, so no rule knows if a value is a secret in the state.
+  Kubernetes Secrets are searched only for tokens.
+- **Runner versions.** An image without the runner's version as its tag, such as `2.338.0`, is not checked.
+- **ARC runners.** `max-run-duration` ignores their jobs. `timeout-minutes` of the workflow ends them.
+"""
+
+NEXT = """\
+## Next
+
+- [Preview a pull request](previews.md) with policies
+- [Dangers](../reference/preview-dangers.md) that a preview reports without a policy pack
 """
 
 
 def page() -> Iterator[str]:
-    """The lines of the page."""
+    """Return the lines of the page."""
     yield from BEFORE.splitlines()
-    yield "| rule | what must be so | why | how to mend it |"
-    yield "|---|---|---|---|"
+    yield "| rule | requirement |"
+    yield "|---|---|"
     for rule in RULES:
-        level = "" if rule.level == "mandatory" else f" ({rule.level})"
-        yield f"| `{rule.name}`{level} | {rule.title} | {rule.why} | {rule.fix} |"
+        yield f"| [`{rule.name}`](#{rule.name}){level(rule)} | {rule.title} |"
     yield ""
     yield from SETTINGS.splitlines()
     yield ""
-    yield "| rule | setting | default | what it is |"
+    yield "| rule | setting | default | meaning |"
     yield "|---|---|---|---|"
     for rule in RULES:
         yield from settings(rule)
@@ -104,18 +123,38 @@ def page() -> Iterator[str]:
     yield ""
     yield from AFTER.splitlines()
     yield ""
-    yield "## Sources"
+    yield "## Each rule"
     yield ""
     for rule in RULES:
-        yield f"- `{rule.name}`: {', '.join(source(each) for each in rule.sources)}"
+        yield from section(rule)
+    yield from NEXT.splitlines()
     yield ""
+
+
+def section(rule: Rule) -> Iterator[str]:
+    """Return the lines about one rule: requirement, reason, fix and sources."""
+    yield f"### {rule.name}"
+    yield ""
+    yield f"{rule.title}{level(rule)}"
+    yield ""
+    yield f"- Reason: {rule.why}"
+    yield f"- Fix: {rule.fix}"
+    yield f"- Sources: {', '.join(source(each) for each in rule.sources)}"
+    yield ""
+
+
+def level(rule: Rule) -> str:
+    """Return the level of an advisory rule in brackets; nothing for a mandatory rule."""
+    return "" if rule.level == "mandatory" else f" ({rule.level})"
 
 
 def settings(rule: Rule) -> Iterator[str]:
+    """Return a row of the table for each setting of the rule."""
     for name, schema in rule.settings.items():
         default = f"`{json.dumps(schema['default'])}`" if "default" in schema else "none"
         yield f"| `{rule.name}` | `{name}` | {default} | {schema['description']} |"
 
 
 def source(named: str) -> str:
+    """Return a source as a link, or as code if it is a file of this repository."""
     return f"<{named}>" if named.startswith("https://") else f"`{named}`"
