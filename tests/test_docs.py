@@ -12,6 +12,7 @@ from typing import Any
 import pulumi
 import pytest
 import yaml
+from gpu_ci import versions
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.main import run
 from pulumi_sandbox.cli.own_commands import commands
@@ -280,6 +281,16 @@ def test_what_the_catalogs_page_shows_of_a_terminal_is_what_is_printed(
         command, _, printed = text.partition("\n")
         run(shlex.split(command)[2:])
         assert capsys.readouterr().out == printed
+
+
+def test_the_upgrade_page_names_the_versions_that_are_pinned() -> None:
+    page = text_of(ROOT / "docs/operate/upgrade.md")
+    now = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE))
+    day = versions.GCE_IMAGE.rpartition("-v")[2]
+    assert now["torch"] == versions.TORCH
+    assert now["GitHub's runner on Compute Engine"] == versions.RUNNER
+    assert now["charts of ARC"] == versions.ARC_CHARTS
+    assert f"image of {day[:4]}-{day[4:6]}-{day[6:]}" in now["image of Compute Engine with the driver"]
 
 
 def keys_and_comments(file: str) -> tuple[set[str], set[str]]:
