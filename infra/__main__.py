@@ -13,7 +13,7 @@ from infra import manager, networks, pools, registration, settings, stack_warnin
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 # Everything the stack file says, checked as a whole: nothing is registered while one mistake is left in it.
-stack_settings = settings.load()
+stack_settings = settings.load_or_exit()
 
 # A network for each region that asks for one.
 made_networks = networks.build(stack_settings)

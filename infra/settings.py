@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from gpu_ci.errors import Problem, report
 from gpu_ci.stack import checks, clusters, provider_secrets
 from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.lines import LineOf, no_line
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Site
@@ -19,7 +21,7 @@ from pulumi.runtime import config as runtime_config
 
 from infra import registration
 from infra.pool import Pool
-from infra.stack_file import stack_file
+from infra.stack_file import stack_file, stack_lines
 
 if TYPE_CHECKING:
     from gpu_ci.gcp.runner_manager import ManagerChoices
@@ -45,9 +47,9 @@ class Settings:
 class SettingsError(pulumi.RunError):
     """Every mistake of a stack file, as text: Pulumi shows a RunError without a traceback."""
 
-    def __init__(self, file: str, problems: Sequence[Problem]) -> None:
+    def __init__(self, file: str, problems: Sequence[Problem], line_of: LineOf = no_line) -> None:
         count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in {file}"
-        super().__init__(f"{report(file, problems)}\n{count}; no pool was created or changed")
+        super().__init__(f"{report(file, problems, line_of)}\n{count}; no pool was created or changed")
         self.problems = tuple(problems)
 
 
@@ -59,7 +61,7 @@ def load() -> Settings:
     checked = checks.check(values, present, {problem.path for problem in problems})
     problems += checked.problems
     if problems:
-        raise SettingsError(stack_file(), problems)
+        raise SettingsError(stack_file(), problems, stack_lines(values))
 
     site = Site(**(values[SITE] or {}))
     github = _github(values[GITHUB])
@@ -68,6 +70,18 @@ def load() -> Settings:
     described = clusters.described(values[CLUSTERS])
     manager = _manager(values[MANAGER])
     return Settings(values[PROJECT], site, wired, checked.quotas, github, described, manager, tuple(present))
+
+
+def load_or_exit() -> Settings:
+    """Load the settings, or end the program with the report of their problems.
+
+    With exit code 32, Pulumi's Python language host adds no "unhandled error" below the report.
+    """
+    try:
+        return load()
+    except SettingsError as wrong:
+        pulumi.log.error(str(wrong))
+        sys.exit(32)
 
 
 def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool:

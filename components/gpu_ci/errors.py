@@ -61,9 +61,14 @@ class Problem:
         return "; ".join([self.text, *(f"{label}: {value}" for label, value in details if value)])
 
 
-def report(subject: str, problems: Iterable[Problem]) -> str:
-    """Every problem, one after the other, in the order they were found."""
-    return "\n".join(problem.render(subject) for problem in problems)
+def report(subject: str, problems: Iterable[Problem], line_of: Callable[[str], int | None] = lambda _: None) -> str:
+    """Every problem, one after the other, in the order they were found.
+
+    Args:
+        line_of: returns the line of the file `subject` that a path stands in, where it is known.
+    """
+    places = ((problem, line_of(problem.path)) for problem in problems)
+    return "\n".join(problem.render(f"{subject}:{line}" if line else subject) for problem, line in places)
 
 
 class ArgsError(pulumi.InputPropertiesError, pulumi.RunError):

@@ -85,11 +85,15 @@ def texts(values: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def load(values: Mapping[str, Any], *, stack: str = "staging", secrets: Collection[str] = ()) -> settings.Settings:
+def load(
+    values: Mapping[str, Any], *, stack: str = "staging", secrets: Collection[str] = (), root: Path | None = None
+) -> settings.Settings:
     """What infra.settings makes of it."""
 
     def run() -> settings.Settings:
-        pulumi.runtime.configure(pulumi.runtime.Settings(project="gpu-ci", stack=stack))
+        pulumi.runtime.configure(
+            pulumi.runtime.Settings(project="gpu-ci", stack=stack, root_directory=root and str(root))
+        )
         runtime_config.set_all_config(texts(values), list(secrets))
         return settings.load()
 

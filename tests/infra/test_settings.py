@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from tests.infra.stack import L4, SUBNETWORK, config, config_of, load, refused, site, told
 
@@ -251,3 +253,15 @@ def test_a_secret_is_refused_and_never_shown(key: str) -> None:
     assert text.startswith(f"Pulumi.staging.yaml: {key}: is a secret, but ")
     assert f"pulumi config set --plaintext '{key}' …; where one value in it says secure, that one alone: " in text
     assert "hunter2" not in text
+
+
+def test_a_report_names_the_lines_of_the_stack_file_only_where_the_engine_read_that_file(tmp_path: Path) -> None:
+    values = config(SIX_MISTAKES)
+    file = tmp_path / "Pulumi.staging.yaml"
+    file.write_text(yaml.safe_dump({"config": values}))
+    lines = file.read_text().splitlines()
+    [line] = [number for number, each in enumerate(lines, 1) if "g2-standrd-8" in each]
+    told = f"Pulumi.staging.yaml:{line}: gpu-ci:pools.l4.machineType: "
+    assert told in str(refused(values, root=tmp_path))
+    file.write_text(yaml.safe_dump({"config": values | {"gpu-ci:quotas": {}}}))
+    assert "Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: " in str(refused(values, root=tmp_path))

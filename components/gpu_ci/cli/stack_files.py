@@ -16,6 +16,7 @@ import yaml
 from gpu_ci.cli.output import InputError, ProblemsFound
 from gpu_ci.errors import Problem, report
 from gpu_ci.stack import clusters, pools, quotas, requirements
+from gpu_ci.stack.lines import LineOf, lines_of, no_line
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 
@@ -33,6 +34,8 @@ class StackFile:
     config: dict[str, Any]
     other_keys: tuple[str, ...] = ()
     """The keys of the file besides config."""
+    line_of: LineOf = no_line
+    """Returns the line of a path such as `gpu-ci:pools.l4`."""
 
     @property
     def name(self) -> str:
@@ -128,7 +131,7 @@ def problems_found(file: StackFile, problems: list[Problem], more: str = "") -> 
 def report_of(file: StackFile, problems: list[Problem]) -> str:
     """Every problem of a file, and how many there are."""
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-    return f"{report(file.name, problems)}\n{count} in {file.name}"
+    return f"{report(file.name, problems, file.line_of)}\n{count} in {file.name}"
 
 
 def files_of(given: tuple[str, ...]) -> list[Path]:
@@ -145,16 +148,19 @@ def files_of(given: tuple[str, ...]) -> list[Path]:
 
 def read(path: Path) -> StackFile:
     """A stack file. InputError for what is none; ProblemsFound for one that is broken, with the line."""
-    document = _document(path, _text(path))
+    text = _text(path)
+    document = _document(path, text)
+    if document is None and path.name.startswith("Pulumi."):  # an empty file, which Pulumi reads as an empty map
+        document = {"config": {}}
     if not isinstance(document, dict) or not isinstance(document.get("config"), dict):
         project = isinstance(document, dict) and "runtime" in document
         raise InputError(
             f"{path}: is no stack file",
             got="the project's file, Pulumi.yaml" if project else "a file without a map under config",
             expected="a file with config: at its top, such as Pulumi.staging.yaml",
-            hint=_neighbours(path),
+            hint=_neighbours(path, but=path),
         )
-    return StackFile(path, document["config"], tuple(key for key in document if key != "config"))
+    return StackFile(path, document["config"], tuple(key for key in document if key != "config"), lines_of(text))
 
 
 def _text(path: Path) -> str:
@@ -168,10 +174,10 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}: cannot be read", got=error.strerror or str(error), hint=_neighbours(path)) from None
 
 
-def _neighbours(path: Path) -> str:
+def _neighbours(path: Path, but: Path | None = None) -> str:
     """The stack files beside it, which may have been meant."""
     folder = path if path.is_dir() else path.parent
-    names = sorted(str(each) for each in folder.glob("Pulumi.*.yaml"))
+    names = sorted(str(each) for each in folder.glob("Pulumi.*.yaml") if each != but)
     return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}" if names else ""
 
 
@@ -230,9 +236,11 @@ def _document(path: Path, text: str) -> Any:
 def _no_yaml(where: str, why: str) -> ProblemsFound:
     """A file that cannot be read. None of its text is shown: which part of it is a secret is not known."""
     text = f"{where}: is no YAML: {why}"
-    return ProblemsFound(text, [{"text": text}])
+    hint = _TAB if "'\\t'" in why else ""
+    return ProblemsFound(f"{text}\n  hint: {hint}" if hint else text, [{"text": text, "hint": hint}])
 
 
+_TAB = "indent with spaces: YAML takes no tab there"
 _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 
 

@@ -110,13 +110,13 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
     answer = ask("check", name)
     assert answer.code == 1
     assert answer.out == (
-        "Pulumi.dev.yaml: gpu-ci:pools.l4.colour: unknown key\n"
+        "Pulumi.dev.yaml:10: gpu-ci:pools.l4.colour: unknown key\n"
         "  got: 'colour'\n"
         "  expected: one of kind, machineType, guestAccelerator, zones, market, reservation, "
         "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, "
         "waitObjectiveSec, standby, smoke, runner, secrets, ladder, priceCeilingUsd\n"
         "  hint: remove it\n"
-        "Pulumi.dev.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
+        "Pulumi.dev.yaml:6: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
         "  got: 'g2-standard-9'\n"
         "  expected: a GCE machine type with a GPU, such as g2-standard-8\n"
         "  hint: did you mean g2-standard-8\n"
@@ -124,6 +124,7 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
     )
     [found] = ask("check", name, "--json").json
     assert (found["works"], found["pools"]) == (False, [])
+    assert [each["line"] for each in found["problems"]] == [10, 6]
     assert found["problems"][1]["path"] == "gpu-ci:pools.l4.machineType"
 
 
@@ -182,7 +183,10 @@ BROKEN = {
     ),
     "a tab": (
         (("      max: 4", "\tmax: 4"),),
-        ("Pulumi.dev.yaml:9:1: is no YAML: found character '\\t' that cannot start any token\n"),
+        (
+            "Pulumi.dev.yaml:9:1: is no YAML: found character '\\t' that cannot start any token\n"
+            "  hint: indent with spaces: YAML takes no tab there\n"
+        ),
     ),
     "a key that is there twice": (
         (("max: 4", "max: 4\n      max: 5"),),
@@ -227,6 +231,10 @@ def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Pat
     for text in ("", "- a\n", "just words\n", "config: 3\n"):
         answer = ask("check", stack(name="other.yaml", text=text))
         assert (answer.code, answer.err.splitlines()[0]) == (2, "other.yaml: is no stack file")
+    answer = ask("check", stack(name="Pulumi.list.yaml", text="- a\n"))
+    assert answer.err.splitlines()[-1] == "  hint: there is Pulumi.prod.yaml", "not the file itself"
+    answer = ask("check", stack(name="Pulumi.empty.yaml", text="# later\n"))
+    assert (answer.code, answer.out.splitlines()[0]) == (1, "Pulumi.empty.yaml: gpu-ci:pools: is missing")
     (tmp_path / "bytes.yaml").write_bytes(b"config: \xff")
     assert ask("check", "bytes.yaml").err == "bytes.yaml: is no text\n  got: the byte 9 is not UTF-8\n"
 
@@ -290,7 +298,7 @@ def test_the_cost_as_json_adds_up_and_old_prices_are_noted(
 def test_pools_with_mistakes_are_not_added_up(ask: Ask, stack: Stack, command: str) -> None:
     answer = ask(command, stack(("max: 4", "max: 0")))
     assert (answer.code, answer.out) == (1, "")
-    assert answer.err.splitlines()[0] == "Pulumi.dev.yaml: gpu-ci:pools.l4.max: must be at least 1"
+    assert answer.err.splitlines()[0] == "Pulumi.dev.yaml:9: gpu-ci:pools.l4.max: must be at least 1"
     assert answer.err.splitlines()[-1] == "1 problem in Pulumi.dev.yaml; see gpu-ci check"
 
 

@@ -125,6 +125,11 @@ def _manager(value: Any) -> list[str]:
     return [f"manager: {_count(choices.instances, 'instance')} in {choices.region}; {alerts}; {metrics}"]
 
 
+def _problem(file: StackFile, problem: Problem) -> dict[str, Any]:
+    found = {**asdict(problem), "line": file.line_of(problem.path)}
+    return {name: value for name, value in found.items() if value}
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
@@ -134,7 +139,7 @@ def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict
         "file": file.name,
         "works": not wrong,
         "pools": [name for name, _ in file.pools],
-        "problems": [{name: value for name, value in asdict(problem).items() if value} for problem in wrong],
+        "problems": [_problem(file, each) for each in wrong],
         "notes": doubtful,
         "unchecked": file.unchecked,
     }

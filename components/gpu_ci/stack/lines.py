@@ -1,0 +1,49 @@
+"""Find the lines of a stack file that problems are about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import yaml
+
+_STEP = re.compile(r'\["([^"]*)"\]|\[(\d+)\]|([^.\[]+)')
+"""A step of a path as `validation_errors.join` writes it."""
+
+LineOf = Callable[[str], int | None]
+
+
+def lines_of(text: str) -> LineOf:
+    """Return a function that finds the line of a path such as `gpu-ci:pools.l4.zones[0]`.
+
+    For a path that the file does not have, it is the line of the innermost map that the file has. None means that the
+    file has not even the key of the stack, or cannot be read as YAML.
+    """
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        root = None
+    return lambda path: _line(_entry(root, "config"), path)
+
+
+def no_line(_path: str) -> None:
+    """Find no line: the file is not known."""
+    return
+
+
+def _line(found: tuple[yaml.Node, yaml.Node] | None, path: str) -> int | None:
+    line = None
+    for name, index, plain in _STEP.findall(path):
+        found = _entry(found[1], int(index) if index else name or plain) if found else None
+        if found:
+            line = found[0].start_mark.line + 1
+    return line
+
+
+def _entry(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+    """Return the key and the value of a map's entry; for an entry of a list, the entry twice."""
+    if isinstance(node, yaml.MappingNode):
+        return next(((key, value) for key, value in node.value if key.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    return None
