@@ -85,16 +85,23 @@ def started(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
 
 
 def sync(python: Path, lock: Path) -> None:
-    """Make an environment hold exactly its lock. In a log, uv's list of every package is left out."""
+    """Make an environment hold exactly its lock. uv's list of every package is left out.
+
+    On a terminal one live line has what uv does at the moment; the lines before it are shown when uv fails.
+    """
     command = [str(UV), "pip", "sync", "--require-hashes", "--python", str(python), str(lock)]
-    if sys.stderr.isatty():
-        run(*command)
-        return
+    live = sys.stdout.isatty()
+    lines = []
     with started(command, stderr=subprocess.PIPE) as process:
         for line in process.stderr or ():
             if not line.startswith((" + ", " - ", "Using Python")):
-                print(f"  {line.rstrip()}", flush=True)
+                lines.append(f"  {line.rstrip()}")
+                print(f"\r\033[K{lines[-1][:79]}" if live else lines[-1], end="" if live else "\n", flush=True)
+    if live:
+        print("\r\033[K", end="", flush=True)
     if process.returncode:
+        if live:
+            print("\n".join(lines), flush=True)
         raise subprocess.CalledProcessError(process.returncode, command)
 
 
@@ -184,6 +191,15 @@ def install_torch(python: Path, lock: Path) -> None:
     sync(python, lock)
 
 
+def write_smoke_command(folder: Path) -> None:
+    """Make `gpu-smoke` a command of the environment with torch, which holds the package as a folder alone."""
+    command = folder / "bin" / "gpu-smoke"
+    text = '#!/bin/sh\nexec "$(dirname "$0")/python" -m gpu_smoke "$@"\n'
+    if not command.is_file() or command.read_text() != text:
+        command.write_text(text)
+        command.chmod(0o755)
+
+
 def expected_stamp(name: str) -> str:
     """What the stamp of this environment says when nothing has to be installed."""
     _, lock, with_project = ENVIRONMENTS[name]
@@ -198,6 +214,8 @@ def install(name: str) -> None:
     done = stamp.read_text() if stamp.is_file() else ""
     # On a machine that has got its driver since, the CPU build would fail every check.
     cpu_build = name == "torch" and (folder / CPU_BUILD).exists() and has_gpu()
+    if name == "torch" and done:
+        write_smoke_command(folder)
     # The dev environment holds all of the runtime one, so `make up` after `make test` installs nothing.
     if (done == expected_stamp(name) and not cpu_build) or (name == "runtime" and done == expected_stamp("dev")):
         return
@@ -224,6 +242,8 @@ def install(name: str) -> None:
         lines = "".join(f"{ROOT / each}\n" for each in FOLDERS[name])
         for packages in folder.glob("lib/python*/site-packages"):
             (packages / "gpu_ci.pth").write_text(lines)
+    if name == "torch":
+        write_smoke_command(folder)
     stamp.write_text(expected_stamp(name))
     log(f"{folder_name} is ready after {time.monotonic() - began:.0f} s")
 

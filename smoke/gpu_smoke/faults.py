@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
 from typing import NamedTuple
 
 from .printable import printable
@@ -27,7 +28,14 @@ _NO_GPU = Meaning(ENV, FIX_DRIVER, "no GPU is visible here (CUDA_VISIBLE_DEVICES
 _TWO_DRIVERS = Meaning(ENV, REBOOT, "the driver in the kernel and its libraries are of different versions")
 _FABRIC = Meaning(ENV, FIX_DRIVER, "NVSwitch machines need the fabric manager running, of the driver's own version")
 _SHARED = Meaning(ENV, NONE, "something else holds this GPU: nvidia-smi lists its processes")
-_NO_TORCH = Meaning(ENV, FIX_IMAGE, "use the Python that has torch, or an image with one: python3 -m pip install torch")
+_CHECKOUT = Path(__file__).resolve().parents[2]
+# A checkout of gpu-ci keeps torch in an environment of its own, which `make up` installs.
+_WITH_TORCH = (
+    f"in this checkout: {_CHECKOUT}/.venv-torch/bin/gpu-smoke, which `make up` installs"
+    if (_CHECKOUT / "tools" / "install.py").is_file()
+    else "use the Python that has torch, or an image with one: python3 -m pip install torch"
+)
+_NO_TORCH = Meaning(ENV, FIX_IMAGE, _WITH_TORCH)
 _BROKEN_TORCH = Meaning(ENV, FIX_IMAGE, "torch is not whole here: install it again, with its own CUDA libraries")
 _OLD_TORCH = Meaning(ENV, FIX_IMAGE, "this torch cannot multiply this number format: use a newer one")
 _OTHER_CUDNN = Meaning(ENV, FIX_IMAGE, "this cuDNN is not for this torch, or not for this GPU: see LD_LIBRARY_PATH")

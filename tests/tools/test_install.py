@@ -176,6 +176,38 @@ def test_torch_is_the_cpu_build_where_its_index_answers(checkout: Checkout) -> N
     assert not any("pip sync" in call for call in checkout.calls())
 
 
+def test_the_environment_with_torch_has_the_command_gpu_smoke_also_where_it_was_installed_before(
+    checkout: Checkout,
+) -> None:
+    command = checkout.root / ".venv-torch" / "bin" / "gpu-smoke"
+    for _ in range(2):
+        assert checkout.install("torch").returncode == 0
+        (command.parent / "python").unlink()
+        (command.parent / "python").write_text('#!/bin/sh\necho "$@"\n')
+        (command.parent / "python").chmod(0o755)
+        ran = subprocess.run([command, "--device", "cpu"], capture_output=True, text=True, check=True)
+        assert ran.stdout == "-m gpu_smoke --device cpu\n"
+        command.unlink()
+
+
+def test_on_a_terminal_the_packages_are_one_live_line_and_all_lines_of_a_failure_are_shown(checkout: Checkout) -> None:
+    uv = checkout.tools / "uv"
+    said = "case $* in *sync*) echo 'Resolved 2 packages' >&2; echo ' + a==1' >&2;; esac"
+    uv.write_text(uv.read_text().replace("if [ -f", f"{said}\nif [ -f", 1))
+    script = f"{shlex.quote(sys.executable)} {shlex.quote(str(checkout.root / 'tools/install.py'))} dev"
+
+    def shown() -> str:
+        ran = subprocess.run(["script", "-qec", script, "/dev/null"], capture_output=True, check=False)
+        return ran.stdout.decode().replace("\r\n", "\n")
+
+    checkout.fail_on("pip sync")
+    assert "  Resolved 2 packages\n  error: no route to the index\n" in shown()
+    (checkout.tools / "fail").unlink()
+    good = shown()
+    assert "\r\033[K  Resolved 2 packages\r\033[K" in good
+    assert "a==1" not in good
+
+
 def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Checkout) -> None:
     checkout.fail_on("torch-backend")
     done = checkout.install("torch")

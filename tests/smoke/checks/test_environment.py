@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ..conftest import Smoke
+from ..paths import ROOT
 
 L4 = "NVIDIA L4"
 
@@ -112,7 +113,7 @@ def test_a_torch_without_cuda_is_refused_by_name(smoke: Smoke) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("No module named 'torch'", "use the Python that has torch"),
+        ("No module named 'torch'", f"in this checkout: {ROOT}/.venv-torch/bin/gpu-smoke"),
         ("libcudart.so.13: cannot open shared object file", "torch is not whole here"),
     ],
 )
