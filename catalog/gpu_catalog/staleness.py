@@ -44,7 +44,7 @@ def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]
             old.setdefault("", []).append(name)
         elif stale_days(price, today):
             old.setdefault(price.date, []).append(name)
-    hint = "compare with the cloud's own price list before you rely on the cost"
+    hint = "run gpu-ci catalog refresh, or compare with the cloud's own price list"
     return tuple(
         Stale(
             f"the price of {', '.join(names)}" if len(names) == 1 else f"the prices of {', '.join(names)}",

@@ -104,10 +104,14 @@ def explain(
         known = sorted(
             path.stem.removeprefix("Pulumi.") for path in file.parent.glob(f"Pulumi.?*{file.suffix}") if path != file
         )
-        if known:
-            near = closest(stack, known)
-            hint = f"did you mean {near}?" if near else f"or make it: pulumi-sandbox stack init {stack}"
-            say(f"{stack}: there is no {file.name} and no such stack\n  expected: {', '.join(known)}\n  hint: {hint}")
+        near = closest(stack, known)
+        hint = (
+            f"did you mean {near}?"
+            if near
+            else f"run pulumi-sandbox stack init {stack}, or create an empty {file.name}"
+        )
+        expected = f"\n  expected: {', '.join(known)}" if known else ""
+        say(f"{stack}: there is no {file.name} and no such stack{expected}\n  hint: {hint}")
 
 
 def run_engine(

@@ -24,7 +24,7 @@ def test_prices_are_old_after_ninety_days_and_not_before() -> None:
     [old] = staleness.prices({"l4": price("2026-08-03")}, read + timedelta(91))
     assert str(old) == (
         "the price of l4 was read on 2026-08-03, 91 days ago, more than 90; "
-        "hint: compare with the cloud's own price list before you rely on the cost"
+        "hint: run gpu-ci catalog refresh, or compare with the cloud's own price list"
     )
 
 

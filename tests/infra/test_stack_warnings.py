@@ -25,7 +25,7 @@ def test_old_prices_of_all_pools_are_one_warning() -> None:
     [warning] = told(date(2027, 1, 3), b=L4 | {"runnerLabels": ["b"]}, a=L4)
     assert warning == (
         "the prices of a, b were read on 2026-10-04, 91 days ago, more than 90; "
-        "hint: compare with the cloud's own price list before you rely on the cost"
+        "hint: run gpu-ci catalog refresh, or compare with the cloud's own price list"
     )
 
 

@@ -74,16 +74,25 @@ def test_a_stacks_file_is_where_the_engine_has_it(tmp_path: Path, project: str, 
     assert stacks.missing(setting.workspace, "dev") is None
 
 
+def test_in_a_project_without_stack_files_the_answer_names_the_two_ways_to_make_a_stack(setting: Setting) -> None:
+    [said] = setting.explain("dev")
+    assert said == (
+        "dev: there is no Pulumi.dev.yaml and no such stack\n"
+        "  hint: run pulumi-sandbox stack init dev, or create an empty Pulumi.dev.yaml"
+    )
+
+
 def test_a_stack_that_is_nowhere_is_answered_with_those_that_have_a_file(setting: Setting) -> None:
     setting.file("Pulumi.staging.yaml")
     setting.file("Pulumi.prod.yaml")
     setting.explain("prod")  # it has a file: what the engine said is enough
     setting.explain("stagin")
     setting.explain("org/ci/zzz")
+    make = "run pulumi-sandbox stack init org/ci/zzz, or create an empty Pulumi.zzz.yaml"
     begin = "there is no Pulumi.{}.yaml and no such stack\n  expected: prod, staging\n  hint: {}"
     assert setting.said == [
         f"stagin: {begin.format('stagin', 'did you mean staging?')}",
-        f"org/ci/zzz: {begin.format('zzz', 'or make it: pulumi-sandbox stack init org/ci/zzz')}",
+        f"org/ci/zzz: {begin.format('zzz', make)}",
     ]
     setting.known("zzz")
     assert len(setting.explain("zzz")) == 2, "one that is in the state needs no file"

@@ -64,7 +64,23 @@ def _usage(error: click.ClickException) -> InputError:
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "gpu-ci"
     text, _, hint = error.format_message().partition("\n  hint: ")
+    if isinstance(error, click.NoSuchOption) and context:
+        text, hint = _unknown_option(error, context)
     return InputError(f"{where}: {text}", hint=hint or (f"{where} --help" if context else ""))
+
+
+# What users call an option that has another name here.
+_OTHER_NAMES = {"--budget": ("usd", "price", "cost")}
+
+
+def _unknown_option(error: click.NoSuchOption, context: click.Context) -> tuple[str, str]:
+    """Return the text for an option that does not exist, and the hint with the option that may be meant."""
+    own = {name for parameter in context.command.params for name in parameter.opts}
+    words = error.option_name.strip("-").split("-")
+    near = next((name for name, others in _OTHER_NAMES.items() if name in own and set(words) & set(others)), "")
+    near = near or min(error.possibilities or [""])
+    hint = f"did you mean {near}" if near else f"{context.command_path} --help"
+    return f"No such option '{error.option_name}'.", hint
 
 
 def print_json(value: Any) -> None:

@@ -36,6 +36,14 @@ of_stacks = pytest.mark.parametrize("command", ["check", "cost", "quota"])
             "recommend --nonsense",
             {"text": "gpu-ci recommend: No such option '--nonsense'.", "hint": "gpu-ci recommend --help"},
         ),
+        (
+            "recommend --max-usd-hour 3",
+            {"text": "gpu-ci recommend: No such option '--max-usd-hour'.", "hint": "did you mean --budget"},
+        ),
+        (
+            "recommend --bugdet 3",
+            {"text": "gpu-ci recommend: No such option '--bugdet'.", "hint": "did you mean --budget"},
+        ),
         ("chek", {"text": "gpu-ci: no command 'chek'", "hint": "did you mean check?"}),
     ],
 )

@@ -127,7 +127,7 @@ def test_old_prices_are_one_note_below_the_sum(ask: Ask, tmp_path: Path) -> None
     pools = {name: {"cost": {"priceDate": day}} for name, day in dates.items()}
     file.write_text(json.dumps({"pools": {**pools, "builds": {}}}))
     notes = [line for line in ask("status", str(file)).out.splitlines() if line.startswith("note: ")]
-    hint = "hint: compare with the cloud's own price list before you rely on the cost"
+    hint = "hint: run gpu-ci catalog refresh, or compare with the cloud's own price list"
     old = "the price of old was read on 2025-06-28, 511 days ago, more than 90"
     assert notes == [f"note: the price of no-day was read on no known day; {old}; {hint}"]
     assert "note: " not in ask("status", str(file), "--no-notes").out
