@@ -20,10 +20,10 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 	@printf '\n  STACK=%s picks the stack, ARGS="--diff" goes to pulumi, PYTHON=%s makes the environments.\n' '$(STACK)' '$(PYTHON)'
 
-up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, no cloud account)
+up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, no cloud account; ARGS=-v for all details)
 	@printf 'The stack %s in the sandbox: the real Pulumi engine, and offline providers in the place of the clouds.\n' '$(STACK)'
 	@printf 'Each pool with GPUs is checked on a machine of its own, torch and all, before it takes jobs. A table of all pools ends it.\n\n'
-	@$(SANDBOX) up --stack '$(STACK)' --yes --skip-preview --suppress-outputs --suppress-progress $(ARGS)
+	@.venv/bin/python -m tools.up '$(STACK)' $(ARGS)
 	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status --no-notes
 	@printf '\nAll of it is in the sandbox on this machine; nothing was made in any cloud. Details: %s stack output --stack %s\n' '$(SANDBOX)' '$(STACK)'
 
