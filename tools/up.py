@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
     stack, *given = arguments
     command = [str(SANDBOX), "up", "--stack", stack, *FLAGS]
     if given or not sys.stdout.isatty():
-        os.execv(command[0], [*command, *(each for each in given if each != "-v")])
+        os.execv(command[0], [*command, *(each for each in given if each != "-v")])  # noqa: S606
     (folder := ROOT / ".sandbox").mkdir(exist_ok=True)
     log, began = folder / f"up-{stack}.log", time.monotonic()
     # Ctrl-C reaches the engine by itself, which ends in good order and is waited for. A child gets the default again.

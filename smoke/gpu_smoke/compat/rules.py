@@ -183,7 +183,10 @@ def _unknown_of(wheel: Wheel, machine: str) -> Iterator[str]:
     if not wheel.build:
         yield f"which build PyPI has of torch {wheel.version} for {machine}: name it, such as +cu130"
     elif wheel.build in release.unsure:
-        yield f"what torch {wheel} was compiled for: as a neighbouring release"
+        compiled = kernels(wheel, machine)
+        near = next((each for each in by_distance(wheel, machine) if kernels(each, machine) == compiled), None)
+        taken = f"taken to be the list of torch {near}" if near else "taken from PyTorch's matrix of releases"
+        yield f"what torch {wheel} was compiled for: its list of GPUs was not read, and is {taken}"
 
 
 def ways(

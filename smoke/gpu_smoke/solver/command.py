@@ -36,9 +36,10 @@ def _lines(found: Answer) -> Iterator[str]:
     parts += [f"the {asked.module} kernel module"] if asked.module else []
     parts += [f"Python {'.'.join(map(str, asked.python))}"] if asked.python else []
     parts += [asked.machine] if asked.machine != "x86_64" else []
-    yield f"{'works' if found.works else 'does not work'}: {', '.join(parts)}"
+    verdict = "does not work" if not found.works else "probably works" if found.unknown else "works"
+    yield f"{verdict}: {', '.join(parts)}"
     yield from (f"  why: {problem.text} ({problem.rule})" for problem in found.problems)
-    yield from (f"  not known: {text}" for text in found.unknown)
+    yield from (f"  unverified: {text}" for text in found.unknown)
     for way in found.ways:
         yield from _way(way, found)
     if not found.ways:

@@ -185,13 +185,35 @@ def test_the_notes_of_a_machine_come_with_its_verdict(ask: Ask) -> None:
             "g6.xlarge --python 3.12 --torch 2.15.9",
             "torch 2.15.9: the newest of its release in the table is 2.15.0",
         ),
-        ("g6e.xlarge --driver-branch 525", "whether driver branch 525 knows the L40S: R535 is thought to be its first"),
     ],
 )
 def test_what_cannot_be_judged_is_said_to_be_unknown(ask: Ask, words: str, unknown: str) -> None:
     machine, *choices = words.split()
     answer = ask("check", machine, *choices)
-    assert (answer.code, answer.out) == (0, f"aws/{machine}: nothing speaks against it\nnot known: {unknown}\n")
+    assert (answer.code, answer.out) == (0, f"aws/{machine}: probably works\nunverified: {unknown}\n")
+
+
+def test_a_driver_branch_without_a_source_is_refused_where_no_source_has_it_and_else_named_with_those_that_have(
+    ask: Ask,
+) -> None:
+    machine = "n1-standard-8+nvidia-tesla-v100x1"
+    answer = ask("check", machine, "--driver-branch", "525")
+    assert (answer.code, answer.out) == (
+        1,
+        f"gcp/{machine}: driver_branch: no driver source for gcp/{machine} is known to have branch 525: they have "
+        "535, 550, 570, 580, 595, 610; no list of the branches of cos was found\n"
+        "  hint: --driver-branch 580 works\n",
+    )
+    answer = ask("check", machine, "--driver-branch", "535", "--torch", "2.9.1+cu129")
+    assert (answer.code, answer.out.splitlines()) == (
+        0,
+        [
+            f"gcp/{machine}: probably works",
+            "unverified: what torch 2.9.1+cu129 was compiled for: its list of GPUs was not read, and is taken to be the "
+            "list of torch 2.9.1+cu128",
+            "note: driver branch 535 comes with the driver source operator; no list of the branches of cos was found",
+        ],
+    )
 
 
 def test_a_python_that_no_torch_is_known_for_is_refused_with_those_that_are(ask: Ask) -> None:

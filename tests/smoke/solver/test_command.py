@@ -153,9 +153,9 @@ def test_what_is_not_known_is_said_and_is_no_reason_to_refuse() -> None:
     assert found["unknown"] == ["compute capability 12.1", "torch 2.99 on x86_64: it is not in the table"]
     lines = run("--gpu", "l4", "--driver", "999", "--torch", "2.9.99").stdout.splitlines()
     assert lines[:3] == [
-        "works: l4 (compute capability 8.9), driver 999, torch 2.9.99",
-        "  not known: driver branch 999: it is not in the table",
-        "  not known: torch 2.9.99: the newest of its release in the table is 2.9.1",
+        "probably works: l4 (compute capability 8.9), driver 999, torch 2.9.99",
+        "  unverified: driver branch 999: it is not in the table",
+        "  unverified: torch 2.9.99: the newest of its release in the table is 2.9.1",
     ]
 
 

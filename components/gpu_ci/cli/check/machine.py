@@ -8,6 +8,8 @@ from typing import Any
 import click
 import gpu_catalog
 from gpu_catalog import solver, staleness
+from gpu_catalog.setup import driver_sources_for
+from gpu_smoke.compat import rules
 
 from gpu_ci.cli import clock
 from gpu_ci.cli.output import InputError, print_json
@@ -43,7 +45,31 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
             for problem in found.problems
         ]
     about = found.setup.machine
+    old += _driver_sources(about, choices, problems)
     answer(about.key, problems, list(found.unknown), [*about.notes, *old], as_json)
+
+
+def _driver_sources(machine: gpu_catalog.Machine, choices: dict[str, Any], problems: list[dict[str, Any]]) -> list[str]:
+    """Return a note on which driver sources have the branch that was chosen without a source.
+
+    A branch that no source is known to have becomes a problem.
+    """
+    branch = choices.get("driver_branch")
+    if branch is None or "driver_source" in choices:
+        return []
+    sources = driver_sources_for(machine)
+    unlisted = [each.name for each in sources if each.branches is None]
+    also = f"; no list of the branches of {', '.join(unlisted)} was found" if unlisted else ""
+    if having := [each.name for each in sources if branch in (each.branches or ())]:
+        some = len(having) + len(unlisted) < len(sources)
+        return [] if problems or not some else [f"driver branch {branch} comes with the driver source {' or '.join(having)}{also}"]
+    if not any(problem["choice"] == "driver_branch" for problem in problems):
+        listed = sorted({each for source in sources for each in source.branches or ()})
+        has = ", ".join(map(str, listed))
+        text = f"no driver source for {machine.key} is known to have branch {branch}: they have {has}"
+        fix = {"driver_branch": rules.PREFERRED_BRANCH} if rules.PREFERRED_BRANCH in listed and not problems else None
+        problems.append({"choice": "driver_branch", "problem": f"{text}{also}", "source": "", "fix": fix})
+    return []
 
 
 def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], notes: list[str], as_json: bool) -> None:
@@ -60,9 +86,9 @@ def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], not
             if each["fix"]:
                 click.echo(f"  hint: {options_text(each['fix'])}")
         if not problems:
-            click.echo(f"{machine}: nothing speaks against it")
+            click.echo(f"{machine}: {'probably works' if unknown else 'nothing speaks against it'}")
         for text in unknown:
-            click.echo(f"not known: {text}")
+            click.echo(f"unverified: {text}")
         for text in notes:
             click.echo(f"note: {text}")
     if problems:
