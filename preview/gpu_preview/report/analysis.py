@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpu_ci.stack.pools import POOLS
+
 from ..engine import events as engine_events
 from ..engine.digest import Digest
 from ..engine.output import clean
 from ..engine.states import STACK, Change, State
-from ..model import Finding, Operation, Severity, Stack, Violation
+from ..model import Cost, Finding, Operation, Severity, Stack, Violation
 from ..phrases import number
 from . import cost as money
 from . import dangers, locations
@@ -50,7 +53,7 @@ def analyze(
         *stack_file.find(files.before, files.after, files.name),
         *money.beyond_budget(cost, max_usd_month),
         *unknown,
-        *warnings(found),
+        *(shown for each in warnings(found) if (shown := _of_changed_prices(each, cost))),
     ]
     changes = {
         each.urn: Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in found.resources
@@ -59,6 +62,7 @@ def analyze(
     compared = locations.SourceFiles(files.root, files.project, lines, old, files.base)
 
     def changed(finding: Finding) -> Finding:
+        finding = _with_removed_pool(finding, lines, old)
         return finding.model_copy(update={"place": locations.of_change(finding, changes.get(finding.urn), compared)})
 
     def placed(finding: Finding) -> Finding:
@@ -106,6 +110,31 @@ def _finding(violation: Violation, change: Change | None) -> Finding:
     return Finding(
         rule=violation.policy, severity=Severity.DANGER, text=violation.text, urn=violation.urn, component=component
     )
+
+
+def _with_removed_pool(finding: Finding, lines: StackLines | None, old: StackLines | None) -> Finding:
+    """Return a finding about a pool that is gone from the stack file with the line that the pool had there."""
+    pool = (POOLS, finding.component)
+    if not finding.component or lines is None or old is None or lines.has(*pool) or not old.has(*pool):
+        return finding
+    text = f"{finding.text} (removed at base line {old.at(pool).line} of {old.file})"
+    return finding.model_copy(update={"text": text})
+
+
+_PRICES_OF = re.compile(r"the prices? of (.+) (?:was|were) read on ")
+
+
+def _of_changed_prices(warning: Finding, cost: Cost | None) -> Finding | None:
+    """Return a warning without the old prices of pools whose cost did not change; None if nothing is left of it."""
+    if cost is None:
+        return warning
+    changed = {each.pool for each in cost.pools}
+    kept = [
+        text
+        for text in warning.text.split("; ")
+        if not (found := _PRICES_OF.match(text)) or changed & {*found[1].split(", ")}
+    ]
+    return warning.model_copy(update={"text": "; ".join(kept)}) if kept else None
 
 
 def warnings(found: Digest) -> Iterator[Finding]:

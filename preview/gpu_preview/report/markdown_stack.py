@@ -76,7 +76,7 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     if stack.cost:
         yield from _cost(stack.cost, detail)
     if detail.resources:
-        yield from _components(stack.changed, detail)
+        yield from _components([each for each in stack.changed if not _is_listed(each, stack, detail)], detail)
     if stack.outputs and detail.properties:
         body = [line for each in stack.outputs[: detail.properties] for line in _difference(each, detail)]
         yield from _folded(
@@ -168,6 +168,12 @@ def _components(changed: Sequence[Resource], detail: Detail) -> Iterator[str]:
         # What is only moved is no other than it was, but it is not unchanged here.
         counts = Counts.of(found).model_copy(update={"same": 0})
         yield from _folded(f"{title}: {counted(counts)}", block("\n".join(body), None, "diff"))
+
+
+def _is_listed(each: Resource, stack: Stack, detail: Detail) -> bool:
+    """Return True if the list of deleted resources already has all that is known of a resource."""
+    deleted = sum(other.operation == Operation.DELETE for other in stack.resources)
+    return each.operation == Operation.DELETE and not each.properties and deleted <= detail.listed
 
 
 def _resource(each: Resource, detail: Detail) -> Iterator[str]:

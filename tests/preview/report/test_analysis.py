@@ -8,11 +8,11 @@ from typing import Any
 
 from gpu_common import pulumi_wire
 from gpu_preview.engine.digest import parse
-from gpu_preview.model import Place, Stack, Violation
-from gpu_preview.report.analysis import Files, analyze
+from gpu_preview.model import Cost, Finding, Place, PoolCost, Severity, Stack, Violation
+from gpu_preview.report.analysis import Files, _of_changed_prices, analyze
 
 from tests.preview.report.test_source_locations import program
-from tests.preview.reports import stack
+from tests.preview.reports import stack, usd
 
 STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
 SAME, MOVED, UPDATED = (f"urn:pulumi:dev::p::a:b/c:D::{name}" for name in ("same", "moved", "updated"))
@@ -77,6 +77,37 @@ def test_a_danger_stands_where_the_change_is_and_a_policy_and_a_warning_at_the_p
     in_file = Place(file="Pulumi.dev.yaml", line=3, end_line=3)
     assert (at["public"], at["warning"]) == (Place(file="infra/pools.py", line=55, end_line=55), in_file)
     assert [each.place for each in found.violations] == [in_file]
+
+
+def test_a_danger_to_a_pool_that_is_gone_names_the_line_that_the_pool_had_in_the_base(tmp_path: Path) -> None:
+    pool = "urn:pulumi:dev::p::my:own:Pool::t4"
+    rule = "urn:pulumi:dev::p::gcp:compute/firewall:Firewall::ssh"
+    open_to = {"direction": "INGRESS", "allows": [{"protocol": "tcp", "ports": ["22"]}]}
+    opened = step("update", rule, *({**open_to, "sourceRanges": [one]} for one in ("10.0.0.0/8", "0.0.0.0/0")))
+    for side in ("oldState", "newState"):
+        opened[side] |= {"parent": pool}
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text("config:\n  gpu-ci:pools:\n    l4: {}\n    t4: {}\n")
+    new.write_text("config:\n  gpu-ci:pools:\n    l4: {}\n")
+    document = {"steps": [step("same", pool, {}, {}), opened]}
+    files = Files("Pulumi.dev.yaml", tmp_path, "", old, new)
+    [danger] = [each for each in analyze(stack("dev"), parse(json.dumps(document)), files).findings if each.urn == rule]
+    assert danger.text.endswith(" (removed at base line 4 of Pulumi.dev.yaml)")
+
+
+def test_old_prices_of_pools_whose_cost_is_the_same_are_left_out() -> None:
+    def kept(text: str, *pools: str) -> str:
+        amount = usd(1)
+        changed = tuple(PoolCost(pool=each, before=None, after=amount) for each in pools)
+        warning = Finding(rule="warning", severity=Severity.WARNING, text=text)
+        found = _of_changed_prices(warning, Cost(before=amount, after=amount, pools=changed))
+        return found.text if found else ""
+
+    old = "the price of t4 was read on no known day; the prices of a, b were read on 2025-06-28, 516 days ago"
+    assert kept(old) == ""
+    assert kept(old, "b") == "the prices of a, b were read on 2025-06-28, 516 days ago"
+    assert kept(old, "t4", "a") == old
+    assert kept("the runner 2.338.0 may be too old") == "the runner 2.338.0 may be too old"
 
 
 def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ def test_of_what_is_deleted_causes_go_first_and_what_goes_with_it_is_no_user() -
     assert "**Deleted**\n\n- `network`, `a:b:C`; used by `stays`\n- `group`, `a:b:C`\n" in text
     text = markdown.render(report(stack("dev", group, network)))
     assert "**Deleted**\n\n- `network`, `a:b:C`\n- `group`, `a:b:C`\n" in text
+    assert text.count("`group`") + text.count("deleted group") == 1
 
 
 def test_the_place_of_a_finding_and_what_it_is_about_are_named() -> None:

@@ -61,8 +61,9 @@ def _driver_sources(machine: gpu_catalog.Machine, choices: dict[str, Any], probl
     unlisted = [each.name for each in sources if each.branches is None]
     also = f"; no list of the branches of {', '.join(unlisted)} was found" if unlisted else ""
     if having := [each.name for each in sources if branch in (each.branches or ())]:
-        some = len(having) + len(unlisted) < len(sources)
-        return [] if problems or not some else [f"driver branch {branch} comes with the driver source {' or '.join(having)}{also}"]
+        if problems or len(having) + len(unlisted) == len(sources):
+            return []
+        return [f"driver branch {branch} comes with the driver source {' or '.join(having)}{also}"]
     if not any(problem["choice"] == "driver_branch" for problem in problems):
         listed = sorted({each for source in sources for each in source.branches or ()})
         has = ", ".join(map(str, listed))
