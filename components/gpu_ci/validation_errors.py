@@ -35,6 +35,7 @@ _TEXTS = {
     "literal_error": "must be one of {expected}",
     "string_pattern_mismatch": "has a form that is not accepted",
 }
+_MEANT = "did you mean "
 _HIDDEN = "a value that is not shown, as it may be a secret"
 _NO_MAP = ("dict_type", "model_type", "model_attributes_type")
 _ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
@@ -70,7 +71,18 @@ def explain(
     `under` is where in the model the validated value stands; `show` is false for secrets, of whose value nothing is
     told; `hidden` are keys that are not offered to whoever wrote an unknown one.
     """
-    return [_explain(dict(line), model, under, show, hidden) for line in error.errors(include_url=False)]
+    found = [_explain(dict(line), model, under, show, hidden) for line in error.errors(include_url=False)]
+    return without_misspelt(found)
+
+
+def without_misspelt(problems: list[Problem]) -> list[Problem]:
+    """Leave out that a key is missing where the report asks whether an unknown key beside it means that key."""
+    meant = {
+        f"{each.path.rpartition('.')[0]}.{each.hint.removeprefix(_MEANT)}".lstrip(".")
+        for each in problems
+        if each.text == "unknown key" and each.hint.startswith(_MEANT)
+    }
+    return [each for each in problems if each.text != _TEXTS["missing"] or each.path not in meant]
 
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:

@@ -97,8 +97,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
     assert found == [
         ("hostName", "must be text", "5"),
         ("disks[0].sizeGib", "must be at least 10", "5"),
-        ("disks[1].sizeGib", "is missing", "nothing"),
-        ("disks[1].sizeGb", "unknown key", "'sizeGb'"),
+        ("disks[1].sizeGb", "unknown key", "'sizeGb'"),  # and not that sizeGib, which it resembles, is missing
         ("cores", "must be a whole number", "'3'"),
         ("ports[1]", "must be at least 1", "0"),
         ('tags["a.b"]', "must be text", "1"),

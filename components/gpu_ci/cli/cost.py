@@ -10,7 +10,7 @@ from gpu_catalog.cost import Metered, PoolCost, StackCost, Total
 
 from gpu_ci.cli import clock, options
 from gpu_ci.cli.each_file import ask_each
-from gpu_ci.cli.output import print_table
+from gpu_ci.cli.output import print_table, print_text
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack import costs
 
@@ -55,9 +55,10 @@ def show(file: StackFile, stack_cost: StackCost) -> None:
     rows.append(total_row("all", stack_cost.total))
     click.echo(f"{file.name}\n")
     print_table(_HEADINGS, rows, right="max|USD/h each|at rest|at max|worst month")
-    click.echo(f"\n{stack_cost.summary}")
+    click.echo("")
+    print_text(stack_cost.summary)
     for text in old(stack_cost):
-        click.echo(f"note: {text}")
+        print_text(f"note: {text}", 2)
 
 
 def pool_row(pool: PoolCost) -> tuple[str, ...]:

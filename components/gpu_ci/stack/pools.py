@@ -14,7 +14,7 @@ from ..args import Args
 from ..component import Component
 from ..errors import ArgsError, Problem, did_you_mean, in_yaml, nearest, unknown_key
 from ..kinds import args_for, component_for, kind_names
-from ..validation_errors import join
+from ..validation_errors import join, without_misspelt
 from . import clusters
 from .hints import examples_of, shape, with_hint
 
@@ -196,7 +196,8 @@ def _choice_problems(spec: PoolSpec) -> list[Problem]:
     problems = [unknown_key(join("", key), key, ["kind", *known], args.DECIDED) for key in unknown]
     rest = {key: value for key, value in spec.choices.items() if key not in unknown}
     examples = examples_of(args, example)
-    return problems + [with_hint(problem, examples) for problem in args.choice_problems(rest, spec.known_wiring)]
+    problems += [with_hint(problem, examples) for problem in args.choice_problems(rest, spec.known_wiring)]
+    return without_misspelt(problems)
 
 
 def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], str]) -> list[Problem]:
@@ -209,7 +210,7 @@ def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], str]) -> list[Pr
     if owner == spec.name:
         return []
     own = spec.choices.get("runnerLabels") is not None
-    better = f"such as runnerLabels: {in_yaml([*labels, spec.name])}"
+    better = f"such as runnerLabels: {in_yaml([*dict.fromkeys(labels), spec.name])}"
     return [
         Problem(
             f"{spec.path}.runnerLabels" if own else spec.path,

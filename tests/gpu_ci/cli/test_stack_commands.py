@@ -143,6 +143,13 @@ def test_the_hint_for_a_wrong_rung_is_one_that_exists(ask: Ask, stack: Stack, ru
     assert problem["hint"].startswith(hint)
 
 
+def test_a_misspelt_key_is_one_problem_and_not_a_missing_key_too(ask: Ask, stack: Stack) -> None:
+    [found] = ask("check", stack(("machineType:", "machinetype:")), "--json").json
+    assert [(each["path"], each["hint"]) for each in found["problems"]] == [
+        ("gpu-ci:pools.l4.machinetype", "did you mean machineType")
+    ]
+
+
 def test_one_wrong_file_among_several_ends_with_1(ask: Ask, stack: Stack) -> None:
     stack(name="Pulumi.a.yaml")
     stack(("max: 4", "max: 0"), name="Pulumi.b.yaml")

@@ -47,7 +47,7 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
         ),
         ({"zones": "us-central1-a"}, "zones", "must be a list"),
         ({"zones": []}, "zones", "needs at least one"),
-        ({"zones": ["us-central1"]}, "zones[0]", "is no zone"),
+        ({"zones": ["us-central1"]}, "zones[0]", "is a region, not a zone"),
         ({"zones": ["us-central1-a", "us-central1-a"]}, "zones[1]", "is there twice"),
         ({"zones": ["us-central1-a", "us-east1-b"]}, "zones[1]", "is in another region; a pool is in one"),
         ({"zones": ["us-central1-f"]}, "zones[0]", "has no nvidia-l4"),
@@ -120,7 +120,7 @@ def test_a_check_that_outlasts_its_machine_is_told_with_the_other_mistakes() -> 
 def test_what_is_no_zone_has_no_region_that_the_others_would_have_to_be_in() -> None:
     found = problems(zones=["us-central1", "us-central1-q", "us-east1-b"])
     assert [(each.path, each.text) for each in found] == [
-        ("zones[0]", "is no zone"),
+        ("zones[0]", "is a region, not a zone"),
         ("zones[1]", "has no nvidia-l4"),
         ("zones[2]", "is in another region; a pool is in one"),
     ]

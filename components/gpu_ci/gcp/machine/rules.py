@@ -110,7 +110,8 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
     region = next((catalog.region_of(zone) for zone in values if _ZONE.fullmatch(zone)), "")
     for index, zone in enumerate(values):
         if not _ZONE.fullmatch(zone):
-            problem = invalid("is no zone", expected="a GCE zone, such as us-central1-a")
+            text = "is a region, not a zone" if _ZONE.fullmatch(f"{zone}-a") else "is no zone"
+            problem = invalid(text, expected="a GCE zone, such as us-central1-a")
         elif zone in values[:index]:
             problem = invalid("is there twice", hint="remove one")
         elif catalog.region_of(zone) != region:
