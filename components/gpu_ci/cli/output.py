@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from gpu_common.suggest import closest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,7 +79,7 @@ def _unknown_option(error: click.NoSuchOption, context: click.Context) -> tuple[
     own = {name for parameter in context.command.params for name in parameter.opts}
     words = error.option_name.strip("-").split("-")
     near = next((name for name, others in _OTHER_NAMES.items() if name in own and set(words) & set(others)), "")
-    near = near or min(error.possibilities or [""])
+    near = near or closest(error.option_name, own, 0.75)
     hint = f"did you mean {near}" if near else f"{context.command_path} --help"
     return f"No such option '{error.option_name}'.", hint
 
