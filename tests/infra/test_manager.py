@@ -151,7 +151,7 @@ def test_more_instances_than_pools_are_refused_by_the_preview_and_by_check(tmp_p
         "is more than the number of pools on Compute Engine",
         "3",
         "at most 1",
-        "each instance has a share of the pools, and a share has a pool at least",
+        "each instance serves a share of the pools, and a share contains at least one pool",
     )
     (tmp_path / "Pulumi.dev.yaml").write_text(json.dumps({"config": values}))
     assert problems(read_stack_file(tmp_path / "Pulumi.dev.yaml")) == [problem]

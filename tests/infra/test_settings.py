@@ -43,19 +43,19 @@ runner, secrets, ladder, priceCeilingUsd
   hint: did you mean market
 Pulumi.staging.yaml: gpu-ci:pools.a100.max: must be a whole number
   got: 'four'
-  expected: the most machines there may be at any time, 1 to 1000
+  expected: the maximum number of machines at any time, 1 to 1000
   hint: such as max: 4
 Pulumi.staging.yaml: gpu-ci:pools.h100.zones[1]: has no nvidia-h100-80gb
   got: 'us-central1-f'
   expected: zones of one region that have the GPU, such as [us-central1-a, us-central1-b]
   hint: zones that have it: us-central1-a, us-central1-b, us-central1-c
-Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU
+Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is not a machine type with a GPU
   got: 'g2-standrd-8'
-  expected: a GCE machine type with a GPU, such as g2-standard-8
+  expected: a Compute Engine machine type with a GPU, such as g2-standard-8
   hint: did you mean g2-standard-8
 Pulumi.staging.yaml: gpu-ci:pools.t4.max: is missing
   got: nothing
-  expected: the most machines there may be at any time, 1 to 1000
+  expected: the maximum number of machines at any time, 1 to 1000
   hint: such as max: 4
 Pulumi.staging.yaml: gpu-ci:pools.t4.runnerLabels: has the same runner labels as the pool h100
   got: [Big, gpu]

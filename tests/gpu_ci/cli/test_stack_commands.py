@@ -116,9 +116,9 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
         "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, "
         "waitObjectiveSec, standby, smoke, runner, secrets, ladder, priceCeilingUsd\n"
         "  hint: remove it\n"
-        "Pulumi.dev.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
+        "Pulumi.dev.yaml: gpu-ci:pools.l4.machineType: is not a machine type with a GPU\n"
         "  got: 'g2-standard-9'\n"
-        "  expected: a GCE machine type with a GPU, such as g2-standard-8\n"
+        "  expected: a Compute Engine machine type with a GPU, such as g2-standard-8\n"
         "  hint: did you mean g2-standard-8\n"
         "2 problems in Pulumi.dev.yaml\n"
     )
@@ -312,7 +312,9 @@ def test_spot_machines_wait_stopped_where_the_manager_registers_their_runners(as
     for command in ("check", "cost", "quota"):
         assert ask(command, stack(("config:", MANAGED), waiting)).code == 0, command
         refused = ask(command, stack(waiting))
-        assert "l4.standby: spot machines cannot wait stopped" in refused.out + refused.err, command
+        assert (
+            "l4.standby: is not supported for spot machines, which cannot wait stopped" in refused.out + refused.err
+        ), command
     wrong = ("max: 4", "max: 4\n      standby: {stoppedSize: 5, mode: manual}")
     [found] = ask("check", stack(("config:", MANAGED), wrong), "--json").json
     assert [problem["path"].removeprefix("gpu-ci:pools.l4.") for problem in found["problems"]] == [
