@@ -385,7 +385,7 @@ def test_a_deletion_that_fails_is_unknown_or_refused(
 
 def test_missing_credentials_are_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CREDENTIALS", "/nowhere/planted-SECRET")
-    with pytest.raises(Unavailable, match="GOOGLE_CREDENTIALS: holds no credentials") as caught:
+    with pytest.raises(Unavailable, match="GOOGLE_CREDENTIALS: does not contain credentials") as caught:
         ComputeAdapter("staging").machines([POOL])
     assert "SECRET" not in str(caught.value)
 
