@@ -139,7 +139,7 @@ def test_a_resource_of_another_form_is_told_once() -> None:
 def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner_is_wrong() -> None:
     found = refused(stack({"minIdle": 3, "runner": {"image": "ghcr.io/acme/cuda-runner:2.336.0"}})).problems
     assert [(problem.path, problem.text) for problem in found][1:] == [
-        (f"{POOL}.minIdle", "is more than the pool has room for, 2 on 2 nodes")
+        (f"{POOL}.minIdle", "is more than the 2 runners that fit on 2 nodes")
     ]
 
 
@@ -168,17 +168,16 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
         (
             {"machineType": "g5.2xlarge"},
             "machineType: is not chosen",
-            "remove it: instanceTypes is its name here, and takes several, such as [g6.2xlarge, g6.4xlarge]",
+            "remove it: use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
         ),
         (
             {"instanceTypes": ["p3dn.24xlarge"], "market": "standard"},
             (
-                "releaseVersion: is missing: driver R580 is the last that knows the V100 32GB, and "
-                "without it a node takes "
-                "EKS's newest release"
+                "releaseVersion: is missing: R580 is the last driver that supports the V100 32GB, but "
+                "by default nodes use EKS's newest release"
             ),
             (
-                "one that has driver 580, in the form of 1.35.3-20260917; "
+                "use a release with driver 580, in the format of 1.35.3-20260917; "
                 "github.com/awslabs/amazon-eks-ami/releases lists "
                 "them"
             ),
