@@ -153,7 +153,7 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
                 "that one nobody has "
                 "checked"
             ),
-            "docker buildx imagetools inspect <image> tells it; put it behind the tag: :2.336.0@sha256:…",
+            "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…",
         ),
         (
             {"runner": {"image": IMAGE, "containerMode": "kubernetes"}},

@@ -44,7 +44,8 @@ class ArcControllerArgs(Args):
         "(at once, so that old and new runners hold GPUs at the same time)",
     )
     metrics: StrictBool = Field(
-        default=False, description="whether the controller and its listeners serve metrics on port 8080, without authentication"
+        default=False,
+        description="whether the controller and its listeners serve metrics on port 8080, without authentication",
     )
     watch_single_namespace: Input[NamespaceName] | None = Field(
         default=None, description="the one namespace of its scale sets; by default all namespaces of the cluster"
@@ -70,9 +71,7 @@ class ArcController(Component):
     namespace: pulumi.Output[str]
     """Namespace of the controller and its listeners."""
     service_account_name: pulumi.Output[str]
-    """Service account of the controller, for scale sets. It is known once the controller runs, so that scale sets wait
-    for it.
-    """
+    """Service account of the controller, for scale sets. It is known once the controller runs."""
     version: pulumi.Output[str]
     """Version of the controller's chart. The preview already knows it, to reject scale sets of another version."""
 

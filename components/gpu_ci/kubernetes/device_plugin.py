@@ -23,7 +23,9 @@ ConfigName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0
 
 def _default_once(value: dict[str, Any]) -> dict[str, Any]:
     if _DEFAULT in value:
-        error = invalid("is the name of the default configuration", safe_hint="use another name, or set it under sharing")
+        error = invalid(
+            "is the name of the default configuration", safe_hint="use another name, or set it under sharing"
+        )
         raise_problems([at_path(error, value[_DEFAULT], _DEFAULT)])
     return value
 
@@ -66,7 +68,9 @@ class DevicePluginArgs(Args):
     priority_class: Name = Field(
         default="system-node-critical", description="priority class of its pods; nodes without the plugin offer no GPUs"
     )
-    cpu_milli: Integer = Field(default=50, ge=1, le=4000, description="CPU request of each pod, in thousandths of a CPU")
+    cpu_milli: Integer = Field(
+        default=50, ge=1, le=4000, description="CPU request of each pod, in thousandths of a CPU"
+    )
     memory_mib: Integer = Field(default=128, ge=16, le=4096, description="memory request of each pod, in MiB")
 
 

@@ -55,9 +55,7 @@ def labels(pool: str) -> dict[str, str]:
 
 
 def config_labels(config: str, *, mps: bool = False) -> dict[str, str]:
-    """Return the additional labels of nodes with shared GPUs: the plugin's configuration, and the label of its MPS
-    daemon.
-    """
+    """Return the labels of nodes with shared GPUs for the plugin's configuration and its MPS daemon."""
     return {CONFIG_LABEL: config, **({MPS_LABEL: "true"} if mps else {})}
 
 

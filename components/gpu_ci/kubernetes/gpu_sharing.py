@@ -30,14 +30,13 @@ class WholeGpus(Args):
 
 
 class TimeSlicing(Args):
-    """Several containers take turns on a GPU without isolation: they share its memory, and a crash affects all of them.
-    """
+    """Several containers take turns on a GPU without isolation. A crash affects all of them, and they share memory."""
 
     kind: Literal["time-slicing"] = Field(description="containers take turns on a GPU, without isolation")
     replicas: Replicas = Field(description="number of containers that share a GPU, at least 2")
     rename_by_default: StrictBool = Field(default=True, description=_SHARED)
     fail_requests_greater_than_one: StrictBool = Field(
-        default=True, description="whether to reject containers that request several, because they would not get more"
+        default=True, description="whether to reject requests for several shares, because they give no more capacity"
     )
 
     def configuration(self) -> dict[str, Any]:
@@ -50,9 +49,7 @@ class TimeSlicing(Args):
 
 
 class Mps(Args):
-    """Several containers use a GPU at the same time, each with an equal share of its memory. NVIDIA calls it
-    experimental.
-    """
+    """Several containers use a GPU at the same time, with equal shares of its memory. NVIDIA calls it experimental."""
 
     kind: Literal["mps"] = Field(
         description="containers use a GPU at the same time, each with an equal share of its memory; NVIDIA calls it "

@@ -18,7 +18,9 @@ _RESOURCE = r"^nvidia\.com/(gpu|mig-[0-9]+g\.[0-9]+gb(\.me)?)(\.shared)?$"
 
 def _not_kept(value: str) -> str:
     if value == "default" or value.startswith("kube-"):
-        raise invalid("is a namespace of Kubernetes itself", safe_hint="use a namespace for this purpose only, such as gpu-ci")
+        raise invalid(
+            "is a namespace of Kubernetes itself", safe_hint="use a namespace for this purpose only, such as gpu-ci"
+        )
     return value
 
 

@@ -25,7 +25,9 @@ def _private(value: str) -> str:
     try:
         network = ip_network(value)
     except ValueError:
-        raise invalid("is not a range of addresses, or does not start at its first address", hint="10.20.0.0/16") from None
+        raise invalid(
+            "is not a range of addresses, or does not start at its first address", hint="10.20.0.0/16"
+        ) from None
     # Python accepts a single address, a mask and a zone as ranges. Kubernetes does not: its NetworkPolicy accepts what
     # Go's ParseCIDR does (k8s.io/kubernetes v1.36.0, pkg/apis/networking/validation/validation.go, ValidateIPBlock).
     if not re.fullmatch(r"[0-9A-Fa-f:.]+/[0-9]+", value):
@@ -33,7 +35,9 @@ def _private(value: str) -> str:
     if any(network.version == other.version and network.overlaps(other) for other in _CREDENTIALS):
         raise invalid("contains addresses that serve the machine's credentials", safe_hint="use a range without them")
     if not any(_within(network, other) for other in _PRIVATE):
-        raise invalid("is not in a private address range", safe_hint="remove it: public addresses are reachable without it")
+        raise invalid(
+            "is not in a private address range", safe_hint="remove it: public addresses are reachable without it"
+        )
     return value
 
 

@@ -139,9 +139,9 @@ def _fingerprint(values: list[str]) -> str:
 
 
 def _proven(status: kubernetes.batch.v1.outputs.JobStatus | None, nodes: int) -> int:
-    """Return the number of nodes that passed. Raise RunError for a Job that has not succeeded, which Pulumi did not
-    await.
-    """
+    """Return the number of nodes that passed. Raise RunError if the Job has not succeeded."""
     if status is None or status.succeeded != nodes:
-        raise pulumi.RunError("the smoke Job has not succeeded, so it does not prove the GPUs\n  hint: run pulumi up --refresh")
+        raise pulumi.RunError(
+            "the smoke Job has not succeeded, so it does not prove the GPUs\n  hint: run pulumi up --refresh"
+        )
     return nodes

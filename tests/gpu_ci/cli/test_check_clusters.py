@@ -27,7 +27,7 @@ def test_mistakes_of_a_cluster_are_told_beside_those_of_its_pools(ask: Ask, tmp_
         [
             f"{tmp_path}/Pulumi.dev.yaml: gpu-ci:pools.a10g.max: must be at least 1",
             f"{tmp_path}/Pulumi.dev.yaml: gpu-ci:clusters.ci.subnets.us-east-1a: must be text",
-            f"{tmp_path}/Pulumi.dev.yaml: gpu-ci:clusters.ci.namespace: is one of Kubernetes' own namespaces",
+            f"{tmp_path}/Pulumi.dev.yaml: gpu-ci:clusters.ci.namespace: is a namespace of Kubernetes itself",
             f"3 problems in {tmp_path}/Pulumi.dev.yaml",
         ],
     )

@@ -199,7 +199,7 @@ def test_its_verdict_is_there_once_the_job_has_succeeded() -> None:
 
 @pytest.mark.parametrize("status", [{}, {"active": 1}, {"failed": 1}, {"succeeded": 0}])
 def test_a_job_that_nobody_waited_for_is_no_pass(status: dict[str, Any]) -> None:
-    with pytest.raises(pulumi.RunError, match="the smoke Job has not succeeded, so it proves nothing"):
+    with pytest.raises(pulumi.RunError, match="the smoke Job has not succeeded, so it does not prove the GPUs"):
         harness.deploy(lambda: SmokeJob("l4", args()), computed={**MADE, JOB: {"status": status}})
 
 
@@ -253,7 +253,7 @@ def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_
             "l4: the check did not pass, so nothing behind it was made or changed: a scale set that "
             "was there keeps its "
             "image and settings, and a new one is not there. The nodes are changed already\n"
-            "  hint: mend what the error names, or put back what was changed; the next pulumi up asks again"
+            "  hint: fix the cause in the error, or revert the change; the next pulumi up repeats the check"
         )
     ]
 

@@ -75,7 +75,9 @@ class GithubApp(Args):
     """The GitHub App that registers the runners."""
 
     id: SecretInput[AppId] = Field(description="the App's id or client id, as a secret Output")
-    installation_id: SecretInput[InstallationId] = Field(description="the id of the App's installation, as a secret Output")
+    installation_id: SecretInput[InstallationId] = Field(
+        description="the id of the App's installation, as a secret Output"
+    )
     private_key: SecretInput[PrivateKey] = Field(description="the App's private key in PEM form, as a secret Output")
 
 
@@ -84,7 +86,9 @@ class ControllerReference(Args):
 
     service_account_name: Input[Name] = Field(description="the service account of the controller")
     namespace: Input[NamespaceName] = Field(description="the namespace of the controller")
-    version: Input[ControllerVersion] = Field(description="the version of the controller's chart, with the same minor version as the set")
+    version: Input[ControllerVersion] = Field(
+        description="the version of the controller's chart, with the same minor version as the set"
+    )
 
 
 class RunnerChoices(Args):
@@ -104,9 +108,7 @@ class RunnerChoices(Args):
     container_mode: ContainerMode = Field(
         default=OwnImage(kind="none"), description="where jobs run: in the runner's container, or in separate pods"
     )
-    gpus: Integer = Field(
-        default=1, ge=1, le=16, validate_default=True, description="number of GPUs of a job, 1 to 16"
-    )
+    gpus: Integer = Field(default=1, ge=1, le=16, validate_default=True, description="number of GPUs of a job, 1 to 16")
     gpu_resource: GpuResource = Field(
         default=gpu_nodes.RESOURCE,
         examples=[gpu_nodes.RESOURCE],
@@ -139,7 +141,10 @@ class RunnerChoices(Args):
         "the end, and is then cancelled; an idle runner ends at once",
     )
     drain_timeout_sec: Integer = Field(
-        default=3600, ge=60, le=86400, description="seconds that the removal of the set waits for running jobs, 60 to 86400"
+        default=3600,
+        ge=60,
+        le=86400,
+        description="seconds that the removal of the set waits for running jobs, 60 to 86400",
     )
     job_started_hook: Script | None = Field(
         default=None, description="a script that each runner runs before a job; readable in the cluster, so no secrets"
@@ -174,7 +179,7 @@ class RunnerChoices(Args):
     @classmethod
     def _gpu_resource(cls, value: str, info: ValidationInfo) -> str:
         if value.endswith(".shared") and info.data.get("gpus", 1) > 1:
-            raise invalid("is a part of a GPU, and several parts are not faster than one", safe_hint="set gpus: 1")
+            raise invalid("is a part of a GPU, and several parts give no more capacity", safe_hint="set gpus: 1")
         if value != gpu_nodes.RESOURCE and isinstance(info.data.get("container_mode"), Dind):
             raise invalid(
                 "is a part of a GPU, but a privileged Docker daemon sees the whole GPU", safe_hint="remove it"
@@ -186,7 +191,10 @@ class RunnerChoices(Args):
     def _shm_gib(cls, value: int, info: ValidationInfo) -> int:
         memory = info.data.get("memory_gib")
         if memory is not None and value >= memory:
-            raise invalid(f"is not less than the memory, which is {memory} GiB", safe_hint="raise memoryGib, or lower sharedMemoryGib")
+            raise invalid(
+                f"is not less than the memory, which is {memory} GiB",
+                safe_hint="raise memoryGib, or lower sharedMemoryGib",
+            )
         return value
 
 
@@ -199,8 +207,7 @@ class RunnerScaleSetArgs(RunnerChoices):
         "version": "the package sets the version, because the controller must have the same minor version",
         "nodeSelector": "pods select nodes by pool",
         "tolerations": "pods with GPUs tolerate the taint of GPU nodes, and other pods do not",
-        "serviceAccountName": "the chart creates a service account, with permissions only if container hooks need "
-        "them",
+        "serviceAccountName": "the chart creates a service account, with permissions only if container hooks need them",
     }
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "controller", "app"})
 
@@ -218,9 +225,13 @@ class RunnerScaleSetArgs(RunnerChoices):
         ge=1, le=1000, examples=[4], description="maximum number of concurrent runners, each with a job"
     )
     min_idle: Integer = Field(
-        default=0, ge=0, description="number of runners that wait for a job in addition to busy ones; each holds its GPUs"
+        default=0,
+        ge=0,
+        description="number of runners that wait for a job in addition to busy ones; each holds its GPUs",
     )
-    pool: Pool = Field(examples=["l4"], description="the pool of nodes for jobs, by the value of the node label gpu-ci-pool")
+    pool: Pool = Field(
+        examples=["l4"], description="the pool of nodes for jobs, by the value of the node label gpu-ci-pool"
+    )
     namespace: Input[NamespaceName] = Field(description="the namespace of the pods, from the output of a GpuNamespace")
     controller: ControllerReference = Field(description="the controller of the set")
     app: GithubApp = Field(description="the GitHub App that registers its runners")
@@ -233,7 +244,8 @@ class RunnerScaleSetArgs(RunnerChoices):
             return value
         if is_repository(url) and value is not None:
             raise invalid(
-                "is not supported for a repository, which has no runner groups", safe_hint="remove it, or use the URL of the organization"
+                "is not supported for a repository, which has no runner groups",
+                safe_hint="remove it, or use the URL of the organization",
             )
         if not is_repository(url) and value is None:
             raise invalid("is missing", safe_hint="set a group, such as that of github.RunnerGroup")

@@ -45,7 +45,9 @@ def is_repository(url: str) -> bool:
 
 def _no_token(value: str) -> str:
     if GITHUB_TOKEN_PREFIX.match(value):
-        raise invalid("is a personal access token", safe_hint="create a GitHub App, and set its id, installation id and key")
+        raise invalid(
+            "is a personal access token", safe_hint="create a GitHub App, and set its id, installation id and key"
+        )
     return value
 
 
@@ -57,7 +59,9 @@ def _app_id(value: str) -> str:
 
 def _installation(value: str) -> str:
     if not _no_token(value).isdecimal():
-        raise invalid("is not the id of an installation", safe_hint="use the number at the end of the installation's URL")
+        raise invalid(
+            "is not the id of an installation", safe_hint="use the number at the end of the installation's URL"
+        )
     return value
 
 
@@ -68,9 +72,7 @@ def _key(value: str) -> str:
 
 
 def minor(version: str) -> str:
-    """Return the part of a version that the controller compares (the same:
-    apis/actions.github.com/v1alpha1/version.go).
-    """
+    """Return the part of a version that the controller compares (apis/actions.github.com/v1alpha1/version.go)."""
     return version.rpartition(".")[0]
 
 

@@ -50,9 +50,7 @@ class SmokeJobArgs(Args):
         ge=1,
         description="the GPU quota of the namespace, if known; at least nodes times gpus",
     )
-    gpu: str = Field(
-        default="", max_length=100, description="the expected GPU name, such as NVIDIA L4; by default any"
-    )
+    gpu: str = Field(default="", max_length=100, description="the expected GPU name, such as NVIDIA L4; by default any")
     min_compute_capability: str = Field(
         default="",
         pattern=r"^([0-9]{1,2}\.[0-9])?$",
