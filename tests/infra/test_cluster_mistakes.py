@@ -122,7 +122,7 @@ def test_a_pool_whose_nodes_have_no_plugin_is_not_kept_from_the_clusters() -> No
 
 def test_private_ranges_of_a_cluster_are_there_once_each() -> None:
     [problem] = refused(of_cluster(privateRanges=["10.1.0.0/16", "10.2.0.0/16", "10.1.0.0/16"])).problems
-    assert (problem.path, problem.text) == (f"{CLUSTER}.privateRanges[2]", "is there twice")
+    assert (problem.path, problem.text) == (f"{CLUSTER}.privateRanges[2]", "is a duplicate")
 
 
 def test_a_subnet_in_two_zones_is_told_of_the_cluster_and_not_of_its_pools() -> None:
@@ -148,11 +148,7 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
     [
         (
             {"runner": {"image": "ghcr.io/acme/cuda-runner:2.336.0"}},
-            (
-                "runner.image: has no digest: what its tag names may be another image tomorrow, and "
-                "that one nobody has "
-                "checked"
-            ),
+            ("runner.image: has no digest: its tag can point to another, unchecked image later"),
             "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…",
         ),
         (

@@ -76,7 +76,7 @@ def test_a_repository_that_may_not_be_looked_up_is_told_with_githubs_words() -> 
         "  got: GET https://api.github.com/repos/acme/kernels: 403 Resource not accessible []\n"
         "  expected: an answer to GET /repos/{owner}/{repo}\n"
         "  hint: check that the token or the App may read the repository's metadata, and that api.github.com is "
-        "reached\n"
+        "reachable\n"
         "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[1]: is a public repository: any user's pull request "
         "could run code on the machines\n"
         "  got: 'open-web'\n"

@@ -207,8 +207,10 @@ def test_what_does_not_go_with_the_managers_standby_is_told_of_the_stack_file() 
         ),
         (
             "standby.initialDelaySec",
-            "is not supported in pools with runners, where the runner manager stops a machine after its check has "
-            "passed",
+            (
+                "is not supported in pools with runners, where the runner manager stops a machine after its check has "
+                "passed"
+            ),
         ),
         ("standby", "the machine has local SSDs, which lose their data when the machine stops"),
         ("standby.stoppedSize", "is more than max"),

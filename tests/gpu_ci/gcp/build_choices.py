@@ -131,8 +131,10 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "private service connect": (
         pool(network={**ATTACHED, "routeAllTraffic": True}),
         "network.kind",
-        "does not work yet: pulumi-gcp accepts the setting but does not send it, so workers would run in Google's own "
-        "network",
+        (
+            "does not work yet: pulumi-gcp accepts the setting but does not send it, so workers would run in Google's "
+            "own network"
+        ),
         "use kind: peered, or publicEgress: true without a network; the issue at Google is b/394920388",
     ),
     "no version kept": (

@@ -40,7 +40,7 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
         ),
         (GpuNamespace, {"egressPorts": []}, "egressPorts", "needs at least one", "such as egressPorts: [443]"),
         (GpuNamespace, {"egressPorts": [443, 70000]}, "egressPorts[1]", "must be at most 65535", ""),
-        (GpuNamespace, {"egressPorts": [443, 443]}, "egressPorts[1]", "is a duplicate", "remove one"),
+        (GpuNamespace, {"egressPorts": [443, 443]}, "egressPorts[1]", "is a duplicate", "remove it"),
         (
             GpuNamespace,
             {"privateRanges": ["10.20.0.1/16"]},
@@ -126,7 +126,7 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
             "use another name, or set it under sharing",
         ),
         (DevicePlugin, {"configs": {"a b": SLICES}}, 'configs["a b"]', FORM, ""),
-        (DevicePlugin, {"builtInPools": ["a", "a"]}, "builtInPools[1]", "is a duplicate", "remove one"),
+        (DevicePlugin, {"builtInPools": ["a", "a"]}, "builtInPools[1]", "is a duplicate", "remove it"),
         (DevicePlugin, {"version": "0.17.0"}, "version", "is not chosen", "remove it: the package sets the version"),
         (ArcController, {"replicas": 0}, "replicas", "must be at least 1", ""),
         (ArcController, {"metrics": "yes"}, "metrics", "must be true or false", ""),

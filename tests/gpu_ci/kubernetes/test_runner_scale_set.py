@@ -296,8 +296,8 @@ def test_a_controller_of_another_minor_version_is_refused_in_the_preview() -> No
     with pytest.raises(ArgsError) as caught:
         deploy(program, computed=COMPUTED, preview=True)
     assert str(caught.value) == (
-        "RunnerScaleSet 'gpu': controller.version: is a controller of another minor version, which deletes the scale "
-        "sets of this one\n"
+        "RunnerScaleSet 'gpu': controller.version: is a controller of another minor version, which would delete the "
+        "scale sets of this version\n"
         "  got: '0.13.1'\n"
         "  expected: 0.14.x\n"
         "  hint: use the ArcController of the same version of this package"

@@ -261,8 +261,10 @@ def test_an_organization_policy_on_guest_attributes_leaves_the_serial_port() -> 
     said = [line for line in asked.said if "rejects" in line]
     policy = "organization policy compute.disableGuestAttributesAccess"
     assert said == [
-        f"Google rejects guest attributes of the check machine ({policy}); "
-        "the gate reads the verdict from the serial port"
+        (
+            f"Google rejects guest attributes of the check machine ({policy}); "
+            "the gate reads the verdict from the serial port"
+        )
     ]
 
 

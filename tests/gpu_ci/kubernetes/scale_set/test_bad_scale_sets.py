@@ -64,7 +64,7 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
             {"scaleSetLabels": ["l4", "l4"]},
             "scaleSetLabels[1]",
             "is a duplicate",
-            "remove one",
+            "remove it",
         ),
         ({"max": None}, "max", "is missing", "such as max: 4"),
         ({"minIdle": 5}, "minIdle", "is more than max, which is 4", "lower it, or raise max"),

@@ -196,5 +196,5 @@ def test_a_certificate_that_cannot_be_read_is_said_to_be_so(
 
 @pytest.mark.parametrize("given", ["", "[]", "{", "{clusters: [], contexts: [], users: [], current-context: a}"])
 def test_a_kubeconfig_of_another_form_is_said_to_be_so(given: str) -> None:
-    with pytest.raises(cluster_events.UnreadableEventsError, match="another form"):
+    with pytest.raises(cluster_events.UnreadableEventsError, match="does not have the format of kubectl"):
         cluster_events.events(given, "gpu-ci")
