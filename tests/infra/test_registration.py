@@ -105,8 +105,8 @@ def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:
         "have no access to the machine's service account\n"
         "  got: a list\n"
         "  expected: nothing here, or runner.docker: rootful\n"
-        "  hint: pass the secret to workflows through gpu-ci:github.secrets, or use a separate identity for "
-        "jobs (docs/gcp.md)"
+        "  hint: pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
+        "(docs/guides/compute-engine.md)"
     )
     assert load(stack(secrets=[KEY], runner={"docker": "rootful"})).pools
     assert load(stack(None, secrets=[KEY])).pools

@@ -69,7 +69,7 @@ def problems(github: Any, plan: Any) -> list[Problem]:
             f"needs {NAMES[need.plan]}",
             f"{PLAN}: {plan}",
             f"a plan with this feature: {need.plan}",
-            f"remove this field, or change the organization's plan and {PLAN} (docs/github.md, Plans)",
+            f"remove this field, or change the organization's plan and {PLAN} (docs/guides/github.md, Plans)",
         )
         for need in needs(github)
         if not need.condition and need.beyond(plan)

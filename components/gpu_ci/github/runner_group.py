@@ -113,7 +113,7 @@ def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: 
                 "are not the only ones that may use the group on GitHub",
                 f"visibility {visibility}, public repositories {'' if public else 'not '}allowed",
                 "visibility selected, public repositories not allowed",
-                "check the group's settings on GitHub, and the organization's plan (docs/github.md, Plans)",
+                "check the group's settings on GitHub, and the organization's plan (docs/guides/github.md, Plans)",
             )
         )
     wanted = {_file(each) for each in args.selected_workflows}
@@ -124,7 +124,7 @@ def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: 
                 "is not in force: every workflow of the repositories may use the group on GitHub",
                 "a group for all workflows" if restricted is False else "a group for other workflows",
                 "GitHub Enterprise Cloud, which supports this restriction",
-                "remove selectedWorkflows, or change the organization's plan (docs/github.md, Plans)",
+                "remove selectedWorkflows, or change the organization's plan (docs/guides/github.md, Plans)",
             )
         )
     if problems:

@@ -40,7 +40,7 @@ class DevicePluginArgs(Args):
     }
 
     # On nodes without the required settings, volume-mounts gives containers no GPU, and the other strategies give them
-    # too many (docs/ kubernetes.md).
+    # too many (docs/how-it-works/gpu-isolation.md).
     device_list_strategy: Literal["volume-mounts", "cdi-cri", "envvar"] = Field(
         default="volume-mounts",
         description="how the plugin passes a container's GPUs to the node. It depends on the toolkit's settings "

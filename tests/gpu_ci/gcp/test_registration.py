@@ -107,7 +107,10 @@ def test_a_secret_where_it_would_be_readable_is_refused() -> None:
 
 
 UNREADABLE = "cannot be read by jobs: jobs of a pool with runners have no access to the machine's service account"
-WAY = "pass the secret to workflows through gpu-ci:github.secrets, or use a separate identity for jobs (docs/gcp.md)"
+WAY = (
+    "pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
+    "(docs/guides/compute-engine.md)"
+)
 
 
 @pytest.mark.parametrize("docker", ["none", "rootless"])

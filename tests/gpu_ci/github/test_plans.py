@@ -55,8 +55,8 @@ def test_a_refusal_says_what_the_plan_is_and_what_it_should_be() -> None:
         "Pulumi.dev.yaml: gpu-ci:github.runnerGroup.selectedWorkflows: needs GitHub Enterprise Cloud\n"
         "  got: gpu-ci:site.github.plan: team\n"
         "  expected: a plan with this feature: enterprise\n"
-        "  hint: remove this field, or change the organization's plan and gpu-ci:site.github.plan (docs/github.md, "
-        "Plans)"
+        "  hint: remove this field, or change the organization's plan and gpu-ci:site.github.plan (docs/guides/"
+        "github.md, Plans)"
     )
 
 

@@ -102,7 +102,7 @@ def test_a_restriction_that_github_left_out_fails_the_deployment(outputs: dict[s
         "on GitHub\n"
         f"  got: {got}\n"
         "  expected: GitHub Enterprise Cloud, which supports this restriction\n"
-        "  hint: remove selectedWorkflows, or change the organization's plan (docs/github.md, Plans)"
+        "  hint: remove selectedWorkflows, or change the organization's plan (docs/guides/github.md, Plans)"
     )
 
 

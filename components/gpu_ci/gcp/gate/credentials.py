@@ -20,7 +20,7 @@ IMPERSONATE = "GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"
 HINT = (
     f"set {TOKEN} or {KEYS[0]}, or run gcloud auth application-default login; with {IMPERSONATE} the gate "
     "impersonates that account. gcp:accessToken, gcp:credentials and gcp:impersonateServiceAccount apply to "
-    "pulumi-gcp only (docs/check.md)"
+    "pulumi-gcp only (docs/how-it-works/check.md)"
 )
 
 

@@ -86,7 +86,8 @@ _ARCHIVES = {"x86_64": "x64", "arm64": "arm64"}
 
 UNREADABLE = "cannot be read by jobs: jobs of a pool with runners have no access to the machine's service account"
 ANOTHER_WAY = (
-    "pass the secret to workflows through gpu-ci:github.secrets, or use a separate identity for jobs (docs/gcp.md)"
+    "pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
+    "(docs/guides/compute-engine.md)"
 )
 
 

@@ -140,7 +140,7 @@ def test_missing_credentials_are_an_error_without_a_traceback(setting: Setting) 
         "could not request the check machine: Your default credentials were not found.\n"
         "  hint: set GOOGLE_OAUTH_ACCESS_TOKEN or GOOGLE_CREDENTIALS, or run gcloud auth application-default login; "
         "with GOOGLE_IMPERSONATE_SERVICE_ACCOUNT the gate impersonates that account. gcp:accessToken, gcp:credentials "
-        "and gcp:impersonateServiceAccount apply to pulumi-gcp only (docs/check.md)"
+        "and gcp:impersonateServiceAccount apply to pulumi-gcp only (docs/how-it-works/check.md)"
     )
 
 
