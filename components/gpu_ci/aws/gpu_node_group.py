@@ -37,12 +37,12 @@ _REPAIR_AFTER_MIN = 10
 class GpuNodeGroup(Component):
     """GPU nodes on Amazon EKS for pods that tolerate the GPU taint, scaled on demand from zero to `max`.
 
-    Creates: an IAM role for the nodes, with AWS's policies for joining the cluster and pulling images; a launch
-    template; a managed node group on its newest version; tags on the group's Auto Scaling group, with which Cluster
-    Autoscaler scales the group from zero; and a NodeGroupLimits. NodeGroupLimits changes the group's maximum, and
-    prevents Auto Scaling from terminating busy nodes to balance zones. The template's user data keeps GPUs from
-    unprivileged containers that did not request any. With `efa`: also a security group, and a placement group unless
-    the market is a capacity block.
+    Creates: an IAM role for the nodes, with AWS's policies for joining the cluster and pulling images. A launch
+    template, and a managed node group on its newest version. Tags on the group's Auto Scaling group, with which Cluster
+    Autoscaler scales the group from zero. A NodeGroupLimits, which changes the group's maximum and prevents Auto
+    Scaling from terminating busy nodes to balance zones. The template's user data keeps GPUs from unprivileged
+    containers that did not request any. With `efa`: also a security group, and a placement group unless the market is a
+    capacity block.
     Costs: nothing while there is no node. A node costs its instance and its disk. A capacity block is paid when it is
     reserved.
     Does not: start nodes or install cluster software. The cluster must provide an autoscaler, the device plugin

@@ -89,9 +89,9 @@ class BuildPoolArgs(Args):
 class BuildPool(Component):
     """Cloud Build workers for builds that need no GPU, a registry for images, and triggers on GitHub events.
 
-    Creates: a private pool; an Artifact Registry repository with a cleanup policy; a service account for builds, which
-    may write logs, use private pools of the project and write to that repository; a trigger for each entry of
-    `triggers`; and, if a trigger builds pull requests, a second service account that may only read the repository.
+    Creates: a private pool, an Artifact Registry repository with a cleanup policy, and a trigger for each entry of
+    `triggers`. A service account for builds, which may write logs, use private pools of the project and write to that
+    repository. If a trigger builds pull requests, a second service account that may only read the repository.
     Costs: nothing while no build runs. Builds are billed by the minute, disks above 100 GiB by their size, and images
     by the GiB stored.
     Does not: give a build a GPU, because the API of private pools has no field for one. To let builds start machines

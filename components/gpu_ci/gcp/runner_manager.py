@@ -126,12 +126,12 @@ def too_many_instances(instances: int, pools: int) -> dict[str, str]:
 class RunnerManager(Component):
     """One process on Cloud Run that starts a machine for each queued job and deletes it when the job has ended.
 
-    Creates: a worker pool of `instances` processes without a network address; a service account; a custom role in the
-    project of the machines with the permissions that the manager's API calls need; permission to use the service
-    account of each pool, and no other; permission to read the secret with the App's key, and no other secret; a bucket
-    for the manager's state, with a custom role for that bucket only; and the configuration as an object in that bucket.
-    With `alerts`: two alert policies, and the two log-based metrics that they read. With `metrics`: the other log-based
-    metrics. With `standbyTemplates`: a StoppedMachines resource, whose deletion deletes the machines that wait stopped.
+    Creates: a worker pool of `instances` processes without a network address, and its service account. A bucket with
+    the manager's state and configuration, and a custom role for that bucket only. A custom role in the project of the
+    machines, with the permissions that the manager's API calls need. Permission to use the service accounts of the
+    pools, and no others. Permission to read the secret with the App's key, and no other secret. With `alerts`: two
+    alert policies, and the two log-based metrics that they read. With `metrics`: the other log-based metrics. With
+    `standbyTemplates`: a StoppedMachines resource, whose deletion deletes the machines that wait stopped.
     Costs: CPU and memory of each instance for every second, whether jobs wait or not, and the writes of one object.
     Alert policies cost by condition, and log-based metrics by the volume of their points.
     Does not: put the App's key into state, environment variables or arguments. Cloud Run mounts the key as a file. The
