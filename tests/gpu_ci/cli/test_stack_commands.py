@@ -219,7 +219,8 @@ def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Pat
     assert ask("check", "Pulumi.dev.yaml").err == "Pulumi.dev.yaml: no such file\n"
     stack(name="Pulumi.prod.yaml")
     missing = ask("check", "Pulumi.dev.yaml")
-    assert (missing.code, missing.err) == (2, "Pulumi.dev.yaml: no such file\n  hint: the folder has Pulumi.prod.yaml\n")
+    assert missing.code == 2
+    assert missing.err == "Pulumi.dev.yaml: no such file\n  hint: the folder has Pulumi.prod.yaml\n"
     folder = ask("check", ".")
     assert (folder.code, folder.err.splitlines()[0]) == (2, ".: cannot be read")
     project = ask("check", stack(name="Pulumi.yaml", text="name: gpu-ci\nruntime: python\n"))
