@@ -51,7 +51,10 @@ PERMISSIONS = (
     "resourcemanager.projects.setIamPolicy",
     "secretmanager.secrets.setIamPolicy",
 )
-"""The permissions that the deployer needs on the project: https://cloud.google.com/compute/docs/access/iam lists them by method."""
+"""The permissions that the deployer needs on the project.
+
+https://cloud.google.com/compute/docs/access/iam lists them by method.
+"""
 
 # Roles of the Google APIs service agent (cloud.google.com/iam/docs/service-account-types). Either its default role, or
 # both roles for creating VMs that run as the pools' service accounts.
