@@ -112,7 +112,7 @@ def test_a_namespace_that_another_one_has_left_is_free() -> None:
 def test_a_pool_whose_nodes_have_no_plugin_is_not_kept_from_the_clusters() -> None:
     kept_off = {"devicePlugin": {"builtInPools": ["elsewhere", "a10g"]}}
     assert told(of_cluster(**kept_off)).startswith(
-        f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.builtInPools[1]: has nodes without a plugin of their own: its "
+        f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.builtInPools[1]: has nodes without their own device plugin: its "
         "check would wait for GPUs until its deadline\n  got: 'a10g'\n"
     )
     values = of_cluster(**kept_off)
@@ -219,7 +219,7 @@ def test_gpus_under_another_name_than_a_check_asks_for_are_refused(clusters: dic
         f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.sharing: gives GPUs another name, and the check of a10g would "
         f"wait for nvidia.com/gpu until its deadline\n  got: {got}\n  expected: nvidia.com/gpu, which "
         f"the check of a pool "
-        "asks for\n  hint: renameByDefault: false, or strategy: single for MIG"
+        "requests\n  hint: renameByDefault: false, or strategy: single for MIG"
     )
 
 
@@ -290,7 +290,7 @@ def test_a_session_as_long_as_an_up_is_no_warning(monkeypatch: pytest.MonkeyPatc
 def test_a_pull_secret_that_the_stack_does_not_make_is_worth_a_word() -> None:
     values = stack({"runner": {"image": IMAGE, "imagePullSecrets": ["ghcr"]}})
     [warning] = stack_warnings.warnings(load(values), DAY)
-    assert warning.startswith("gpu-ci:pools.a10g.runner.imagePullSecrets: the stack makes no Secret ghcr")
+    assert warning.startswith("gpu-ci:pools.a10g.runner.imagePullSecrets: the stack does not create the Secret ghcr")
     values["gpu-ci:clusters"]["ci"]["imagePullSecrets"] = [
         {"name": "ghcr", "registry": "ghcr.io", "username": "bot", "password": "projects/acme-ci/secrets/ghcr"}
     ]
@@ -301,8 +301,8 @@ def test_a_cluster_without_a_pool_is_worth_a_word() -> None:
     values = config() | {"gpu-ci:clusters": ON_CLUSTER["gpu-ci:clusters"]}
     assert stack_warnings.warnings(load(values), DAY) == [
         (
-            "gpu-ci:clusters.ci: no pool is on it, so nothing is made for it; hint: remove it, or name it as the "
-            "clusterName of a pool"
+            "gpu-ci:clusters.ci: no pool uses this cluster, so the stack creates nothing on it; hint: remove it, or "
+            "set it as the clusterName of a pool"
         )
     ]
     assert stack_warnings.warnings(load(stack()), DAY) == []
@@ -311,7 +311,7 @@ def test_a_cluster_without_a_pool_is_worth_a_word() -> None:
 def test_a_quota_of_aws_is_told_with_its_name() -> None:
     assert stack_warnings.warnings(load(stack(quotas={"us-east-1": {"L-DB2E81BA": 8}})), DAY) == [
         (
-            'gpu-ci:quotas: says nothing of L-3819A6DF "All G and VT Spot Instance Requests" (us-east-1), '
+            'gpu-ci:quotas: lacks L-3819A6DF "All G and VT Spot Instance Requests" (us-east-1), '
             "so these limits are unknown"
         )
     ]

@@ -53,7 +53,8 @@ def test_a_stack_asks_for_commit_statuses_and_needs_a_manager_for_them() -> None
     assert told(stack(commitStatuses=True)) == (
         "Pulumi.staging.yaml: gpu-ci:site.github.commitStatuses: needs the runner manager, and the stack has none\n"
         "  got: True\n"
-        "  expected: whether the runner manager writes on a job's commit why the job waits for a machine; managerApp "
+        "  expected: true to let the runner manager write a commit status with the reason why a job waits for a "
+        "machine; managerApp "
         "then needs Commit statuses: read and write\n"
         "  hint: add managerApp, or remove it"
     )

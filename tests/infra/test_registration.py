@@ -249,8 +249,8 @@ def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
     values |= {"gpu-ci:pools": {**values["gpu-ci:pools"], "m4": L4}}
     assert stack_warnings.warnings(load(values), date(2026, 11, 1)) == [
         (
-            f"{missing}: is missing beside {there}, so machines of these pools register no runners, and stay on: "
-            f"l4, m4; hint: give {missing} too"
+            f"{missing}: is missing, although {there} is set, so machines of these pools register no runners, "
+            f"and stay on: l4, m4; hint: give {missing} too"
         )
     ]
 

@@ -59,7 +59,7 @@ Pulumi.staging.yaml: gpu-ci:pools.t4.max: is missing
   hint: such as max: 4
 Pulumi.staging.yaml: gpu-ci:pools.t4.runnerLabels: has the same runner labels as the pool h100
   got: [Big, gpu]
-  expected: labels no other pool has, so that a job knows where it goes
+  expected: labels that no other pool has
   hint: such as runnerLabels: [Big, gpu, t4]
 6 problems in Pulumi.staging.yaml; no pool was created or changed"""
 
@@ -104,7 +104,7 @@ def test_a_project_number_is_not_a_project_id() -> None:
     assert told(config(**{"gcp:project": "123456789012"})) == (
         "Pulumi.staging.yaml: gcp:project: has a form that is not accepted\n"
         "  got: '123456789012'\n"
-        "  expected: the id (not the number) of the Google Cloud project the pools are in: 6 to 30 lower-case letters, "
+        "  expected: the id (not the number) of the pools' Google Cloud project: 6 to 30 lower-case letters, "
         "digits and dashes, beginning with a letter\n"
         "  hint: such as gcp:project: acme-ci"
     )

@@ -54,7 +54,7 @@ def test_what_is_no_mistake_of_pools_and_clusters_is_a_note(ask: Ask, tmp_path: 
                 "AWS gives notice, and "
                 "its job with it: got 600"
             ),
-            "gpu-ci:clusters.idle: no pool is on it, so nothing is made for it",
+            "gpu-ci:clusters.idle: no pool uses this cluster, so the stack creates nothing on it",
         ],
     )
 

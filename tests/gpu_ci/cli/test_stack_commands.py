@@ -178,19 +178,19 @@ def test_a_secret_is_not_read_and_not_shown(ask: Ask, stack: Stack, command: str
 BROKEN = {
     "a bracket that is not closed": (
         (("max: 4", "zones: [a"),),
-        "Pulumi.dev.yaml:10:1: is no YAML: expected ',' or ']', but got '<stream end>'\n",
+        "Pulumi.dev.yaml:10:1: is not valid YAML: expected ',' or ']', but got '<stream end>'\n",
     ),
     "a tab": (
         (("      max: 4", "\tmax: 4"),),
-        ("Pulumi.dev.yaml:9:1: is no YAML: found character '\\t' that cannot start any token\n"),
+        ("Pulumi.dev.yaml:9:1: is not valid YAML: found character '\\t' that cannot start any token\n"),
     ),
     "a key that is there twice": (
         (("max: 4", "max: 4\n      max: 5"),),
-        "Pulumi.dev.yaml:10:7: is no YAML: the key max is there twice, first in line 9\n",
+        "Pulumi.dev.yaml:10:7: is not valid YAML: the key max is a duplicate of line 9\n",
     ),
     "a control character": (
         (("max: 4", "max: \x07"),),
-        "Pulumi.dev.yaml:9: is no YAML: special characters are not allowed\n",
+        "Pulumi.dev.yaml:9: is not valid YAML: special characters are not allowed\n",
     ),
 }
 
@@ -213,22 +213,23 @@ def test_a_word_stays_the_word_it_is(ask: Ask, stack: Stack) -> None:
 
 def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Path) -> None:
     assert ask("check").err == (
-        f"no stack file in {tmp_path}\n  expected: Pulumi.<stack>.yaml, or the name of one\n"
+        f"no stack file in {tmp_path}\n  expected: Pulumi.<stack>.yaml in this folder, or a path\n"
         "  hint: gpu-ci check path/to/Pulumi.staging.yaml\n"
     )
     assert ask("check", "Pulumi.dev.yaml").err == "Pulumi.dev.yaml: no such file\n"
     stack(name="Pulumi.prod.yaml")
     missing = ask("check", "Pulumi.dev.yaml")
-    assert (missing.code, missing.err) == (2, "Pulumi.dev.yaml: no such file\n  hint: there is Pulumi.prod.yaml\n")
+    assert missing.code == 2
+    assert missing.err == "Pulumi.dev.yaml: no such file\n  hint: the folder has Pulumi.prod.yaml\n"
     folder = ask("check", ".")
     assert (folder.code, folder.err.splitlines()[0]) == (2, ".: cannot be read")
     project = ask("check", stack(name="Pulumi.yaml", text="name: gpu-ci\nruntime: python\n"))
     assert (project.code, project.err.splitlines()[1]) == (2, "  got: the project's file, Pulumi.yaml")
     for text in ("", "- a\n", "just words\n", "config: 3\n"):
         answer = ask("check", stack(name="other.yaml", text=text))
-        assert (answer.code, answer.err.splitlines()[0]) == (2, "other.yaml: is no stack file")
+        assert (answer.code, answer.err.splitlines()[0]) == (2, "other.yaml: is not a stack file")
     (tmp_path / "bytes.yaml").write_bytes(b"config: \xff")
-    assert ask("check", "bytes.yaml").err == "bytes.yaml: is no text\n  got: the byte 9 is not UTF-8\n"
+    assert ask("check", "bytes.yaml").err == "bytes.yaml: is not text\n  got: the byte 9 is not UTF-8\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
