@@ -73,7 +73,7 @@ def test_the_age_of_the_last_pass_tells_whether_a_manager_runs(
     asked: Path, monkeypatch: pytest.MonkeyPatch, ago_sec: float, text: str
 ) -> None:
     monkeypatch.setattr("time.time", lambda: NOW + ago_sec)
-    warning = ": no manager runs with this --state, and what follows may have changed"
+    warning = ": no manager runs with this --state, so this state may be out of date"
     expected = f"as of {text} ago{warning if ago_sec >= 240 else ''}"
     assert call(asked, "manager", "status").output.splitlines()[0] == expected
     explained = call(asked, "explain", URL.format(12, 2)).output.splitlines()
@@ -97,14 +97,14 @@ def test_explain_takes_the_address_of_an_attempt(asked: Path, more: str, ids: li
 
 
 def test_explain_says_what_it_means_that_a_job_is_unknown(asked: Path) -> None:
-    assert "knows of no such job" in call(asked, "explain", URL.format(99, 9)).output
+    assert "has no such job" in call(asked, "explain", URL.format(99, 9)).output
 
 
 @pytest.mark.parametrize(
     ("limited", "text"),
     [
-        (None, "the manager's last pass got no whole answer from GitHub"),
-        (NOW + 90, "github-limited: GitHub answers the manager again in 90 s; wait; GitHub names the time"),
+        (None, "the manager's last pass got no complete answer from GitHub"),
+        (NOW + 90, "github-limited: GitHub's rate limit ends in 90 s; wait until the time that GitHub names"),
     ],
 )
 def test_a_queue_that_is_unknown_says_why(
@@ -122,7 +122,7 @@ def test_a_queue_that_is_unknown_says_why(
 def test_what_is_no_address_of_a_job_is_refused(asked: Path) -> None:
     found = call(asked, "explain", "https://github.com/example-org/kernels")
     assert found.exit_code == 2
-    assert "is no address of a job" in found.stderr
+    assert "is not the address of a job" in found.stderr
 
 
 def test_without_a_manager_there_is_nothing_to_show(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_the_configuration_may_be_an_object(asked: Path, monkeypatch: pytest.Mon
     assert options.configuration("gs://state/config.json") == read(asked / "manager.json")
     for address, text in (
         ("gs://other/config.json", "gs://other/config.json: does not exist"),
-        ("gs://state", "--config: is no address of an object"),
+        ("gs://state", "--config: is not the address of an object"),
     ):
         with pytest.raises(InputError, match=text):
             options.configuration(address)
@@ -241,7 +241,7 @@ def test_a_webhook_needs_its_secret(asked: Path) -> None:
     write_key(asked)
     found = run_once(asked, "--webhook", "127.0.0.1:8080")
     assert found.exit_code == 2
-    assert "--webhook and --webhook-secret need each other" in found.stderr
+    assert "--webhook and --webhook-secret must be given together" in found.stderr
 
 
 def test_a_file_that_holds_no_key_is_refused_at_the_start(asked: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_file_that_holds_no_key_is_refused_at_the_start(asked: Path) -> None:
     assert [each.stderr.splitlines()[0].partition("key.pem: ")[2][:40] for each in found] == [
         "the App's key cannot be read: No such fi",
         "the App's key cannot be read: Is a direc",
-        "holds no RSA private key of 2048 bits or",
+        "does not contain an unencrypted RSA priv",
     ]
 
 

@@ -364,7 +364,7 @@ MODULUS_END = CERTIFICATE.public_bytes(Encoding.DER).partition(b"\x02\x03\x01\x0
 )
 def test_nothing_is_registered_for_a_key_that_nothing_can_be_sealed_to(key: str) -> None:
     both = Both()
-    with pytest.raises(registration.UnusableKey, match="l4-a has published is no certificate of an RSA key"):
+    with pytest.raises(registration.UnusableKey, match="l4-a has published is not a certificate of an RSA key"):
         carried_out(both, ready(key=key))
     assert both.did == []
 

@@ -20,7 +20,7 @@ _SIGNATURE_BYTES = 256
 def app_jwt(app_id: str, key: bytes, now: float) -> str:
     """A JWT for the App, valid from a minute before `now` (seconds since 1970 by GitHub's clock) to five after it.
 
-    AgentExit("refused") where `key` is no RSA private key in PEM form, AgentExit("no-tool") without openssl.
+    AgentExit("refused") if `key` is not an RSA private key in PEM form, AgentExit("no-tool") without openssl.
     """
     claims = {"iat": int(now) - ISSUED_BEFORE_SEC, "exp": int(now) + EXPIRES_AFTER_SEC, "iss": app_id}
     signed = f"{_encoded_json({'alg': 'RS256', 'typ': 'JWT'})}.{_encoded_json(claims)}"
@@ -39,7 +39,7 @@ def _encoded(content: bytes) -> str:
 def _signature(content: bytes, key: bytes) -> bytes:
     """RSASSA-PKCS1-v1_5 over SHA-256."""
     no_key = AgentExit(
-        "refused", "the secret holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
+        "refused", "the secret does not contain an unencrypted RSA private key of 2048 bits or more in PEM form"
     )
     if not 0 < len(key) <= openssl.KEY_LIMIT_BYTES:
         raise no_key

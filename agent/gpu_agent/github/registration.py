@@ -37,7 +37,7 @@ _SHOWN = 20
 _HINTS = {
     301: "the owner or the repository has another name now",
     307: "the owner or the repository has another name now",
-    401: "the App's id and its key do not belong together, or the key was deleted",
+    401: "the App's key does not belong to the App's id, or the key was deleted",
     403: "the App needs the permission 'Self-hosted runners: Read and write' (for one repository 'Administration: Read "
     "and write'), and its installation must have accepted it",
     404: "there is no such installation, organization or repository for this App",

@@ -15,7 +15,7 @@ def test_another_key_is_refused_after_one_request(world: World, other_key: bytes
     world.key = other_key
     assert world.ended() == (
         "refused: GitHub answered 401 to a request for a token of the App's installation: A JSON web token could not "
-        "be decoded; the App's id and its key do not belong together, or the key was deleted"
+        "be decoded; the App's key does not belong to the App's id, or the key was deleted"
     )
     assert world.github.asked == ["token"]
     assert world.clock.slept == []

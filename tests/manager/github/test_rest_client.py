@@ -97,7 +97,7 @@ def test_all_pages_of_a_list_are_read(github: FakeGithub, manager: GithubAdapter
         (answering(502), "GitHub answered 502: "),
         (answering(404, "Not Found"), "GitHub answered 404: Not Found; it does not exist, or the App's installation"),
         (lambda _: httpx2.Response(200, content=b"<html>"), "GitHub answered 200 without a JSON object"),
-        (lambda _: httpx2.Response(200, json={"jobs": []}), "page 2 of GitHub's answer is no list of jobs"),
+        (lambda _: httpx2.Response(200, json={"jobs": []}), "page 2 of GitHub's answer is not a list of jobs"),
         (lambda _: httpx2.Response(200, json={"total_count": 256, "jobs": []}), "GitHub lists 100 of 256 jobs"),
     ],
 )
@@ -165,7 +165,7 @@ def test_a_limit_is_waited_out_and_nothing_is_asked_meanwhile(
     github.clock.pass_time(wait_sec - 1)
     view = manager.observe(())
     assert (view.jobs, view.limited_sec, len(github.asked)) == (None, 1, asked)
-    with pytest.raises(Unavailable, match="GitHub's limit is reached for 1 s more"):
+    with pytest.raises(Unavailable, match="GitHub's rate limit lasts 1 s more"):
         manager.rerun(RunKey("example-org/kernels", 1), 5)
     github.clock.pass_time(1)
     view = manager.observe(())

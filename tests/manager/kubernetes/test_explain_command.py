@@ -185,7 +185,7 @@ def test_a_reason_is_a_row_like_the_managers(asked: Programs) -> None:
     asked.job["labels"] = ["v5"]
     [row] = json.loads(call(f"{URL}/job/456", "--kubernetes", "--json").output)["jobs"]
     assert (row["reason"], row["nextTry"]) == ("no-pool", None)
-    assert row["nextStep"].startswith("write the name of a scale set")
+    assert row["nextStep"].startswith("use only the name of a scale set")
 
 
 def test_runs_on_needs_no_gh(asked: Programs) -> None:
@@ -201,7 +201,7 @@ def test_a_cluster_that_cannot_be_asked_is_an_error_of_one_line(asked: Programs)
     asked.missing = "kubectl"
     found = call(f"{URL}/job/456", "--kubernetes")
     assert (found.exit_code, found.stderr) == (
-        2, "Error: gpu-ci explain: kubectl is not installed\n  hint: --context names another cluster\n",
+        2, "Error: gpu-ci explain: kubectl is not installed\n  hint: select another cluster with --context\n",
     )  # fmt: skip
 
 
@@ -218,4 +218,4 @@ def test_a_missing_right_is_no_reason_of_the_job(asked: Programs, kind: str) -> 
     found = call(f"{URL}/job/456", "--kubernetes")
     assert found.exit_code == 2
     assert f"(Forbidden): {kind} is forbidden" in found.stderr
-    assert "hint: the user of kubectl needs to list autoscalingrunnersets" in found.stderr
+    assert "hint: allow the user of kubectl to list autoscalingrunnersets" in found.stderr

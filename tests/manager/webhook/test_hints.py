@@ -124,7 +124,7 @@ def test_the_last_thousand_deliveries_are_remembered() -> None:
 )
 def test_what_concerns_no_pool_is_taken_and_wakes_nothing(payload: Any, event: str) -> None:
     woken = Woken()
-    assert deliver(woken, payload, event) == Reply(202, "nothing to look for")
+    assert deliver(woken, payload, event) == Reply(202, "this event starts no pass")
     assert woken.times == 0
 
 

@@ -118,7 +118,7 @@ def test_a_new_secret_needs_no_restart(endpoint: Endpoint) -> None:
         ("127.0.0.1:99999", SECRET, "--webhook: is not an address"),
         ("127.0.0.1:1", b"short", "has fewer than 16 characters"),
         ("127.0.0.1:1", None, "No such file or directory"),
-        (None, SECRET, "--webhook and --webhook-secret need each other"),
+        (None, SECRET, "--webhook and --webhook-secret must be given together"),
     ],
 )
 def test_a_mistake_is_found_before_anything_begins(
