@@ -1,4 +1,4 @@
-"""Every way a machine's life can end, as one word that machines read and one sentence that people do."""
+"""All reasons with which a machine can end, each with a key for programs and texts for people."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """A way to end: its word, whether the GPU was proven, what it means, and what to do."""
+    """An end of a machine: its reason, its meaning, and what to do."""
 
     reason: str
     meaning: str
     next_step: str
     stops_pool: bool = False
-    """Another machine of the pool would end the same way: what starts machines must stop until somebody mends it."""
+    """True if another machine of the pool would end the same way. No machine is then started until the cause is
+    corrected.
+    """
 
 
 _ENDS = (
@@ -59,12 +61,12 @@ _ENDS = (
     Outcome("crashed", "the agent itself failed", "report it, with the machine's serial port"),
 )
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What the system says where there is no room."""
+"""The system's errors for a full disk."""
 OUTCOMES = {end.reason: end for end in _ENDS}
 
 
 class AgentExit(Exception):  # noqa: N818 - an end, which may be a good one
-    """The machine is to end for this reason; `detail` is a sentence, without secrets."""
+    """The machine ends for this reason. `detail` is a sentence without secrets."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
