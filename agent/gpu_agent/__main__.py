@@ -27,10 +27,10 @@ from .supervisor import PAUSE_SEC, Supervisor
 
 USAGE = """usage: gpu_agent.pyz run | ends | --help
 
-  run   live the life of this machine, and switch it off; on a machine of Google's alone
-  ends  every way in which that can end, and what to do about each
+  run   run one check and one job, then switch the machine off; only on a Compute Engine VM
+  ends  print all reasons with which a machine can end, and what to do about each
 
-GitHub's runner calls it too, as `gpu_agent.pyz hook started|completed <socket>`, around its job.
+GitHub's runner calls `gpu_agent.pyz hook started|completed <socket>` before and after its job.
 """
 PRODUCT = Path("/sys/class/dmi/id/product_name")
 """The file with the product name of the machine."""
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if {"--help", "-h"} & {*arguments}:
         return usage()
     if len(arguments) > 1:
-        _write(f"gpu_agent.pyz {arguments[0]}: takes no words, got {' '.join(arguments[1:])}\n{USAGE}")
+        _write(f"gpu_agent.pyz {arguments[0]}: takes no arguments, got {' '.join(arguments[1:])}\n{USAGE}")
         return 2
     return commands[arguments[0]]()
 
@@ -78,7 +78,7 @@ def run() -> int:
     state = environ.get("GPU_AGENT_STATE")
     why = _left_alone(clock, environ, state)
     if why is not None:
-        _write(f"gpu_agent.pyz run: this is no machine of Google Compute Engine{why}, and it is left alone\n")
+        _write(f"gpu_agent.pyz run: this is not a Compute Engine VM{why}, so nothing is changed\n")
         return 2
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())

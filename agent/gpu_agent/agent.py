@@ -77,15 +77,13 @@ class Agent:
         config = settings.parse(deps.host.attribute(settings.KEY))
         if config.runner and config.driver.source == "cos":
             # On Container-Optimized OS the agent runs in a container, and the system blocks the programs of a job.
-            raise AgentExit(
-                "no-config", "driver: cos is for machines that only check themselves; a runner needs another image"
-            )
+            raise AgentExit("no-config", "driver: cos is for checks without a runner; a runner needs another image")
         if config.runner and deps.machine.takes_runners:
             # First of all, because processes of an earlier job may run until the machine is off.
             deps.close()
         if self._mark.exists():
             # Google starts a standard machine again after a fault, and processes of its job would start too.
-            raise AgentExit("used", "a runner was started here before, on this disk")
+            raise AgentExit("used", "a runner was started on this disk before")
         if config.registered_by == "manager" and deps.host.attribute(SEALED):
             # The registration was encrypted for a key of an earlier boot, and no machine gets a second one.
             raise AgentExit("used", "a runner was registered for this machine before")
@@ -158,7 +156,7 @@ class Agent:
     def _serve(self, config: Config, runner: RunnerConfig) -> Ending:
         deps, channel = self._dependencies, self._channel
         if not deps.machine.takes_runners:
-            raise AgentExit("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
+            raise AgentExit("not-isolated", "runners start only on Compute Engine VMs, and this is not one")
         registrar = self._registrar(config, _GRANT_SEC)
         # Everything that may fail comes before the registration, because GitHub would keep an unused runner.
         deadline = self._prepare(runner)

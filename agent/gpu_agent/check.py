@@ -12,7 +12,7 @@ from .machine.commands import TIMED_OUT, Machine
 from .outcomes import AgentExit
 from .report import Verdict
 
-# gpu_smoke's exit codes (docs/gpu-smoke.md): 2 for a problem of the environment, 4 for a hang.
+# gpu_smoke's exit codes (docs/reference/gpu-smoke.md): 2 for a problem of the environment, 4 for a hang.
 ENVIRONMENT, HANG = 2, 4
 # The file that names the installed torch version in its folder. It is written last, so it marks a complete
 # installation.
@@ -56,7 +56,7 @@ def _unpacked(archive: str | None, work: Path) -> Path:
     except binascii.Error:
         content = b""
     if not content:
-        raise AgentExit("no-config", "the check did not arrive: the machine's metadata has no readable gpu-smoke-pyz")
+        raise AgentExit("no-config", "the machine's metadata has no readable gpu-smoke-pyz, which contains the check")
     pyz.write_bytes(content)
     return pyz
 
@@ -68,7 +68,7 @@ def _python_in_container(config: Config, machine: Machine, deadline: float) -> l
         return []
     done = machine.run("docker", "pull", "--quiet", image, deadline=deadline)
     if done.code:
-        raise AgentExit("check-failed", f"the container of the check could not be fetched: {done.last}")
+        raise AgentExit("check-failed", f"the container image of the check could not be downloaded: {done.last}")
     devices = sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
     # The arguments follow Google's page on GPUs on Container-Optimized OS.
     return [
@@ -102,7 +102,7 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
     home = (machine.state if machine.takes_runners else machine.work) / "torch"
     python = str(home / "bin" / "python")
     if _text(home / _INSTALLED) == config.torch and machine.run(python, "-c", _NO_TORCH, deadline=deadline).code == 0:
-        machine.say(f"gpu-ci: the image has no torch; torch {config.torch} is there from an earlier boot")
+        machine.say(f"gpu-ci: the image has no torch; torch {config.torch} was installed by an earlier boot")
         return [python]
     machine.say(f"gpu-ci: the image has no torch; installing torch {config.torch}")
     shutil.rmtree(home, ignore_errors=True)
@@ -119,11 +119,11 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
                 machine.clock.sleep(_LOCK_SEC)
                 made = machine.run(*command, deadline=deadline)
             if made.code:
-                raise AgentExit("check-failed", f"no environment for torch could be made: {made.last}")
+                raise AgentExit("check-failed", f"the environment for torch could not be created: {made.last}")
     for summary in _installing(config, str(home / "bin"), python):
         done = machine.run(*summary, deadline=deadline)
         if done.code:
-            why = f"torch {config.torch} could not be installed: {done.last}; the network may have no way out"
+            why = f"torch {config.torch} could not be installed: {done.last}; the network may lack internet access"
             raise AgentExit("check-failed", why)
     (home / _INSTALLED).write_text(config.torch)
     return [python]

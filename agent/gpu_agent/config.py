@@ -86,9 +86,9 @@ def parse(text: str | None) -> Config:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise AgentExit("no-config", f"{KEY} is no JSON: {error}") from None
+        raise AgentExit("no-config", f"{KEY} is not valid JSON: {error}") from None
     except RecursionError:
-        raise AgentExit("no-config", f"{KEY} is no configuration: it is nested without an end") from None
+        raise AgentExit("no-config", f"{KEY} is not a configuration: it is nested too deeply") from None
     problems: list[str] = []
     made = _made(Config, value, "", problems)
     if not problems and "--expect-gpus" not in made.check_args:
@@ -107,9 +107,9 @@ def _registering(made: Config) -> list[str]:
     if made.registered_by not in ("machine", "manager"):
         return [f"registered_by: expected machine or manager, got {made.registered_by!r}"]
     if made.registered_by == "manager":
-        return [] if made.runner and not made.github else ["registered_by: manager goes with runner and without github"]
+        return [] if made.runner and not made.github else ["registered_by: manager requires runner and excludes github"]
     if (made.github is None) != (made.runner is None):
-        return ["github and runner: one is there without the other"]
+        return ["github and runner: must be set together"]
     return []
 
 
@@ -122,7 +122,7 @@ def _made(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
     if not dataclasses.is_dataclass(kind):
         return _plain(kind, value, path, problems)
     if not isinstance(value, dict):
-        problems.append(f"{path or 'all of it'}: expected a map, got {type(value).__name__}")
+        problems.append(f"{path or 'the value'}: expected a map, got {type(value).__name__}")
         return None
     hints, known = get_type_hints(kind), {each.name: each for each in dataclasses.fields(kind)}
     under = f"{path}." if path else ""

@@ -93,9 +93,9 @@ def download(url: str, sink: BinaryIO, *, deadline: float, clock: Clock, limit_b
             if may_follow:
                 parsed(target)
         except ValueError:
-            raise Unreachable("GET", url, "redirects to something that is no URL") from None
+            raise Unreachable("GET", url, "redirects to an invalid URL") from None
         if not may_follow:
-            raise Unreachable("GET", url, "redirects to something that is not https")
+            raise Unreachable("GET", url, "redirects to an address without https")
         url = target
     raise Unreachable("GET", start, "redirects more than 5 times")
 
@@ -120,7 +120,7 @@ def _exchange(
     for name, value in headers.items():
         # http.client refuses these too, but its message quotes the value, which may be a token.
         if not value.isascii() or not value.isprintable():
-            raise ValueError(f"header {name}: its value has characters that no header may have")
+            raise ValueError(f"header {name}: its value has characters that are not allowed in a header")
     with ExitStack() as opened:
         # Only this part is covered. An error of the caller, such as a full disk, is not a network error.
         with _explained(method, url):
@@ -138,7 +138,7 @@ def _chunks(method: str, url: str, response: http.client.HTTPResponse, limit_byt
     """Return the body. Raises Unreachable when the body is known to be incomplete or too long."""
     with _explained(method, url):
         if response.length is None and not response.chunked:
-            raise _UnusableError("the answer does not say how long it is, so that a cut one would look whole")
+            raise _UnusableError("the answer has no length, so a truncated one would not be detected")
         taken = 0
         while piece := response.read(_CHUNK_BYTES):
             taken += len(piece)
@@ -148,13 +148,13 @@ def _chunks(method: str, url: str, response: http.client.HTTPResponse, limit_byt
         # http.client reports a cut chunked body, but returns a body shorter than its Content-Length as if it were
         # complete.
         if response.length:
-            raise _UnusableError(f"the answer is cut off: {response.length} bytes are missing")
+            raise _UnusableError(f"the answer is truncated: {response.length} bytes are missing")
 
 
 def parsed(url: str) -> SplitResult:
     """Return the parts of a usable URL. Raises ValueError, which does not quote the URL, for any other."""
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise ValueError("the URL has characters that no URL may have")
+        raise ValueError("the URL has characters that are not allowed in a URL")
     try:
         where = urlsplit(url)
         usable = where.scheme in ("http", "https") and where.hostname and where.port != 0
@@ -183,18 +183,18 @@ def _error_text(error: Exception) -> str:
     if isinstance(error, _UnusableError):
         return str(error)
     if isinstance(error, TimeoutError):
-        return "no whole answer before the deadline"
+        return "no complete answer before the deadline"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, http.client.HTTPException | ValueError) and not isinstance(error, OSError):
-        return f"the answer is cut off or is no HTTP ({type(error).__name__})"
+        return f"the answer is truncated or is not HTTP ({type(error).__name__})"
     return str(getattr(error, "strerror", None) or type(error).__name__)
 
 
 @contextmanager
 def _connected(where: SplitResult, deadline: float, clock: Clock) -> Iterator[socket.socket]:
     """Return a connection to the first address that accepts one, with TLS if the URL requires it."""
-    failure: Exception = _UnusableError("its name has no address")
+    failure: Exception = _UnusableError("the name has no address")
     port = where.port or (443 if where.scheme == "https" else 80)
     for family, kind, protocol, _, address in _addresses(where.hostname or "", port, deadline, clock):
         with closing(socket.socket(family, kind, protocol)) as plain:
@@ -226,7 +226,7 @@ def _addresses(host: str, port: int, deadline: float, clock: Clock) -> list[Any]
         except OSError as error:
             failed.append(error)
         except UnicodeError:
-            failed.append(_UnusableError("its name is no host name"))
+            failed.append(_UnusableError("the name is not a valid host name"))
 
     if _is_literal(host):
         look_up()
@@ -235,7 +235,7 @@ def _addresses(host: str, port: int, deadline: float, clock: Clock) -> list[Any]
         try:
             thread.start()
         except RuntimeError:
-            raise _UnusableError("there is no room for a thread to look its name up in") from None
+            raise _UnusableError("no thread for the name lookup could be started") from None
         thread.join(_left(deadline, clock))
         if thread.is_alive():
             raise TimeoutError
@@ -278,7 +278,7 @@ class _Timed(io.RawIOBase):
         taken = self._sock.recv_into(buffer)
         self._left_bytes -= taken
         if self._left_bytes < 0:
-            raise _UnusableError("the answer is longer than it may be")
+            raise _UnusableError("the answer is longer than the limit")
         return taken
 
     def sendall(self, content: bytes) -> None:

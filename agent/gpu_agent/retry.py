@@ -50,7 +50,7 @@ def retry_until(
             if clock.now() + pause >= deadline:
                 times = "once" if attempts == 1 else f"{attempts} times"
                 detail = (
-                    f"{again.ended.detail} (asked {times}; the next wait would be {pause:.0f} s, over the deadline)"
+                    f"{again.ended.detail} (tried {times}; the next wait would be {pause:.0f} s, over the deadline)"
                 )
                 raise AgentExit(again.ended.end.reason, detail) from None
         clock.sleep(pause)

@@ -188,7 +188,7 @@ class Supervisor:
         if self._stop_reason or self._stop_at is None:
             return
         self._until = self._stop_at + self._grace_sec
-        self._stop_reason = Ending("stopped", f"the machine was told to stop in step {self._reporter.at}")
+        self._stop_reason = Ending("stopped", f"the machine received a stop signal in step {self._reporter.at}")
         if not self._restarting and (notice := self._host.notice(0)):
             self._stop_reason = Ending(notice.reason, notice.announcement)
 
@@ -263,7 +263,7 @@ def _stopped(_number: int, _frame: FrameType | None) -> None:
     """Interrupt any wait of the agent, once. A second signal must not disturb its cleanup."""
     for number in _TO_STOP:
         signal.signal(number, signal.SIG_IGN)
-    raise AgentExit("stopped", "the machine was told to stop")
+    raise AgentExit("stopped", "the machine received a stop signal")
 
 
 def _watch(lifeline: int, alone: threading.Event) -> None:

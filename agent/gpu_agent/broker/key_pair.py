@@ -45,5 +45,5 @@ def make() -> KeyPair:
     made = openssl.run([*_REQUEST, "-keyout", "-", "-out", "-"], b"", b"", _USE)
     found = _CERTIFICATE.search(made)
     if found is None:
-        raise AgentExit("no-tool", f"openssl makes no key of RSA; it {_USE}")
+        raise AgentExit("no-tool", f"openssl does not create an RSA key; it {_USE}")
     return KeyPair(base64.b64decode(found[1]), made)

@@ -42,7 +42,7 @@ class Broker:
         pair = key_pair.make()
         message = self._host.name().encode()
         if pair.open(pair.seal(message)) != message:
-            raise AgentExit("no-tool", "openssl does not open what it has sealed (openssl cms)")
+            raise AgentExit("no-tool", "openssl does not decrypt its own message (openssl cms)")
         self._publish(pair, deadline)
 
     def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:  # noqa: ARG002 - as Github has it
@@ -78,9 +78,7 @@ def _registration(sealed: str, pair: KeyPair, name: str) -> Registration:
         value = json.loads(pair.open(base64.b64decode(sealed, validate=True)))
         machine, runner_id, jitconfig = value["machine"], value["runnerId"], value["jitConfig"]
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
-        raise AgentExit(
-            "not-registered", f"what the metadata {SEALED} holds is not sealed to this machine's key"
-        ) from None
+        raise AgentExit("not-registered", f"the metadata {SEALED} is not encrypted for this machine's key") from None
     if machine != name or not isinstance(runner_id, int) or not isinstance(jitconfig, str) or not jitconfig:
-        raise AgentExit("not-registered", f"what the metadata {SEALED} holds is no registration of this machine")
+        raise AgentExit("not-registered", f"the metadata {SEALED} is not a registration of this machine")
     return Registration(runner_id, jitconfig)

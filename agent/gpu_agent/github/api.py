@@ -66,7 +66,7 @@ class GithubApi:
             reply = self._once(method, path, bearer(), deadline, payload)
             if reply.status == 401 and self._clock.now() < fresh_until:
                 raise RetryableError(
-                    AgentExit("refused", f"GitHub answered 401 to a token that it has just made: {reply.message}")
+                    AgentExit("refused", f"GitHub answered 401 to a token that it has just issued: {reply.message}")
                 )
             return reply
 

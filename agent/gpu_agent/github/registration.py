@@ -35,14 +35,14 @@ _LATE_JOB_SEC = 60.0
 _SHOWN = 20
 
 _HINTS = {
-    301: "the owner or the repository has another name now",
-    307: "the owner or the repository has another name now",
+    301: "the owner or the repository was renamed",
+    307: "the owner or the repository was renamed",
     401: "the App's key does not belong to the App's id, or the key was deleted",
     403: "the App needs the permission 'Self-hosted runners: Read and write' (for one repository 'Administration: Read "
     "and write'), and its installation must have accepted it",
     404: "there is no such installation, organization or repository for this App",
-    409: "so it did to every other name that was tried",
-    422: "what was asked for is not possible, or is more than the App's installation has",
+    409: "every other name that was tried is taken too",
+    422: "the request is invalid, or exceeds the permissions of the App's installation",
 }
 
 
@@ -173,10 +173,10 @@ class Github:
         # If only some repositories are selected, an organization's token lists them (docs.github.com, "Create an
         # installation access token for an app"). Its permission covers none of them.
         if more:
-            raise AgentExit("refused", f"GitHub's token may do more than was asked for: {_listed(more)}")
+            raise AgentExit("refused", f"GitHub's token has more permissions than requested: {_listed(more)}")
         token = reply.value.get("token")
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
-            raise AgentExit("refused", "GitHub's answer to a request for a token has no usable one")
+            raise AgentExit("refused", "GitHub's answer to a request for a token does not contain a usable token")
         return _Token(token, self._clock.now() + _FRESH_SEC)
 
     def _call(
@@ -219,7 +219,7 @@ class Github:
             text += f"; {_HINTS[reply.status]}"
         if reply.status == 404:
             number = self._config.installation_id
-            text += f"; it asked as installation {number} (gpu-ci:site.github.runnerApp.installationId)"
+            text += f"; sent as installation {number} (gpu-ci:site.github.runnerApp.installationId)"
         if reply.status == 401 and self.skew_sec:
             text += f"; the machine's clock is off by {-self.skew_sec:+.0f} s, which the second request allowed for"
         raise AgentExit("refused", text)

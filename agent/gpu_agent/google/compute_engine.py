@@ -134,7 +134,7 @@ class GoogleHost:
             f"gcloud secrets add-iam-policy-binding {secret} --project {project} --member serviceAccount:{email} "
             "--role roles/secretmanager.secretAccessor"
         )
-        return f"; refused was {email}; {command}" if email else ""
+        return f"; refused account: {email}; {command}" if email else ""
 
     def notice(self, timeout_sec: float) -> Notice | None:
         """Wait for a preemption, and check for maintenance in between. A preemption needs a reaction within 30 s,
@@ -148,10 +148,10 @@ class GoogleHost:
             preempted, etag = self._held_back("instance/preempted", self._etag, min(max(until - asked, 0), _NOTICE_SEC))
             self._etag = etag or "0"
             if preempted == "TRUE":
-                return Notice("preempted", "Google takes the machine away (instance/preempted is TRUE)")
+                return Notice("preempted", "Google preempts the machine (instance/preempted is TRUE)")
             event, _ = self._metadata.glance("instance/maintenance-event", 5)
             if event.startswith("TERMINATE"):
-                return Notice("maintenance", f"the host is to be maintained (instance/maintenance-event is {event})")
+                return Notice("maintenance", f"host maintenance is announced (instance/maintenance-event is {event})")
             if self._clock.now() >= until:
                 return None
             # A server that is down, or that answers at once, is asked once a second.
@@ -204,7 +204,7 @@ class GoogleHost:
         try:
             found: str = json.loads(answer or "")["access_token"]
         except (ValueError, KeyError, TypeError):
-            raise AgentExit("no-secret", "the machine has no service account to ask with") from None
+            raise AgentExit("no-secret", "the machine has no service account") from None
         return found
 
 
@@ -215,7 +215,7 @@ def _payload(body: bytes, name: str) -> bytes:
         value = base64.b64decode(payload["data"], validate=True)
         checksum = payload.get("dataCrc32c")
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
-        raise RetryableError(AgentExit("secrets-unreachable", f"{name}: the answer holds no payload")) from None
+        raise RetryableError(AgentExit("secrets-unreachable", f"{name}: the answer has no payload")) from None
     if checksum is not None and str(checksum) != str(crc32c(value)):
         raise RetryableError(AgentExit("secrets-unreachable", f"{name}: the payload differs from its checksum"))
     return value

@@ -59,7 +59,7 @@ def get_driver(config: Config, machine: Machine, deadline: float, restarting: Ca
         return
     if not machine.is_google:
         # A sandbox boots machines on a user's computer, whose driver must not change.
-        raise AgentExit("no-driver", "a driver is installed on machines of Compute Engine only, and this is none")
+        raise AgentExit("no-driver", "drivers are installed only on Compute Engine VMs, and this is not one")
     if source == "cos":
         _cos(config, machine, deadline)
         return
@@ -101,7 +101,9 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
     counter, archive = machine.state / _COUNTER, machine.state / _ARCHIVE
     times = _number(counter) or 0
     if times > _RESTARTS:
-        raise AgentExit("no-driver", f"cuda_installer has restarted the machine {times} times and there is no driver")
+        raise AgentExit(
+            "no-driver", f"cuda_installer has restarted the machine {times} times, and the driver is still missing"
+        )
     counter.write_text(f"{times + 1}\n")
     if not archive.exists():
         _fetch(config.driver.installer, archive, machine, deadline)
@@ -119,7 +121,9 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
         machine.clock.sleep(min(_RESTART_SEC, deadline - machine.clock.now()))
     restarting(False)
     if not _answers(machine, deadline):
-        raise AgentExit("no-driver", f"cuda_installer ended with code {done.code} and no driver: {done.last}")
+        raise AgentExit(
+            "no-driver", f"cuda_installer ended with code {done.code} and the driver is missing: {done.last}"
+        )
 
 
 def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
@@ -134,7 +138,7 @@ def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
         else:
             part.rename(archive)
             return
-    raise AgentExit("no-driver", f"cuda_installer could not be fetched: {why}; the network may have no way out")
+    raise AgentExit("no-driver", f"cuda_installer could not be downloaded: {why}; the network may lack internet access")
 
 
 def _download(url: str, sink: BinaryIO, machine: Machine, deadline: float) -> None:

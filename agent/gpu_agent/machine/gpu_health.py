@@ -107,7 +107,7 @@ def _number(uuid: str, what: str, text: str) -> int:
     if text in _ABSENT:
         return 0
     if not (text.isascii() and text.isdecimal()):
-        raise _UnhealthyError(f"{uuid}: nvidia-smi gives its {what} as {text[:100]!r}")
+        raise _UnhealthyError(f"{uuid}: nvidia-smi reports its {what} as {text[:100]!r}")
     return int(text)
 
 

@@ -98,4 +98,4 @@ class Device:
                     return
                 finally:
                     os.close(number)
-        raise OSError("there is no serial port")
+        raise OSError("the machine has no serial port")

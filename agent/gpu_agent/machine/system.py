@@ -159,7 +159,7 @@ class System:
             self.must("no-tool", ["usermod", "--shell", shell, RUNNER_USER])
         for deny in (path for program, path in _TURNED_AWAY.items() if self.have(program)):
             if RUNNER_USER in _names(deny.with_suffix(".allow")):
-                raise AgentExit("not-isolated", f"{deny.with_suffix('.allow')} of the image lets {RUNNER_USER} in")
+                raise AgentExit("not-isolated", f"{deny.with_suffix('.allow')} of the image allows {RUNNER_USER} in")
             names = _names(deny)
             if RUNNER_USER not in names:
                 deny.write_text("".join(f"{name}\n" for name in (*names, RUNNER_USER)))

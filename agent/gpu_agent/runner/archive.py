@@ -52,7 +52,7 @@ def obtain(
         if not why_not:
             return folder
         if folder.exists():
-            say(f"gpu-agent: {folder} is not taken: {why_not}")
+            say(f"gpu-agent: {folder} is not used: {why_not}")
     base = os.environ.get("GPU_AGENT_RUNNER_URL", RELEASES).rstrip("/")
     url = f"{base}/v{config.version}/actions-runner-linux-{architecture}-{config.version}.tar.gz"
     with _as_agent_exit(url):
@@ -81,7 +81,7 @@ def _problem_of(folder: Path, sha256: str) -> str:
         for path in (folder, folder / MARKER, folder / "bin", folder / "bin" / "Runner.Listener"):
             status = path.lstat()
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-                return f"others than root may change {path}"
+                return f"a user other than root may change {path}"
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
     return ""
@@ -95,7 +95,7 @@ def _damage_of(folder: Path) -> str:
         whole = (folder / CONTENTS).read_text() == _contents(folder)
     except (OSError, ValueError) as error:
         return f"its files cannot be compared: {error}"
-    return "" if whole else "its files are not those that were unpacked"
+    return "" if whole else "its files have changed since they were unpacked"
 
 
 def _contents(tree: Path) -> str:
@@ -160,7 +160,7 @@ def _unpack(archive: Path, tree: Path) -> None:
             elif not (member.isfile() or member.isdir()):
                 inside = False
             if not inside:
-                raise AgentExit("no-runner", f"the archive has {member.name!r}, which does not stay inside its folder")
+                raise AgentExit("no-runner", f"the archive has {member.name!r}, which is outside its folder")
             # The archive names GitHub's build user, whose id may belong to another user here.
             member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
             member.mode = (member.mode & 0o755) | (0o755 if member.isdir() else 0o444)

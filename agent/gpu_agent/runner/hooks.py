@@ -102,12 +102,12 @@ class Hooks:
 
     def _decide(self, asked: object) -> str:
         if not isinstance(asked, dict) or asked.get("stage") not in _STAGES:
-            return "the agent was asked something it does not know"
+            return "the agent received an unknown request"
         with self._lock:
             stage = str(asked["stage"])
             if stage == "started":
                 if self.job is not None:
-                    return "this machine has had its one job"
+                    return "this machine has already run its one job"
                 self.job = Job(*(_plain(asked.get(name)) for name in Job._fields))
             message = self._check(stage)
             if stage == "started":
@@ -168,7 +168,7 @@ def _line(connection: socket.socket, deadline: float) -> bytes:
         connection.settimeout(left)
         piece = connection.recv(4096)
         if not piece:
-            raise ValueError("the other side went away")
+            raise ValueError("the peer closed the connection")
         taken += piece
         if len(taken) > _LIMIT_BYTES:
             raise ValueError("too long")

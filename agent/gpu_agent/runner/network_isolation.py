@@ -94,7 +94,9 @@ def isolate(cut: BlockedAddresses, docker: str, system: System, clock: Clock, de
     missing = [program for program in limits.NEEDED if not system.have(program)]
     if missing:
         lacks = f"the image has no {' and no '.join(missing)}"
-        raise AgentExit("no-tool", f"{lacks}, which starts the runner as its user: bake util-linux in")
+        raise AgentExit(
+            "no-tool", f"{lacks}; it is needed to start the runner as its user: add util-linux to the image"
+        )
     user = system.runner_user()
     next_boot.start_nothing_of(user, system)
     environment: Mapping[str, str] = {}
@@ -170,7 +172,7 @@ def close(cut: BlockedAddresses, system: System) -> None:
     commands = iptables_rules(cut)
     missing = sorted({command[0] for command in commands if not system.have(command[0])})
     if missing:
-        raise AgentExit("no-tool", f"the image has neither nft nor {' and '.join(missing)}: bake nftables in")
+        raise AgentExit("no-tool", f"the image has neither nft nor {' and '.join(missing)}: add nftables to the image")
     for command in commands:
         system.must("not-isolated", command)
 
@@ -182,21 +184,25 @@ def _verify(cut: BlockedAddresses, docker: str, user: User, system: System) -> N
         raise AgentExit("not-isolated", f"the agent itself no longer reaches the machine's identity: {_listed(ours)}")
     reached = {to: word for to, word in _probe(system, user, identity).items() if word in _NOT_CLOSED}
     if reached:
-        raise AgentExit("not-isolated", f"{user.name} is not kept from the machine's identity: {_listed(reached)}")
+        raise AgentExit("not-isolated", f"{user.name} can reach the machine's identity: {_listed(reached)}")
     if docker == "rootful":
         return
     ways: dict[str, str | tuple[str, int]] = {path: path for path in SOCKETS}
     ways |= {f"{name}:{port}": (to, port) for name, to in (("127.0.0.1",) * 2, ("[::1]", "::1")) for port in _PORTS}
     engines = {to: word for to, word in _probe(system, user, ways).items() if word in _NOT_CLOSED}
     if engines:
-        raise AgentExit("not-isolated", f"{user.name} may use a container engine of root's: {_listed(engines)}")
+        raise AgentExit("not-isolated", f"{user.name} may use a container engine of root: {_listed(engines)}")
     # Includes the groups of the GPU's device files, which the runner's process has regardless of /etc/group.
     groups = system.groups_of(user) | set(user.groups)
     root = sorted(each.gr_name for each in map(_group, groups) if each and each.gr_name in _ROOT_GROUPS)
     if root:
-        raise AgentExit("not-isolated", f"{user.name} is on the image a member of {', '.join(root)}")
+        raise AgentExit(
+            "not-isolated", f"{user.name} is a member of a group with root access in this image: {', '.join(root)}"
+        )
     if system.run(["sudo", "-n", "true"], user=user, timeout_sec=10).code == 0:
-        raise AgentExit("not-isolated", f"{user.name} may use sudo without a password: see /etc/sudoers.d of the image")
+        raise AgentExit(
+            "not-isolated", f"{user.name} may use sudo without a password: check /etc/sudoers.d of the image"
+        )
 
 
 def _probe(system: System, user: User | None, targets: Mapping[str, str | tuple[str, int]]) -> dict[str, str]:
@@ -204,7 +210,10 @@ def _probe(system: System, user: User | None, targets: Mapping[str, str | tuple[
     answers = dict(re.findall(r"^(\S+) (\w+)$", output.text, re.MULTILINE))
     if output.code or set(answers) != set(targets):
         # Without an answer nothing is proven. The hooks would fail too without a working Python.
-        raise AgentExit("not-isolated", f"the cut could not be tried as {user.name if user else 'root'}: {output.line}")
+        raise AgentExit(
+            "not-isolated",
+            f"the network isolation could not be tested as {user.name if user else 'root'}: {output.line}",
+        )
     return answers
 
 
@@ -227,4 +236,6 @@ def _docker_group() -> int:
     try:
         return grp.getgrnam("docker").gr_gid
     except KeyError:
-        raise AgentExit("no-tool", "docker: rootful, but the image has no group docker: bake docker-ce in") from None
+        raise AgentExit(
+            "no-tool", "docker: rootful, but the image has no group docker: add docker-ce to the image"
+        ) from None

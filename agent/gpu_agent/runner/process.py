@@ -23,14 +23,14 @@ from .network_isolation import NetworkIsolation
 
 # The meaning of the runner's exit codes for us (actions/runner@258d6c8:src/Runner.Common/Constants.cs, ReturnCode).
 _CODES = {
-    0: ("ended", "it ended as it should"),
-    1: ("runner-failed", "it ended with an error that another start does not mend"),
-    2: ("runner-failed", "it ended with an error, again and again"),
-    3: ("runner-deprecated", "GitHub had it update itself, and its files are not to be changed here"),
-    4: ("runner-deprecated", "GitHub had it update itself, and its files are not to be changed here"),
+    0: ("ended", "it ended normally"),
+    1: ("runner-failed", "it ended with an error that a restart does not fix"),
+    2: ("runner-failed", "it ended with an error repeatedly"),
+    3: ("runner-deprecated", "GitHub requested an update, but the runner's files are read-only here"),
+    4: ("runner-deprecated", "GitHub requested an update, but the runner's files are read-only here"),
     5: ("runner-failed", "another runner is online with the same registration"),
-    6: ("runner-failed", "its configuration was refreshed again and again"),
-    7: ("runner-deprecated", "GitHub takes this version no longer"),
+    6: ("runner-failed", "its configuration was refreshed repeatedly"),
+    7: ("runner-deprecated", "GitHub no longer accepts this version"),
 }
 # The runner is restarted after these codes, as its own service does after 5 s (same repository,
 # src/Misc/layoutbin/RunnerService.js).
@@ -78,7 +78,7 @@ class Running:
         if (size := len(f"{JIT_VARIABLE}={blob}".encode()) + 1) > _VARIABLE_BYTES:
             raise AgentExit(
                 "runner-failed",
-                f"GitHub's JIT configuration makes a variable of {size} bytes; expected at most {_VARIABLE_BYTES}",
+                f"GitHub's JIT configuration needs a variable of {size} bytes; expected at most {_VARIABLE_BYTES}",
             )
         self._cage, self._system, self._clock, self._log = cage, system, clock, log
         self.job_seen = threading.Event()
@@ -109,7 +109,7 @@ class Running:
     def said(self) -> str:
         """The last lines of the runner as the end of a sentence; empty without output."""
         last_lines = " / ".join(line for line in self._lines if line)
-        return f"; it said last: {last_lines}" if last_lines else ""
+        return f"; its last output: {last_lines}" if last_lines else ""
 
     def interrupt(self, grace_sec: float) -> None:
         """Make the runner report to GitHub and end. After `grace_sec` no process of the user is left in any case.
@@ -214,11 +214,11 @@ def require_version(
     lines = [line.strip()[:300] for line in text.splitlines() if line.strip()]
     if code := process.returncode:
         how = f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}"
-        said = f"; it said: {lines[0]}" if lines else ""
+        said = f"; its output: {lines[0]}" if lines else ""
         raise AgentExit("no-tool", f"GitHub's runner does not start on this image: {how}{said}")
     if version not in lines:
         said = lines[-1] if lines else "nothing"
-        raise AgentExit("wrong-checksum", f"GitHub's runner says that it is version {said}, and {version} is pinned")
+        raise AgentExit("wrong-checksum", f"GitHub's runner reports version {said}, expected {version}")
 
 
 def _start_listener(

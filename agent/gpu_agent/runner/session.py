@@ -52,7 +52,7 @@ class RunnerSetup:
     def try_runner(self, folder: Path, config: RunnerConfig, deadline: float) -> None:
         """Create the runner's root from this folder, and start its program there."""
         if self._cage is None:
-            raise AgentExit("not-isolated", "a runner was to be started before its cage was made")
+            raise AgentExit("not-isolated", "a runner was started before its isolation")
         self._root = make_root(folder, config, self._cage, self._system)
         require_version(self._root, config.version, self._cage, self._system, self._clock, deadline)
 
@@ -64,7 +64,7 @@ class RunnerSetup:
     def start(self, jitconfig: str) -> StartedRunner:
         """Start the runner and serve its hooks."""
         if self._cage is None or self._root is None or self._gpus is None:
-            raise AgentExit("not-isolated", "a runner was to be started before its cage was made and its GPUs seen")
+            raise AgentExit("not-isolated", "a runner was started before its isolation and the check of its GPUs")
         hooks = Hooks(self._cage.user, self._system, self._readable_agent(), self._hook)
         running = Running(self._root, jitconfig, self._cage, hooks.environment, self._system, self._clock, self._say)
         return StartedRunner(running, hooks, self._cage, self._gpus, self._system, self._clock)
