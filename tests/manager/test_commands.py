@@ -1,4 +1,4 @@
-"""What `gpu-ci manager status` and `gpu-ci explain` print of a pass, and what the log has of it."""
+"""The output of `gpu-ci manager status` and `gpu-ci explain` about a pass, and the log of the pass."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def one_pass(observation: Observation, *events: Event) -> Pass:
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Path:
-    """A configuration, and a state in which three jobs wait for a pool of at most two machines; one is busy."""
+    """Return a folder with a configuration and a state: three jobs wait, and the pool has two machines, one of them
+    busy.
+    """
     (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
     jobs = (job(1), job(2), job(3), job(4, status="in_progress", runner="l4-a"))
     observation = seen(jobs=jobs, machines=(machine("l4-a"),), runners=(Runner(1, "l4-a", online=True, busy=True),))
@@ -177,7 +179,7 @@ def test_what_fails_in_every_pass_is_logged_once() -> None:
 def test_the_loop_rests_as_long_as_github_asks() -> None:
     assert pause_sec(one_pass(seen()), 10) == 10
     assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 50)), 10) == 50
-    # Google names a preemption for an hour, and has to be asked within it.
+    # Google lists a preemption for an hour, so it must be read within that time.
     assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 3600)), 10) == 60
 
 
@@ -265,7 +267,7 @@ def run_once(folder: Path, *more: str) -> Result:
 
 
 def write_key(folder: Path) -> None:
-    """A private key in PEM form, in key.pem."""
+    """Write a private key in PEM form to key.pem."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     form = serialization.PrivateFormat.TraditionalOpenSSL
     content = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())

@@ -1,4 +1,4 @@
-"""The installation token of the manager's App: when it is made, with what, and that no secret leaves it."""
+"""The installation token of the manager's App: when it is created, with which fields, and that no secret is exposed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_one_token_with_the_least_permissions_serves_all_requests(github: FakeGi
 def test_a_commit_status_is_written_with_a_token_that_may_do_nothing_else(
     github: FakeGithub, manager: GithubAdapter
 ) -> None:
-    """GitHub refuses a token with a permission that the App lacks: the sweep must not need this one."""
+    """GitHub refuses a token with a permission that the App lacks, so the sweep must not need this one."""
     manager.observe(())
     github.faults[f"POST /repos/{KERNELS}/statuses/009b8a"] = lambda _: httpx2.Response(201, json={})
     manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "", "https://example.com/1"))

@@ -1,4 +1,4 @@
-"""Requests to GitHub: conditions, whole lists, and the limits of the API."""
+"""Requests to GitHub: conditions, complete lists, and the limits of the API."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_has_not_changed_costs_nothing_and_is_known_all_the_same(
     second = manager.observe(())
     assert (second.jobs, second.runners) == (first.jobs, first.runners)
     assert names(second.jobs) == [11]
-    # The second sweep leaves out the states that are listed seldom, and asks all else again.
+    # The second sweep omits the states that are listed rarely, and reads everything else again.
     assert (github.used, manager.requests.asked) == (used, asked + 6)
     assert manager.requests.not_modified == len(github.conditions) == 6
 
@@ -118,7 +118,7 @@ def test_a_list_that_shrinks_between_its_pages_is_read_again(github: FakeGithub,
     github.jobs = {number: [job(number, number, "queued")] for number in range(1, 151)}
 
     def one_has_ended(_: httpx2.Request) -> None:
-        # Number 101 comes to the place of the first page that nobody reads any more.
+        # Number 101 moves to the first page, which was already read.
         if len(github.runs["kernels"]) == 150:
             del github.runs["kernels"][0]
 

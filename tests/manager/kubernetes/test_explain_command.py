@@ -1,4 +1,4 @@
-"""`gpu-ci explain --kubernetes`: what it asks of `gh` and `kubectl`, and what it prints."""
+"""`gpu-ci explain --kubernetes`: its requests with `gh` and `kubectl`, and its output."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ QUEUED: dict[str, Any] = {
 
 @dataclass
 class Programs:
-    """`gh` with one job, and `kubectl` with a cluster in which nothing but the runner's node is missing."""
+    """A fake `gh` with one job, and a fake `kubectl` with a cluster that lacks only the runner's node."""
 
     job: dict[str, Any] = field(default_factory=lambda: dict(QUEUED))
     jobs: int = 1
     missing: str = ""
     forbidden: str = ""
     hosts: tuple[str, ...] = ()
-    """Those that `gh` is logged in to."""
+    """The hosts to which `gh` is logged in."""
     message: str = ""
-    """Of the scheduler, which has no node for the runner's pod; by default it has one."""
+    """The message of the scheduler without a node for the runner's pod; by default the pod has one."""
     ran: list[list[str]] = field(default_factory=list)
 
     def run(
@@ -110,7 +110,7 @@ def test_a_host_that_nobody_named_but_the_address_gets_no_token(asked: Programs)
     assert found.exit_code == 2
     assert "got: github.acme.example:8443\n" in found.stderr
     assert asked.ran == [["gh", "auth", "status", "--hostname", "github.acme.example:8443"]]
-    # No `gh` is needed for a job whose labels are given.
+    # `gh` is not needed for a job whose labels are given.
     assert call(ELSEWHERE, "--kubernetes", "--runs-on", "l4").exit_code == 0
 
 

@@ -1,4 +1,4 @@
-"""Why a job of a pool on Kubernetes waits: one cluster for each reason."""
+"""Reasons why a job of a pool on Kubernetes waits: one cluster for each reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster(**changes: Any) -> Cluster:
 
 
 def waiting(*events: Any, **status: Any) -> Cluster:
-    """One runner whose pod waits."""
+    """Return a cluster with one runner whose pod waits."""
     found = pod("l4-a", status={"phase": "Pending", **status})
     return cluster(runners=[runner("l4-a")], pods=[listener_pod(), found], events=list(events))
 
@@ -164,7 +164,7 @@ def test_each_cause_has_its_reason(case: str) -> None:
 
 
 def test_a_node_starts_where_the_autoscaler_found_none_before() -> None:
-    """Another node group got room, or a person has raised its maximum."""
+    """Another node group has room now, or a person has raised the maximum."""
     explained = explain(JOB, waiting(
         event("l4-a", "NotTriggerScaleUp", "1 max node group size reached", at="2026-11-24T10:00:00Z"),
         event("l4-a", "TriggeredScaleUp", "pod triggered scale-up", at="2026-11-24T10:15:00Z"),
@@ -179,7 +179,7 @@ def test_a_job_with_a_runner_has_no_reason() -> None:
 
 
 def test_without_its_name_a_job_may_be_another_one_of_its_run() -> None:
-    """So it is with --runs-on, where GitHub is not asked."""
+    """The case of --runs-on, which reads nothing from GitHub."""
     ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "lint"})
     explained = explain(replace(JOB, name=""), cluster(runners=[ours]))
     assert (explained.code, explained.machine) == ("", "l4-a")
@@ -188,7 +188,7 @@ def test_without_its_name_a_job_may_be_another_one_of_its_run() -> None:
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
 def test_the_pod_of_a_job_that_has_its_runner_may_still_wait(status: str) -> None:
-    """In the container modes of Kubernetes the job has a pod of its own, and GitHub shows the job as running."""
+    """In the container modes of Kubernetes the job has its own pod, and GitHub shows the job as running."""
     ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "gpu tests"})
     job_pod = pod("l4-a-workflow", labels={"runner-pod": "l4-a"})
     full = event("l4-a-workflow", "NotTriggerScaleUp", "1 max node group size reached")
@@ -308,5 +308,5 @@ def test_a_listener_that_ended_is_named_with_the_command_for_its_log() -> None:
 def test_a_job_of_the_same_run_with_another_name_has_another_runner() -> None:
     ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "lint"})
     assert explain(JOB, cluster(runners=[ours])).machine == ""
-    # Without an answer of GitHub's the name is unknown, and the run has to do.
+    # Without an answer from GitHub the job's name is unknown, so the run's id must identify the job.
     assert explain(replace(JOB, name=""), cluster(runners=[ours])).machine == "l4-a"

@@ -1,4 +1,4 @@
-"""`gpu-ci verify manager`: a manager for which everything is ready, and each thing that may be missing."""
+"""`gpu-ci verify manager`: a manager for which everything is ready, and each missing prerequisite."""
 
 from __future__ import annotations
 
