@@ -39,7 +39,7 @@ class RungConfig(_Model):
     machine_type: str = Field(min_length=1)
     """A machine type, such as g2-standard-8."""
     market: str = Field(pattern=r"^(spot|standard|reservation|flex-start)$")
-    """How the machine is bought: spot, standard, reservation or flex-start."""
+    """The market of the machine: spot, standard, reservation or flex-start."""
     gpu: str = ""
     """Google's accelerator type, such as nvidia-l4."""
     usd_per_hour: float | None = Field(default=None, ge=0)

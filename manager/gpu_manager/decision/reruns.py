@@ -66,7 +66,7 @@ def _settle(run: Run, seen: Observation, memory: Memory) -> None:
     lost = {key: each for key, each in memory.lost.items() if each.run == run.key}
     asked = [each for each in lost.values() if each.asked is not None]
     if run.attempt > max((each.run_attempt for each in lost.values()), default=run.attempt):
-        # A rerun of ours has begun, or one that a person requested, which includes all failed jobs.
+        # Our own rerun has begun, or one that a person requested, which includes all failed jobs.
         for key, each in lost.items():
             if each.asked is not None or not asked:
                 del memory.lost[key]
