@@ -10,7 +10,7 @@ from collections.abc import Sequence
 MISSING = {
     "text": "gpu-ci: the package {name} is not installed",
     "expected": "the dependencies of the command line",
-    "hint": "pip install 'gpu-ci[cli]'",
+    "hint": "run `make runtime` in a checkout of gpu-ci, or install the checkout with its extra: pip install '.[cli]'",
 }
 
 
