@@ -20,9 +20,9 @@ from gpu_ci.cli.output import InputError, ProblemsFound, note, print_json
 def command(file: Path, author: str, key: str, as_json: bool) -> None:
     """Post report.json of `gpu-ci preview` as a comment on the pull request, or update the existing comment.
 
-    This is for the job of a `workflow_run`, which may write on pull requests and runs nothing of theirs
-    (docs/guides/preview-on-github.md). The report is taken as data that anybody could have made: it is checked, and its
-    Markdown is made here. The token is GITHUB_TOKEN; GITHUB_EVENT_PATH and GITHUB_API_URL are GitHub's own.
+    Run it in a job of a `workflow_run`, which may write to pull requests and runs none of their code
+    (docs/guides/preview-on-github.md). The report is untrusted: the command validates it and renders its Markdown
+    itself. It reads GITHUB_TOKEN, GITHUB_EVENT_PATH and GITHUB_API_URL from the environment.
 
     If the run has no report, the comment of an earlier run is replaced by a note. If the pull request changes the
     workflow that made the report, the comment begins with a warning.
