@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gpu_ci.cli import main
 
 from tests.gpu_ci.cli.conftest import STACK, Ask
 
@@ -156,5 +157,5 @@ def test_with_json_a_package_that_is_not_installed_is_a_document_too() -> None:
     code = "import sys; sys.modules['click'] = None; from gpu_ci.cli.main import main; main(['catalog', '--json'])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     [problem] = json.loads(answer.stdout)["error"]["problems"]
-    assert (answer.returncode, problem["hint"]) == (2, "pip install 'gpu-ci[cli]'")
+    assert (answer.returncode, problem["hint"]) == (2, main.MISSING["hint"])
     assert answer.stderr.startswith(f"{problem['text']}\n")
