@@ -20,17 +20,17 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 	@printf '\n  STACK=%s picks the stack, ARGS="--diff" goes to pulumi, PYTHON=%s makes the environments.\n' '$(STACK)' '$(PYTHON)'
 
-up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, no cloud account; ARGS=-v for all details)
+up: engine torch ## deploy the stack in the sandbox (the real Pulumi engine, no cloud account; ARGS=-v: all details)
 	@printf 'The stack %s in the sandbox: the real Pulumi engine, and offline providers in the place of the clouds.\n' '$(STACK)'
 	@printf 'Each pool with GPUs is checked on a machine of its own, torch and all, before it takes jobs. A table of all pools ends it.\n\n'
 	@.venv/bin/python -m tools.up '$(STACK)' $(ARGS)
 	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status --no-notes
 	@printf '\nAll of it is in the sandbox on this machine; nothing was made in any cloud. Details: %s stack output --stack %s\n' '$(SANDBOX)' '$(STACK)'
 
-preview: engine ## what `make up` would do
+preview: engine ## preview `make up`
 	@$(SANDBOX) preview --stack '$(STACK)' $(ARGS)
 
-job: engine torch ## queue a job in the sandbox, and watch the runner manager get a machine for it (ARGS="--pool t4")
+job: engine torch ## queue a job in the sandbox; the runner manager starts a machine for it (ARGS="--pool t4")
 	@.venv/bin/python -m tools.job $(ARGS)
 
 down: engine ## destroy the stack in the sandbox
@@ -38,25 +38,25 @@ down: engine ## destroy the stack in the sandbox
 	@printf '\nIn the sandbox nothing more has to be done: make up deploys the stack again, and make clean removes the sandbox.\n'
 	@printf 'For pulumi stack rm, write %s stack rm %s: it keeps Pulumi.%s.yaml.\n' '$(SANDBOX)' '$(STACK)' '$(STACK)'
 
-test: dev comment engine torch policy ## the tests, some of the real engine too (PYTEST_ARGS="-k name" narrows them)
+test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-test-slow: dev comment engine torch policy ## the tests that `make test` leaves out, most on the real engine; 25 minutes
+test-slow: dev comment engine torch policy ## run the tests that `make test` leaves out, most on the real engine; 25 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
-test-all: test test-slow test-kill test-boots test-histories test-kubernetes ## everything; an hour and a quarter, as root, needs Go
+test-all: test test-slow test-kill test-boots test-histories test-kubernetes ## run all tests, as root; 75 minutes, needs Go
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' tests/engine/test_kill.py
 
-test-boots: dev ## boot 500 machines of the agent's that meet any mixture of faults; as root, some 20 minutes (ARGS="--count 50 --seed 7")
+test-boots: dev ## boot the agent on 500 emulated machines with random faults, as root; about 20 minutes (ARGS="--count 50 --seed 7")
 	@.venv/bin/python -m pytest -q -n 2 --dist worksteal -m many_boots tests/agent/end_to_end
 	@.venv/bin/python -m tests.agent.end_to_end.boots $(ARGS)
 
-test-histories: dev ## 2,000 histories of the runner manager with faults by chance; some ten minutes (HISTORIES=100)
+test-histories: dev ## run 2,000 histories of the runner manager with random faults; about ten minutes (HISTORIES=100)
 	@HISTORIES=$${HISTORIES:-2000} .venv/bin/python -m pytest -q --timeout 3600 tests/manager/test_histories.py
 
-test-kubernetes: dev control-plane ## our objects and the sandbox's words beside a real Kubernetes control plane; needs Go
+test-kubernetes: dev control-plane ## compare objects and sandbox messages with a real Kubernetes control plane; needs Go
 	@printf 'starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1; they end with the tests\n'
 	@.venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
 
@@ -66,10 +66,10 @@ test-live: dev ## deploy a small pool to a real account, check it and destroy it
 test-gpu: torch ## run gpu-smoke's profiles on the GPUs of this machine, within their time budgets; asks first
 	@.venv-torch/bin/python -m tools.live.gpu
 
-test-mutations: dev ## change the code that decides place by place: which changes does no test see? (ARGS=judge/, ARGS=manager/decision/)
+test-mutations: dev ## mutate the decision code, and list mutations that no test detects (ARGS=judge/, ARGS=manager/decision/)
 	@.venv/bin/python tools/mutations.py $(ARGS)
 
-check: dev ## ruff, mypy --strict, the direction of imports, and known faults in workflows and actions
+check: dev ## run ruff, mypy --strict, import rules, and checks of workflows and actions
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
@@ -82,30 +82,30 @@ check: dev ## ruff, mypy --strict, the direction of imports, and known faults in
 site: dev ## build the documentation site into .site, strictly: open .site/index.html
 	@.venv/bin/sphinx-build -W --keep-going -q -b html docs .site
 
-format: dev ## rewrite the code in the project's form
+format: dev ## format the code
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
-golden: dev comment engine torch policy ## write the golden files anew; read the diff before you commit it
+golden: dev comment engine torch policy ## rewrite the golden files; read the diff before you commit it
 	@GOLDEN=write .venv/bin/python -m pytest -q -n 4 -m '' tests/gpu_ci tests/preview
 
-docs: dev ## write the generated tables of docs/ anew
+docs: dev ## rewrite the generated tables of docs/
 	@.venv/bin/python -m tools.docs.generate
 
 diagrams: dev ## draw the diagrams of docs/pictures from their D2 sources; needs Go
 	@.venv/bin/python -m tools.docs.diagrams
 
-lock: ## resolve the locks again (UPGRADE=1 takes newer versions)
+lock: ## resolve the lock files again (UPGRADE=1 takes newer versions)
 	@$(PYTHON) tools/install.py uv
 	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
 
-policy: ## the environment of the policy pack: preview ARGS="--policy-pack policies" (docs/guides/policies.md)
+policy: ## install the environment of the policy pack: preview ARGS="--policy-pack policies" (docs/guides/policies.md)
 	@$(PYTHON) tools/install.py policy
 
-bench: dev engine ## measurements side by side, as ratios; minutes, never part of the tests
+bench: dev engine ## run the benchmarks and print ratios; minutes, not part of the tests
 	@.venv/bin/python -m bench $(ARGS)
 
-clean: ## remove what was installed and built here, and the sandbox's world
+clean: ## remove installed and built files and the sandbox's state
 	@rm -rf .venv .venv-comment .venv-torch .venv-policy .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
 	@printf 'removed the environments, the engine and the sandbox; the next make installs them again\n'
 

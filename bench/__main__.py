@@ -1,17 +1,20 @@
-"""Side-by-side measurements, as ratios taken in one run.
+"""Compare measurements as ratios within one run.
 
-    make bench                        everything, some minutes
+    make bench                        the standard measurements, some minutes
     make bench ARGS="--pools 1,10"    smaller
     make bench ARGS="--only import"
-    make bench ARGS="--only boot"     not among everything: a machine's boot, step by step, as root
-    make bench ARGS="--only boot --device cuda"     the same where a GPU is
-    make bench ARGS="--only pull-request --pools 5,100"     neither: `gpu-ci preview` beside two plain previews
-    make bench ARGS="--only manager"  neither: the runner manager's waits and costs against those of other managers
-    make bench ARGS="--only standby"  neither: how many stopped machines of the runner manager are worth their disks
-    make bench ARGS="--only sweep"    neither: one pass of the runner manager over 1,000 queued jobs
 
-Two ways of saying the same thing are run in turn (A B A B …), so a machine that gets slower slows both. The numbers of
-one run compare with each other and with nothing else.
+These measurements are not part of the standard ones:
+
+    make bench ARGS="--only boot"     a machine's boot, step by step, as root
+    make bench ARGS="--only boot --device cuda"     the same with a GPU
+    make bench ARGS="--only pull-request --pools 5,100"     `gpu-ci preview` compared with two plain previews
+    make bench ARGS="--only manager"  waits and costs of the runner manager compared with other managers
+    make bench ARGS="--only standby"  cost and effect of stopped machines of the runner manager
+    make bench ARGS="--only sweep"    one pass of the runner manager over 1,000 queued jobs
+
+Two equivalent programs run in turn (A B A B …), so a machine that gets slower slows both. Only numbers of one run can
+be compared with each other.
 """
 
 from __future__ import annotations
@@ -42,8 +45,8 @@ def import_seconds(module: str) -> float:
 
 
 def bench_import(rounds: int) -> None:
-    """`import gpu_ci` against `import pulumi`: goal 1.3x."""
-    import_seconds("gpu_ci")  # the first one compiles
+    """Compare `import gpu_ci` with `import pulumi`; the goal is a ratio of 1.3."""
+    import_seconds("gpu_ci")  # the first import compiles
     pairs = [(import_seconds("gpu_ci"), import_seconds("pulumi")) for _ in range(rounds)]
     ratio = statistics.median(a / b for a, b in pairs)
     table = Table("", "median s", title=f"import, {rounds} rounds in turn")
@@ -53,7 +56,7 @@ def bench_import(rounds: int) -> None:
     console.print(table)
 
 
-# What a preview does beyond making resources: every check of the arguments, the cost and the quotas.
+# The checks that a preview does in addition to the resources: arguments, cost and quotas.
 CHECKS = """
 import json, sys, time
 from gpu_ci import catalog
@@ -75,7 +78,7 @@ print(json.dumps([first, time.perf_counter() - began]))
 
 
 def bench_checks(rounds: int, count: int = 100) -> None:
-    """All checks of 100 pools as a part of the preview they belong to (goal 2 %), and the catalog's first question."""
+    """Measure all checks of 100 pools as a share of their preview (goal 2 %), and the first query of the catalog."""
     with tempfile.TemporaryDirectory(prefix="gpu-ci bench ") as name:
         folder = Path(name)
         copied("components", folder)
@@ -96,14 +99,14 @@ def bench_checks(rounds: int, count: int = 100) -> None:
 
 
 def copied(program: str, folder: Path) -> None:
-    """A program of this folder, to be run elsewhere."""
+    """Copy a program of this folder to another folder."""
     shutil.copytree(FOLDER / program, folder / program)
     text = (folder / program / "Pulumi.yaml").read_text().replace("../../", f"{FOLDER.parent}/")
     (folder / program / "Pulumi.yaml").write_text(text)
 
 
 def preview(program: str, pools: int, folder: Path) -> tuple[float, float, dict[str, int]]:
-    """One preview: seconds, the program's peak memory in MiB, and how many resources of each type it would create."""
+    """Run one preview. Return its seconds, its peak memory in MiB, and the number of resources to create by type."""
     project = folder / program
     peak = folder / "peak"
     environment = os.environ | {
@@ -126,7 +129,9 @@ def preview(program: str, pools: int, folder: Path) -> tuple[float, float, dict[
 
 
 def bench_preview(pools: list[int], rounds: int) -> None:
-    """N pools with the component against the same resources by hand: goals 1.05x time and 1.10x memory at 100."""
+    """Compare N pools from the component with the same resources by hand; goals at 100 pools: 1.05x time,
+    1.10x memory.
+    """
     table = Table(
         "pools", "resources", "component s", "by hand s", "ratio", "component MiB", "by hand MiB", "ratio", "ms a pool",
         title=f"preview, median of {rounds} rounds in turn; goals at 100 pools: time 1.05, memory 1.10",
@@ -135,7 +140,7 @@ def bench_preview(pools: list[int], rounds: int) -> None:
         folder = Path(name)
         for program in ("components", "by_hand"):
             copied(program, folder)
-            preview(program, 1, folder)  # makes the stack and the providers' caches
+            preview(program, 1, folder)  # creates the stack and the providers' caches
         for count in pools:
             turns = 1 if count >= 1000 else rounds
             runs = [(preview("components", count, folder), preview("by_hand", count, folder)) for _ in range(turns)]
@@ -162,12 +167,12 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per number of pools (1 from 1,000 on)")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="what a boot checks")
-    parser.add_argument("--seeds", type=int, default=3, help="manager, standby: how many histories")
-    parser.add_argument("--days", type=int, default=7, help="manager, standby: how long each of them is")
-    parser.add_argument("--traces", type=Path, help="manager, standby: a folder with recorded spot availability")
-    parser.add_argument("--depth", type=int, help="manager, standby: how many machines a zone has at most")
-    parser.add_argument("--out", type=Path, help="manager, standby, sweep: a file for the numbers, as JSON")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="the device that a boot checks")
+    parser.add_argument("--seeds", type=int, default=3, help="manager, standby: the number of histories")
+    parser.add_argument("--days", type=int, default=7, help="manager, standby: the days of each history")
+    parser.add_argument("--traces", type=Path, help="manager, standby: the folder with recorded spot availability")
+    parser.add_argument("--depth", type=int, help="manager, standby: the most machines of a zone")
+    parser.add_argument("--out", type=Path, help="manager, standby, sweep: the JSON file for the numbers")
     args = parser.parse_args()
     if args.only in (None, "import"):
         bench_import(rounds=15)
@@ -175,7 +180,7 @@ def main() -> None:
         bench_checks(args.rounds)
     if args.only in (None, "preview"):
         bench_preview([int(count) for count in args.pools.split(",")], args.rounds)
-    if args.only == "boot":  # it needs root, and what a machine has
+    if args.only == "boot":  # it needs root and the programs of a machine
         from bench.boot import bench_boot
 
         bench_boot(args.rounds, args.device, console)

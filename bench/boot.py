@@ -1,11 +1,15 @@
-"""How long a machine takes from its boot script to a registered runner, step by step (`make bench ARGS="--only boot"`).
+"""Measure each step from a machine's boot script to its registered runner (`make bench ARGS="--only boot"`).
 
-All parts are real but these: Google and GitHub are servers on this machine, so no network is in it; the GPU is this
-machine's CPU, and nvidia-smi a stand-in; and the runner's archive has random bytes in the size of GitHub's, with a
-stand-in for its program. Needs root, nft and the environment with torch (`make torch`).
+Everything is real except these parts:
 
-With `--device cuda` the GPU, the driver and nvidia-smi are real too: this machine's own, with the torch of the Python
-that runs this. Its job computes on the GPU, as the runner's user.
+- Google and GitHub are servers on this machine, so the times include no network.
+- The GPU is this machine's CPU, and nvidia-smi is a fake.
+- The runner's archive has random bytes in the size of GitHub's archive, with a fake of its program.
+
+It needs root, nft and the environment with torch (`make torch`).
+
+With `--device cuda` the GPU, the driver and nvidia-smi are real too. It uses the torch of the running Python, and its
+job computes on the GPU as the runner's user.
 """
 
 from __future__ import annotations
@@ -41,33 +45,34 @@ hook = os.environ["ACTIONS_RUNNER_HOOK_JOB_STARTED"]
 say("Running job: train")
 end(subprocess.run([hook], env={**os.environ, "GITHUB_JOB": "train"}).returncode)
 """
-# The one step of a job on a GPU: it ends with 1 where the product is wrong.
+# The only step of a job on a GPU. It exits with 1 if the product is wrong.
 STEP = """
 import sys, torch
 ones = torch.ones(4096, 4096, device="cuda")
 sys.exit(not (ones @ ones).eq(4096).all())
 """
 STEPS = {
-    "config": "the agent is there, its configuration read",
-    "driver": "the driver answers",
-    "check": "gpu-smoke, torch's import in it",
+    "config": "start of the agent, read its configuration",
+    "driver": "wait for the driver",
+    "check": "gpu-smoke, with the import of torch",
     "key": "the App's key",
-    "runner": "fetched, compared, unpacked; the cage made and tried; the GPU looked at",
+    "runner": "download, checksum, unpack; network isolation with its test; GPU state",
     "register": "a token and a just-in-time configuration",
-    "waiting": "the runner started, its job seen",
+    "waiting": "start of the runner until its job",
 }
 
 
 def bench_boot(rounds: int, device: str, console: Console) -> None:
-    """Seconds of each step, with the runner fetched and with the runner in the image."""
+    """Measure the seconds of each step, with a downloaded runner and with the runner in the image."""
     machine.needs("nft", "ip")
     on_gpu = device == "cuda"
     python = machine.open_python()
     step = f"code = subprocess.run([{python!r}, '-c', {STEP!r}]).returncode\nhook('COMPLETED')\nend(code)"
-    # Hexadecimal digits of random bytes, which pack to little more than those bytes.
+    # Hexadecimal digits of random bytes, which compress to little more than those bytes.
     filling = runner.Entry("./externals/filling", os.urandom(ARCHIVE_BYTES * 7 // 8).hex())
     archive = runner.archive(runner.listener(python, job(step) if on_gpu else DOES), filling)
-    # Where a runner is in the image, /opt is a folder of the test's own; torch for CUDA may lie there.
+    # With a runner in the image, /opt is a temporary folder of the test. On a GPU machine torch for CUDA may be in
+    # /opt.
     runs: dict[str, list[dict[str, float]]] = {"fetched": []} | ({} if on_gpu else {"baked": []})
     with tempfile.TemporaryDirectory(prefix="bench-boot-", dir="/srv") as folder:
         for number in range(rounds):
@@ -93,10 +98,10 @@ def bench_boot(rounds: int, device: str, console: Console) -> None:
 
 
 def _boot(folder: Path, archive: bytes, baked: bool, on_gpu: bool) -> dict[str, float]:
-    """One machine's life: how many seconds each step took."""
+    """Boot one machine and return the seconds of each step."""
     smi = shutil.which("nvidia-smi")
     machine.network()
-    folder.parent.chmod(0o755)  # the stand-ins are for the runner's user too
+    folder.parent.chmod(0o755)  # the runner's user needs the fakes too
     for path in ("/var/lib", "/usr/local/sbin"):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", path], check=True)
     key = subprocess.run(["openssl", "genrsa", "2048"], capture_output=True, check=True).stdout
@@ -120,7 +125,7 @@ def _boot(folder: Path, archive: bytes, baked: bool, on_gpu: bool) -> dict[str, 
         boot.tools.add("python3", f'exec "{machine.open_python()}" "$@"')
         if not on_gpu:
             smi = str(boot.tools.add("nvidia-smi", "[[ $* != *query-gpu* ]] || echo 'GPU-1a2b3c4d, 3, 0'"))
-        assert smi, "there is no nvidia-smi on PATH"
+        assert smi, "nvidia-smi is not on PATH"
         Path("/usr/local/sbin/nvidia-smi").symlink_to(smi)
         if baked:
             _bake(archive, sha256)
@@ -143,7 +148,7 @@ def _torch_for_cpu() -> str:
 
 
 def _bake(archive: bytes, sha256: str) -> None:
-    """The runner as an image would have it."""
+    """Install the runner as in an image."""
     home = Path("/opt/actions-runner", runner.VERSION)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", "/opt"], check=True)
     home.mkdir(parents=True)

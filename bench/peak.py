@@ -1,4 +1,4 @@
-"""Writes how much memory a benchmarked program used at most."""
+"""Records the peak memory of a benchmarked program."""
 
 from __future__ import annotations
 

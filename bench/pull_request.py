@@ -1,4 +1,6 @@
-"""`gpu-ci preview` beside two plain previews of the same stack: what the base, the walls and the report cost."""
+"""Compare `gpu-ci preview` with two plain previews of the same stack: the cost of the base, the isolation and the
+report.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def _seconds(command: list[str], folder: Path, codes: tuple[int, ...], **environ
 
 
 def with_pools(file: Path, count: int) -> None:
-    """The staging stack with as many pools as that, all of them on Compute Engine but for those it has."""
+    """Add pools on Compute Engine to the staging stack until it has this number."""
     document = yaml.safe_load(file.read_text())
     pools = document["config"]["gpu-ci:pools"]
     for number in range(count - len(pools)):
@@ -40,7 +42,9 @@ def with_pools(file: Path, count: int) -> None:
 
 
 def bench_pull_request(rounds: int, pools: int, console: Console) -> None:
-    """A pull request that changes one machine type; goals: 1.2 x two plain previews, 20 s and 60 s on 2 cores."""
+    """Measure a pull request that changes one machine type; goals: 1.2 x two plain previews, 20 s and 60 s on
+    2 cores.
+    """
     with tempfile.TemporaryDirectory(prefix="bench-preview-", dir=Path.home()) as temporary:
         repository = start(Path(temporary).resolve() / "repository")
         stack = repository / "Pulumi.staging.yaml"

@@ -1,1 +1,1 @@
-"""What runs on a runner's machine from power-on to power-off: one GPU check, one registration, one job, one reason."""
+"""The boot agent of a runner's machine: one GPU check, one registration, one job, and one reported end."""

@@ -1,4 +1,4 @@
-"""The command line: `python3 gpu_agent.pyz`, which the boot script runs, and what people may ask of it."""
+"""The command line `python3 gpu_agent.pyz`. The boot script runs it, and users may call it too."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .supervisor import PAUSE_SEC, Supervisor
 
 USAGE = """usage: gpu_agent.pyz run | ends | --help
 
-  run   live the life of this machine, and switch it off; on a machine of Google's alone
-  ends  every way in which that can end, and what to do about each
+  run   run one check and one job, then switch the machine off; only on a Compute Engine VM
+  ends  print all reasons with which a machine can end, and what to do about each
 
-GitHub's runner calls it too, as `gpu_agent.pyz hook started|completed <socket>`, around its job.
+GitHub's runner calls `gpu_agent.pyz hook started|completed <socket>` before and after its job.
 """
 PRODUCT = Path("/sys/class/dmi/id/product_name")
-"""What the machine's maker calls it."""
-# A sandbox's server is on the same computer, and up before its machine.
+"""The file with the product name of the machine."""
+# A sandbox's server is on the same computer and starts before its machine.
 _PLAYED_SEC = 10.0
 
 
@@ -50,19 +50,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if {"--help", "-h"} & {*arguments}:
         return usage()
     if len(arguments) > 1:
-        _write(f"gpu_agent.pyz {arguments[0]}: takes no words, got {' '.join(arguments[1:])}\n{USAGE}")
+        _write(f"gpu_agent.pyz {arguments[0]}: takes no arguments, got {' '.join(arguments[1:])}\n{USAGE}")
         return 2
     return commands[arguments[0]]()
 
 
 def usage() -> int:
-    """Say what there is."""
+    """Print the usage."""
     _write(USAGE)
     return 0
 
 
 def ends() -> int:
-    """One line for each end."""
+    """Print one line for each reason with which a machine can end."""
     width = max(map(len, OUTCOMES))
     for end in OUTCOMES.values():
         mark = "stops the pool; " if end.stops_pool else ""
@@ -71,17 +71,19 @@ def ends() -> int:
 
 
 def run() -> int:
-    """The machine's life. 0 when all was said and the machine ends, restarts or stays as it should."""
+    """Run the machine from the boot to its end. Return 0 if everything was reported and the machine ends, restarts or
+    stays.
+    """
     clock, environ = Clock(), os.environ
     state = environ.get("GPU_AGENT_STATE")
     why = _left_alone(clock, environ, state)
     if why is not None:
-        _write(f"gpu_agent.pyz run: this is no machine of Google Compute Engine{why}, and it is left alone\n")
+        _write(f"gpu_agent.pyz run: this is not a Compute Engine VM{why}, so nothing is changed\n")
         return 2
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
     is_played = "GCE_METADATA_HOST" in environ
-    # A sandbox's machine has no users and mounts of its own. On a machine of Google's the variable is never read.
+    # A sandbox's machine has no users and mounts of its own. On a Compute Engine VM the variable is never read.
     try:
         system = None if _is_google() else emulation.system(environ)
     except OSError as error:
@@ -94,7 +96,8 @@ def run() -> int:
         reporter.say,
         work,
         Path(state or (system.state_folder if system else "/var/lib/gpu-ci")),
-        # What is no machine of Compute Engine has its metadata elsewhere; a test that plays one names a state too.
+        # A machine outside Compute Engine has a fake metadata server. A test of a Compute Engine VM sets a state folder
+        # too.
         is_google=not is_played or bool(state),
         prefix=prefix,
         is_emulated=system is not None,
@@ -130,9 +133,10 @@ def run() -> int:
 
 
 def _left_alone(clock: Clock, environ: Mapping[str, str], state: str | None) -> str | None:
-    """What more there is to say of a computer that is somebody's own, and not to be switched off; None of a machine.
+    """Return a note for a computer that must not be switched off, or None for a machine.
 
-    A sandbox plays machines on one, with a metadata server of theirs. A variable that points to none plays nothing.
+    A sandbox emulates machines on such a computer with a fake metadata server. A variable without a server does not
+    count.
     """
     if _is_google():
         return None
@@ -145,7 +149,9 @@ def _left_alone(clock: Clock, environ: Mapping[str, str], state: str | None) -> 
 
 
 def _is_google() -> bool:
-    """As Google's own library tells (google-auth-library-python: google/auth/compute_engine/_metadata.py)."""
+    """Return True on Compute Engine, detected as in google-auth-library-python
+    (google/auth/compute_engine/_metadata.py).
+    """
     try:
         return PRODUCT.read_text().strip().startswith("Google")
     except OSError:
@@ -158,7 +164,9 @@ def _write(text: str) -> None:
 
 
 def _write_whole(text: str) -> None:
-    """Past Python's buffer: it keeps what could not be written, and its lock, which a program that ends waits for."""
+    """Write the text without Python's buffer. The buffer keeps unwritten text and a lock, on which a program's exit
+    waits.
+    """
     left = text.encode(errors="replace")
     while left:
         left = left[os.write(1, left) :]

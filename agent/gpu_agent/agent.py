@@ -1,4 +1,4 @@
-"""The order of a machine's life: driver, check, key, runner, registration, one job."""
+"""The sequence of the agent's steps: driver, check, key, runner, registration, one job."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from .machine import driver
 from .outcomes import AgentExit
 from .report import Verdict
 
-# Google's gate starts a machine with this attribute to see what the machines of the pool would do.
+# The smoke gate starts a machine with this attribute to test what the pool's machines would do.
 ROLE = "gpu-ci-role"
 CONFIG_SEC = 180.0
 # A grant takes effect "typically in 2 minutes, potentially 7 minutes or longer"
-# (cloud.google.com/iam/docs/access-change-propagation). The first check of a pool begins right after its grant, and a
-# GPU of the pool is not kept waiting for the worst case.
+# (cloud.google.com/iam/docs/access-change-propagation). The first check of a pool begins right after its grant, so it
+# waits for the worst case. A GPU of the pool does not.
 _CHECK_GRANT_SEC = 420.0
 _GRANT_SEC = 120.0
-# For Secret Manager to answer once the grant holds.
+# The time for Secret Manager to answer after the grant has taken effect.
 _KEY_SEC = 60.0
-# Of what a check machine has until its gate gives it up, these are for the rehearsal, and at most a quarter: a key, an
-# archive of 227 MB and two answers of GitHub's, each asked for a few times.
+# The part of a check machine's time that is reserved for the rehearsal, and the largest share. The rehearsal needs a
+# key, an archive of 227 MB and two answers from GitHub, with a few retries each.
 _REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
 _AFTER_SEC = 60.0
 _REMOVE_SEC = 5.0
-# For an announcement to reach its guest attribute before the machine says its end.
+# The time for a notice to reach its guest attribute before the machine reports its end.
 _NOTICE_SEC = 1.0
 
 
 class Agent:
-    """One machine's. `run` is its life; it returns or raises AgentExit."""
+    """The agent of one machine. `run` runs all steps; it returns or raises AgentExit."""
 
     def __init__(self, deps: Dependencies, channel: Channel) -> None:
         self._dependencies = deps
@@ -48,7 +48,7 @@ class Agent:
         self._running: Running | None = None
 
     def run(self) -> Ending:
-        """From the configuration to the end of the one job."""
+        """Run all steps from the configuration to the end of the job."""
         listener = notices.listen(self._dependencies.host, self._ends_machine)
         try:
             return self._live()
@@ -61,12 +61,12 @@ class Agent:
             raise self._explained(ended) from None
 
     def _ends_machine(self, notice: Notice) -> bool:
-        """Whether the machine is to end for it now: maintenance is announced so early that a job may well be done."""
+        """Return True if the machine must end now. Maintenance is announced so early that a job may still finish."""
         self._notice = notice
         return notice.reason != "maintenance" or self._running is None or self._running.job is None
 
     def _explained(self, ended: AgentExit) -> AgentExit:
-        """Being told to stop after the cloud's announcement is that announcement come true."""
+        """Return the announced reason for a stop that follows the cloud's announcement."""
         if ended.end.reason != "stopped" or not self._notice:
             return ended
         return AgentExit(self._notice.reason, self._notice.announcement)
@@ -76,18 +76,16 @@ class Agent:
         channel.step("config", CONFIG_SEC)
         config = settings.parse(deps.host.attribute(settings.KEY))
         if config.runner and config.driver.source == "cos":
-            # There the agent itself lives in a container, and the system forbids running what a job would bring.
-            raise AgentExit(
-                "no-config", "driver: cos is for machines that only check themselves; a runner needs another image"
-            )
+            # On Container-Optimized OS the agent runs in a container, and the system blocks the programs of a job.
+            raise AgentExit("no-config", "driver: cos is for checks without a runner; a runner needs another image")
         if config.runner and deps.machine.takes_runners:
-            # Before anything else may end the machine: what a job left on this disk may run until it is off.
+            # First of all, because processes of an earlier job may run until the machine is off.
             deps.close()
         if self._mark.exists():
-            # Google starts a standard machine again after a fault, and whatever its job left would start with it.
-            raise AgentExit("used", "a runner was started here before, on this disk")
+            # Google starts a standard machine again after a fault, and processes of its job would start too.
+            raise AgentExit("used", "a runner was started on this disk before")
         if config.registered_by == "manager" and deps.host.attribute(SEALED):
-            # It was sealed to a key of an earlier boot, and no machine gets a second one.
+            # The registration was encrypted for a key of an earlier boot, and no machine gets a second one.
             raise AgentExit("used", "a runner was registered for this machine before")
         is_check = deps.host.attribute(ROLE) == "check"
         until = driver.deadline(config, deps.machine)
@@ -117,7 +115,7 @@ class Agent:
         return deps.check(config, deps.host.attribute("gpu-smoke-pyz"), deps.machine, deadline)
 
     def _begin(self, step: str, within_sec: float, until: float) -> float:
-        """Begin a step that ends so much later, or at `until`; its deadline."""
+        """Begin a step with this duration, limited by `until`, and return its deadline."""
         now = self._dependencies.clock.now()
         deadline = min(now + within_sec, until)
         self._channel.step(step, max(deadline - now, 0))
@@ -132,7 +130,7 @@ class Agent:
         return deps.github(config.github, key, deps.clock)
 
     def _rehearse(self, config: Config, runner: RunnerConfig, until: float) -> None:
-        """What every machine of the pool will do, in what its gate leaves of the time: a gate hears no late reason."""
+        """Rehearse the registration in the time that the gate allows. The gate does not wait for a late reason."""
         try:
             registrar = self._registrar(config, _CHECK_GRANT_SEC, until)
             if self._dependencies.machine.takes_runners:
@@ -146,7 +144,7 @@ class Agent:
             raise AgentExit(ended.end.reason, why) from None
 
     def _prepare(self, runner: RunnerConfig, until: float = inf) -> float:
-        """Show that the machine can run a runner. Returns the deadline of the registration."""
+        """Check that the machine can run a runner. Return the deadline of the registration."""
         deps = self._dependencies
         deadline = self._begin("runner", runner.register_sec, until)
         folder = deps.obtain(runner, deadline)
@@ -158,12 +156,12 @@ class Agent:
     def _serve(self, config: Config, runner: RunnerConfig) -> Ending:
         deps, channel = self._dependencies, self._channel
         if not deps.machine.takes_runners:
-            raise AgentExit("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
+            raise AgentExit("not-isolated", "runners start only on Compute Engine VMs, and this is not one")
         registrar = self._registrar(config, _GRANT_SEC)
-        # Everything that may fail comes before GitHub hears of a runner, which would wait there for nobody.
+        # Everything that may fail comes before the registration, because GitHub would keep an unused runner.
         deadline = self._prepare(runner)
         if config.registered_by == "manager":
-            # It looks for new keys from time to time, and that is not part of fetching a runner.
+            # The manager reads new keys periodically. This time does not count as time for the runner's download.
             deadline = deps.clock.now() + runner.register_sec
         channel.step("register", deadline - deps.clock.now())
         registration = registrar.register(deps.host.name(), runner, deadline)
@@ -177,14 +175,15 @@ class Agent:
         try:
             self._wait_for_job(running, registrar, registration, runner.idle_sec)
             channel.job(running.job or {})
-            # No key is to be in memory while somebody's job runs beside it.
+            # No key may remain in memory while an untrusted job runs on the machine.
             registrar.forget()
-            # How long a job may take, max_run_duration of the machine says.
+            # max_run_duration of the machine limits the job's duration.
             channel.step("job", None)
-            # Which job it is, its hook says later than the runner that there is one.
+            # The runner reports that it has a job; its hook reports which job later.
             reason, detail = running.finish(channel.job)
         except BaseException as error:
-            # Also where the agent itself failed: GitHub is to hear that the job is over, and that there is no runner.
+            # This also covers a failure of the agent itself. GitHub must learn that the job is over and that the runner
+            # is gone.
             running.interrupt()
             if running.job is None:
                 self._remove(registrar, registration)
@@ -199,11 +198,11 @@ class Agent:
         return Ending(reason, detail)
 
     def _wait_for_job(self, running: Running, registrar: Registrar, registration: Registration, idle_sec: int) -> None:
-        """Return when a job has come; AgentExit where none does, or the runner ends without one."""
+        """Return when a job has started. Raises AgentExit if none starts, or if the runner ends without one."""
         late_sec = registrar.late_job_sec
         self._channel.step("waiting", idle_sec + late_sec)
         ended = running.wait(self._dependencies.clock.now() + idle_sec)
-        # GitHub does not remove a runner that it has just given a job: asking it decides who was first.
+        # GitHub refuses to remove a runner that has just got a job, so the removal decides.
         if running.job is None and ended is None and not self._remove(registrar, registration):
             ended = running.wait(self._dependencies.clock.now() + late_sec)
         if running.job is None:
@@ -212,7 +211,7 @@ class Agent:
     def _remove(self, registrar: Registrar, registration: Registration) -> bool:
         if not registrar.remove(registration.runner_id, self._dependencies.clock.now() + _REMOVE_SEC):
             return False
-        # What waits stopped and is started again may take the job that did not come.
+        # A machine that was stopped and started again may still take a job.
         self._mark.unlink(missing_ok=True)
         return True
 
@@ -222,10 +221,10 @@ class Agent:
 
 
 def _end_behind(error: BaseException) -> AgentExit | None:
-    """The end that this is, or the stop in whose place it came.
+    """Return the end in this error, or the stop that caused it.
 
-    A signal stops the agent in whatever it does, and Python's own code may fail over that: threading.Thread.start
-    answers an exception between two of its lines with a KeyError.
+    A signal may stop the agent anywhere, also inside Python's own code, which may then fail. For example,
+    threading.Thread.start can turn an exception between two of its lines into a KeyError.
     """
     if isinstance(error, AgentExit):
         return error
@@ -238,7 +237,7 @@ def _end_behind(error: BaseException) -> AgentExit | None:
 
 
 def _remember(mark: Path) -> None:
-    """Before the runner starts, and on the disk before this returns: power may fail in the next moment."""
+    """Write the mark before the runner starts, and sync it to the disk, because the power may fail at any time."""
     mark.parent.mkdir(parents=True, exist_ok=True)
     for path, how in ((mark, os.O_CREAT | os.O_WRONLY), (mark.parent, os.O_RDONLY)):
         number = os.open(path, how, 0o600)

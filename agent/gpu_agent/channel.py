@@ -1,4 +1,4 @@
-"""What the agent tells its supervisor, one JSON value a line: the supervisor alone speaks to the outside."""
+"""Messages from the agent to its supervisor, one JSON value a line. Only the supervisor reports to the outside."""
 
 from __future__ import annotations
 
@@ -12,46 +12,48 @@ from .report import Verdict, clean
 
 
 class Ending(NamedTuple):
-    """How the agent's work ended."""
+    """The end of the agent's work."""
 
     reason: str
-    """Of outcomes.OUTCOMES."""
+    """The reason, a key of outcomes.OUTCOMES."""
     detail: str
     stays: bool = False
-    """The machine goes on running: it has nothing to end for."""
+    """True if the machine continues to run."""
 
 
 class Channel:
-    """The agent's side. BrokenPipeError once the supervisor is gone."""
+    """The agent's end of the channel. Raises BrokenPipeError if the supervisor has ended."""
 
     def __init__(self, number: int) -> None:
         self._number = number
         self._lock = threading.Lock()
         self.at = "start"
-        """The step that was said last."""
+        """The last reported step."""
         self.working_on: Mapping[str, str] = {}
-        """The job that was said last."""
+        """The last reported job."""
 
     def step(self, name: str, within_sec: float | None) -> None:
-        """A step begins. If no other begins `within_sec` seconds later, the supervisor ends the agent; None: never."""
+        """Begin a step. The supervisor ends the agent if no other step begins within `within_sec` seconds; None for no
+        limit.
+        """
         self.at = name
         self._send(step=name, within_sec=within_sec)
 
     def restarting(self, expected: bool) -> None:
-        """Whether being told to stop is, for now, a restart that this machine needs."""
+        """Set if a stop of the machine is, for now, a restart that the machine needs."""
         self._send(restarting=expected)
 
     def job(self, job: Mapping[str, str]) -> None:
-        """The job this machine took."""
+        """Report the job that this machine took."""
         self.working_on = job
         self._send(job=dict(job))
 
     def verdict(self, verdict: Verdict) -> None:
-        """What the check found."""
+        """Report the result of the check."""
         self._send(verdict=[*verdict[:2], clean(verdict.summary)[:1024], verdict.reason])
 
     def end(self, ending: Ending) -> None:
-        """Nothing comes after it."""
+        """Report the end, which is the last message."""
         self._send(end=[ending.reason, clean(ending.detail)[:1024], ending.stays])
 
     def _send(self, **message: Any) -> None:
@@ -62,12 +64,12 @@ class Channel:
 
 
 class Incoming:
-    """The supervisor's side: bytes in, messages out."""
+    """The supervisor's end of the channel: parses bytes into messages."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def messages(self, piece: bytes) -> Iterator[dict[str, Any]]:
-        """Every message that is whole by now."""
+        """Return each message that is complete."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
         yield from (json.loads(line) for line in lines)

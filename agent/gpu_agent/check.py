@@ -1,4 +1,4 @@
-"""The GPU check: gpu_smoke out of the machine's metadata, with an interpreter that has torch, and what it found."""
+"""The GPU check: runs gpu_smoke from the machine's metadata with a Python that has torch, and reads its result."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from .machine.commands import TIMED_OUT, Machine
 from .outcomes import AgentExit
 from .report import Verdict
 
-# gpu_smoke's exit codes (docs/reference/gpu-smoke.md): 2 is the environment's fault, 4 a hang.
+# gpu_smoke's exit codes (docs/reference/gpu-smoke.md): 2 for a problem of the environment, 4 for a hang.
 ENVIRONMENT, HANG = 2, 4
-# In the folder of a torch that was installed here: which one. Written last, so that one cut off is not taken for whole.
+# The file that names the installed torch version in its folder. It is written last, so it marks a complete
+# installation.
 _INSTALLED = ".gpu-agent-torch"
 _NO_TORCH = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)'
 
 
 def check(config: Config, archive: str | None, machine: Machine, deadline: float) -> Verdict:
-    """What gpu_smoke says; a fail with a reason where it could not run. `archive` is its zip in base64."""
+    """Return the verdict of gpu_smoke, or a fail with a reason if it could not run. `archive` is its zip in base64."""
     late = Verdict("fail", HANG, f"the check did not end within {config.check_sec} s of the boot", "check-hung")
     try:
         pyz = _unpacked(archive, machine.work)
@@ -36,7 +37,7 @@ def check(config: Config, archive: str | None, machine: Machine, deadline: float
     if done.code == TIMED_OUT:
         return late
     reason = "check-hung" if done.code == HANG else "check-failed"
-    # The first line of its message is the check's own sentence; a check that died has only what it last printed.
+    # The first line of the message is the check's own sentence. A check that crashed has only its last printed line.
     if message.exists() and (
         first_line := message.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
     ):
@@ -44,7 +45,7 @@ def check(config: Config, archive: str | None, machine: Machine, deadline: float
     summary = f"the check ended with code {done.code} and no message"
     if done.last:
         summary += f"; it last printed: {done.last}"
-    # A check that proved something says what.
+    # A check that found something names it.
     return Verdict("fail", done.code, summary, reason)
 
 
@@ -55,21 +56,21 @@ def _unpacked(archive: str | None, work: Path) -> Path:
     except binascii.Error:
         content = b""
     if not content:
-        raise AgentExit("no-config", "the check did not arrive: the machine's metadata has no readable gpu-smoke-pyz")
+        raise AgentExit("no-config", "the machine's metadata has no readable gpu-smoke-pyz, which contains the check")
     pyz.write_bytes(content)
     return pyz
 
 
 def _python_in_container(config: Config, machine: Machine, deadline: float) -> list[str]:
-    """The interpreter of the container that has torch, where there is to be one."""
+    """Return the interpreter of the container with torch, or an empty list without a container."""
     image = config.driver.image
     if not image:
         return []
     done = machine.run("docker", "pull", "--quiet", image, deadline=deadline)
     if done.code:
-        raise AgentExit("check-failed", f"the container of the check could not be fetched: {done.last}")
+        raise AgentExit("check-failed", f"the container image of the check could not be downloaded: {done.last}")
     devices = sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
-    # As Google's page on GPUs of Container-Optimized OS has it.
+    # The arguments follow Google's page on GPUs on Container-Optimized OS.
     return [
         *("docker", "run", "--rm", "--network", "host"),
         *(f"--device={path}" for path in devices),
@@ -80,28 +81,28 @@ def _python_in_container(config: Config, machine: Machine, deadline: float) -> l
     ]
 
 
-# Another program, such as the upgrade of an image's first boot, may hold dpkg's lock for minutes (GoogleCloudPlatform/
-# compute-image-packages#815); needrestart would ask which services to restart, or restart them.
+# Another program, such as an upgrade in an image's first boot, may hold dpkg's lock for minutes
+# (GoogleCloudPlatform/compute-image-packages#815). needrestart would ask which services to restart, or restart them.
 _APT_GET = (
     "env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1",
     "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300",
 )  # fmt: skip
-# Between two tries of `apt-get update`: that option is about dpkg's lock alone, and the lock of the package lists is
-# not waited for (seen with apt 2.6.1).
+# The pause between two runs of `apt-get update`. The option above covers only dpkg's lock; apt does not wait for the
+# lock of the package lists (seen with apt 2.6.1).
 _LOCK_SEC = 5.0
 _LISTS_LOCKED = "Unable to lock directory"
 
 
 def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
-    """The image's own interpreter where it has torch, else one that was made here, by this boot or an earlier one."""
-    # Only whether it is there: the check imports it, once, and tells what is wrong with a broken one.
+    """Return the image's interpreter if it has torch, or one that this or an earlier boot installed."""
+    # Only the presence of torch is tested. The check imports it once and reports the problem of a broken one.
     if machine.run("python3", "-c", _NO_TORCH, deadline=deadline).code == 0:
         return ["python3"]
-    # On the disk of the machine: it takes minutes to fetch, and a machine that was stopped starts again with it.
+    # On the machine's disk, because the download takes minutes and a stopped machine starts again with it.
     home = (machine.state if machine.takes_runners else machine.work) / "torch"
     python = str(home / "bin" / "python")
     if _text(home / _INSTALLED) == config.torch and machine.run(python, "-c", _NO_TORCH, deadline=deadline).code == 0:
-        machine.say(f"gpu-ci: the image has no torch; torch {config.torch} is there from an earlier boot")
+        machine.say(f"gpu-ci: the image has no torch; torch {config.torch} was installed by an earlier boot")
         return [python]
     machine.say(f"gpu-ci: the image has no torch; installing torch {config.torch}")
     shutil.rmtree(home, ignore_errors=True)
@@ -118,18 +119,18 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
                 machine.clock.sleep(_LOCK_SEC)
                 made = machine.run(*command, deadline=deadline)
             if made.code:
-                raise AgentExit("check-failed", f"no environment for torch could be made: {made.last}")
+                raise AgentExit("check-failed", f"the environment for torch could not be created: {made.last}")
     for summary in _installing(config, str(home / "bin"), python):
         done = machine.run(*summary, deadline=deadline)
         if done.code:
-            why = f"torch {config.torch} could not be installed: {done.last}; the network may have no way out"
+            why = f"torch {config.torch} could not be installed: {done.last}; the network may lack internet access"
             raise AgentExit("check-failed", why)
     (home / _INSTALLED).write_text(config.torch)
     return [python]
 
 
 def _text(file: Path) -> str:
-    """What the file holds; nothing where it cannot be read."""
+    """Return the content of the file, or "" if it cannot be read."""
     try:
         return file.read_text()
     except (OSError, ValueError):
@@ -137,7 +138,9 @@ def _text(file: Path) -> str:
 
 
 def _installing(config: Config, folder: str, python: str) -> list[list[str]]:
-    """A torch for another CUDA than its default one is in an index of PyTorch's own, which uv knows by CUDA's name."""
+    """Return the commands that install torch. A torch for another CUDA version comes from an index of
+    PyTorch, by uv.
+    """
     pip = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
     version, plus, cuda = config.torch.partition("+")
     if not plus:

@@ -1,4 +1,4 @@
-"""Time and chance, in one place, so that a test need not wait for either."""
+"""Time and randomness in one place, so that tests can replace them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ class Clock:
     """The machine's own clock."""
 
     def now(self) -> float:
-        """Seconds since some start; never goes back. Every deadline is counted in it."""
+        """Return seconds since an arbitrary start. The clock never goes back, and every deadline uses it."""
         return time.monotonic()
 
     def unix(self) -> float:
-        """Seconds since 1970 by the machine's calendar, which may be wrong."""
+        """Return seconds since 1970 by the machine's clock, which may be wrong."""
         return time.time()
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for this number of seconds."""
         time.sleep(max(seconds, 0))
 
     def jitter(self, seconds: float) -> float:
-        """Between half of it and all of it, so that machines that failed together do not ask again together."""
+        """Return a random duration from half of it to all of it, so that machines that failed together do not retry
+        together.
+        """
         return seconds * random.uniform(0.5, 1)

@@ -1,4 +1,4 @@
-"""What a machine is told by its template: one JSON value of the metadata, checked whole before anything is begun."""
+"""The configuration from the machine's template: one JSON value of the metadata, validated before any step begins."""
 
 from __future__ import annotations
 
@@ -15,80 +15,80 @@ KEY = "gpu-agent-config"
 
 @dataclass(frozen=True)
 class DriverConfig:
-    """Where the NVIDIA driver comes from."""
+    """The source of the NVIDIA driver."""
 
     source: str = "image"
-    """image, installer or cos."""
+    """The source: image, installer or cos."""
     branch: str = ""
-    """The installer's word for a branch, or R580 and the like on Container-Optimized OS."""
+    """The installer's name of a branch, or a branch such as R580 on Container-Optimized OS."""
     installer: str = ""
-    """Where cuda_installer.pyz lies."""
+    """The address of cuda_installer.pyz."""
     image: str = ""
-    """The container that has torch, on Container-Optimized OS."""
+    """The container image with torch, on Container-Optimized OS."""
 
 
 @dataclass(frozen=True)
 class GithubConfig:
-    """Where a runner registers, and as which App."""
+    """The place where a runner registers, and the App that registers it."""
 
     owner: str
     app_id: str
     """The App's id, or its client id."""
     installation_id: int
     private_key: str
-    """projects/<project>/secrets/<name>; its latest version is read."""
+    """The secret as projects/<project>/secrets/<name>. Its latest version is read."""
     labels: list[str]
     repository: str = ""
-    """Nothing for a runner of the organization."""
+    """The repository; empty for a runner of the organization."""
     runner_group: str = "Default"
-    """By name, as it is made anew under another number."""
+    """The name of the runner group. The id would change if the group is created again."""
     api_url: str = "https://api.github.com"
 
 
 @dataclass(frozen=True)
 class RunnerConfig:
-    """GitHub's runner: which, and how it may live."""
+    """The version and the limits of GitHub's runner."""
 
     version: str
     sha256: dict[str, str]
-    """Of the release's archive, by architecture: x64, arm64."""
+    """The SHA-256 of the release's archive, by architecture: x64, arm64."""
     docker: str = "none"
-    """none, rootless or rootful."""
+    """The Docker mode: none, rootless or rootful."""
     idle_sec: int = 600
-    """How long it waits for a job."""
+    """Seconds that the runner waits for a job."""
     register_sec: int = 300
-    """How long fetching, unpacking and registering may take together."""
+    """Seconds for download, unpacking and registration together."""
     work_folder: str = "_work"
 
 
 @dataclass(frozen=True)
 class Config:
-    """Everything."""
+    """The configuration of the agent."""
 
     pool: str
     check_args: list[str]
-    """For gpu-smoke; without --expect-gpus among them the machine does not start."""
+    """Arguments of gpu-smoke. The machine requires --expect-gpus among them."""
     check_sec: int
-    """From the first boot to the verdict; driver, restarts and torch included, and in a gate the rehearsal."""
+    """Seconds from the first boot to the verdict, including driver, restarts and torch, and in a gate the rehearsal."""
     torch: str
     uv: str
     driver: DriverConfig = field(default_factory=DriverConfig)
     github: GithubConfig | None = None
     runner: RunnerConfig | None = None
     registered_by: str = "machine"
-    """Who asks GitHub for the runner's registration: `machine`, as `github` says, or `manager`, the runner manager."""
+    """The program that registers the runner: `machine`, as configured in `github`, or `manager`, the runner manager."""
 
 
 def parse(text: str | None) -> Config:
-    """The configuration. AgentExit("no-config") names every mistake at once."""
+    """Return the configuration. Raises AgentExit("no-config") with all mistakes."""
     if not text:
         raise AgentExit("no-config", f"the machine's metadata has no {KEY}")
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise AgentExit("no-config", f"{KEY} is no JSON: {error}") from None
+        raise AgentExit("no-config", f"{KEY} is not valid JSON: {error}") from None
     except RecursionError:
-        raise AgentExit("no-config", f"{KEY} is no configuration: it is nested without an end") from None
+        raise AgentExit("no-config", f"{KEY} is not a configuration: it is nested too deeply") from None
     problems: list[str] = []
     made = _made(Config, value, "", problems)
     if not problems and "--expect-gpus" not in made.check_args:
@@ -103,18 +103,18 @@ def parse(text: str | None) -> Config:
 
 
 def _registering(made: Config) -> list[str]:
-    """What is wrong with where the runner comes from."""
+    """Return the mistakes in the settings of the registration."""
     if made.registered_by not in ("machine", "manager"):
         return [f"registered_by: expected machine or manager, got {made.registered_by!r}"]
     if made.registered_by == "manager":
-        return [] if made.runner and not made.github else ["registered_by: manager goes with runner and without github"]
+        return [] if made.runner and not made.github else ["registered_by: manager requires runner and excludes github"]
     if (made.github is None) != (made.runner is None):
-        return ["github and runner: one is there without the other"]
+        return ["github and runner: must be set together"]
     return []
 
 
 def _made(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
-    """The value as `kind`, a dataclass or what stands in a field of one."""
+    """Return the value as `kind`, a dataclass or the type of a field of one."""
     if get_origin(kind) in (Union, types.UnionType):
         if value is None:
             return None
@@ -122,7 +122,7 @@ def _made(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
     if not dataclasses.is_dataclass(kind):
         return _plain(kind, value, path, problems)
     if not isinstance(value, dict):
-        problems.append(f"{path or 'all of it'}: expected a map, got {type(value).__name__}")
+        problems.append(f"{path or 'the value'}: expected a map, got {type(value).__name__}")
         return None
     hints, known = get_type_hints(kind), {each.name: each for each in dataclasses.fields(kind)}
     under = f"{path}." if path else ""

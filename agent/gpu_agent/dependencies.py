@@ -1,4 +1,4 @@
-"""What the agent's order is made of, so that a test can put something small in the place of each."""
+"""The interfaces of the agent's dependencies, so that tests can replace each of them."""
 
 from __future__ import annotations
 
@@ -15,59 +15,59 @@ from .report import Verdict
 
 
 class Registration(Protocol):
-    """A runner that GitHub knows."""
+    """A runner that is registered at GitHub."""
 
     @property
     def runner_id(self) -> int:
-        """GitHub's number for it."""
+        """GitHub's id of the runner."""
 
     @property
     def jitconfig(self) -> str:
-        """What the runner starts with; a secret."""
+        """The just-in-time configuration with which the runner starts; a secret."""
 
 
 class Registrar(Protocol):
-    """Who registers the runner: this machine as a GitHub App, or the runner manager."""
+    """The registrar of the runner: this machine as a GitHub App, or the runner manager."""
 
     late_job_sec: float
-    """How much longer than its time an idle runner is waited for, where it cannot be taken away."""
+    """Additional seconds to wait for a job if an idle runner cannot be removed."""
 
     def rehearse(self, deadline: float) -> None:
-        """All that registering needs, and register nothing. AgentExit where it would fail."""
+        """Do every step of a registration except the registration itself. Raises AgentExit if a step would fail."""
 
     def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:
-        """A runner of this name for one job. AgentExit where that is refused or there is no answer."""
+        """Register a runner of this name for one job. Raises AgentExit if GitHub refuses it or does not answer."""
 
     def remove(self, runner_id: int, deadline: float) -> bool:
-        """Take a runner away that got no job; raises only that the machine is to stop. True when it is gone."""
+        """Remove a runner without a job. Return True if it is gone. Raises only if the machine must stop."""
 
     def forget(self) -> None:
-        """Let go of the key: nothing more is to be asked."""
+        """Drop the key, because no further request follows."""
 
 
 class Running(Protocol):
-    """GitHub's runner, started."""
+    """GitHub's runner after its start."""
 
     @property
     def job(self) -> Mapping[str, str] | None:
-        """Which job it took: repository, run_id, job; None as long as it has none."""
+        """The job that it took, as repository, run_id and job; None while it has no job."""
 
     def wait(self, until: float) -> tuple[str, str] | None:
-        """How it ended: a reason of OUTCOMES and its detail; None where it still runs at `until`, or has a job."""
+        """Wait for its end. Return a reason of OUTCOMES with its detail, or None if it runs at `until` or has a job."""
 
     def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        """Wait for its end, however long the job takes; `named` hears which job it is as soon as that is known."""
+        """Wait for its end, however long the job takes. `named` receives the job as soon as it is known."""
 
     def gpu_problem(self) -> str:
-        """After its end, with all that the job left ended too: why the GPU is not fit, or nothing."""
+        """Return why the GPU is not usable, or "". Called after the runner and all processes of the job have ended."""
 
     def interrupt(self) -> None:
-        """End it and all it started; it tells GitHub that its job was cancelled."""
+        """End it with all its processes. It reports to GitHub that its job was cancelled."""
 
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The agent's own."""
+    """The dependencies of the agent."""
 
     host: Host
     clock: Clock
@@ -77,14 +77,14 @@ class Dependencies:
     github: Callable[[GithubConfig, bytes, Clock], Registrar]
     broker: Callable[[Host, Clock], Registrar]
     close: Callable[[], None]
-    """Shut everybody but root out of the machine's identity; before anything else."""
+    """Blocks the machine's identity for every user except root. It runs before any other step."""
     obtain: Callable[[RunnerConfig, float], Path]
-    """The runner's folder, fetched and proven to be the pinned one."""
+    """Downloads the runner, verifies that it is the pinned one, and returns its folder."""
     isolate: Callable[[str, float], None]
-    """Cut jobs off from the machine's identity, for this docker mode, until a deadline."""
+    """Isolates jobs from the machine's identity in this Docker mode, until a deadline."""
     try_runner: Callable[[Path, RunnerConfig, float], None]
-    """Start the program in the runner's folder, as its user, and require the pinned version until a deadline."""
+    """Starts the program in the runner's folder as its user, and requires the pinned version, until a deadline."""
     gpu_problem: Callable[[], str]
-    """Why the GPU is to take no job; nothing when it may."""
+    """Returns why the GPU must not take a job, or ""."""
     start: Callable[[str], Running]
-    """Start the runner with this JIT configuration."""
+    """Starts the runner with this JIT configuration."""

@@ -1,4 +1,4 @@
-"""What the agent asks of the cloud it runs in. What is Google's lives in google.py; another cloud is another file."""
+"""The interface between the agent and its cloud. google/ implements it for Google."""
 
 from __future__ import annotations
 
@@ -6,53 +6,55 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Notice(NamedTuple):
-    """The cloud is about to take the machine: `preempted` or `maintenance`, and its own words."""
+    """An announcement of the cloud that the machine will end: `preempted` or `maintenance`, with the cloud's text."""
 
     reason: str
     announcement: str
 
 
 class BlockedAddresses(NamedTuple):
-    """Addresses that answer whoever asks with the machine's identity, and what on them a job may still use."""
+    """Addresses that return the machine's identity to any process, with the ports that a job may still use."""
 
     addresses: tuple[str, ...]
-    """IPv4 and IPv6."""
+    """The IPv4 and IPv6 addresses."""
     ports: tuple[int, ...]
-    """Ports (TCP and UDP) that stay open: a cloud's name, time and DHCP servers have the same address."""
+    """The ports (TCP and UDP) that stay open, because a cloud's DNS, NTP and DHCP servers have the same address."""
 
 
 class Host(Protocol):
-    """The machine's cloud."""
+    """The cloud of the machine."""
 
     cut: BlockedAddresses
-    """What a job must not reach."""
+    """The addresses that a job must not reach."""
 
     def name(self) -> str:
-        """The machine's own name, unique among those that live."""
+        """Return the machine's name, which is unique among existing machines."""
 
     def attribute(self, key: str) -> str | None:
-        """One value the machine was made with; None where there is none. AgentExit where nobody answers in time."""
+        """Return a value from the machine's creation, or None. Raises AgentExit without an answer in time."""
 
     def awaited_attribute(self, key: str, deadline: float) -> str | None:
-        """One value that the machine was not made with, as soon as there is one; None at the deadline."""
+        """Wait for a value that is set after the machine's creation. Return None at the deadline."""
 
     def publish(self, key: str, value: str, within_sec: float = 15.0, *, is_public_key: bool = False) -> None:
-        """Put a value where the machine's owner reads it without entering it. OSError where that fails for so long.
+        """Publish a value that the machine's owner can read from outside. Raises OSError if that fails until the time
+        is over.
 
-        What looks like a secret is redacted, and a public key does.
+        Text that looks like a secret is redacted. `is_public_key` keeps a public key, which looks like one.
         """
 
     def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None:
-        """One entry of the cloud's own log. It never raises: a log that is down ends no machine."""
+        """Write an entry to the cloud's log. Raises nothing, because a failed log entry must not end the machine."""
 
     def secret(self, name: str, deadline: float, grant_sec: float) -> bytes:
-        """A secret's value, by the machine's identity. AgentExit: no-secret (refused), secrets-unreachable (late).
+        """Return a secret's value, read with the machine's identity.
 
-        A refusal is final after `grant_sec`: a new grant takes a while to hold.
+        A refusal is final after `grant_sec`, because a new grant takes a while to take effect. Raises AgentExit:
+        no-secret (refused) or secrets-unreachable (late).
         """
 
     def notice(self, timeout_sec: float) -> Notice | None:
-        """Wait that long for the cloud to announce an end."""
+        """Wait at most this long for an announcement of an end."""
 
     def power_off(self) -> None:
-        """End the machine. What has to be told must have been told."""
+        """End the machine. Everything must have been reported before."""

@@ -1,7 +1,7 @@
-"""One question over HTTP, with an end: no redirects, no proxy, nothing kept open, and a deadline that holds throughout.
+"""A single HTTP request with one deadline for all of it: no redirects, no proxy, no kept connection.
 
-A time-out of Python's own HTTP clients starts anew with every byte, so that a peer which drips may hold them for ever.
-Here every wait is for what is left until one deadline: looking up the name, connecting, TLS, sending and reading.
+A time-out of Python's HTTP clients restarts with every byte, so a slow peer may hold them forever. Here every wait ends
+at the deadline: name lookup, connection, TLS, sending and reading.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from .clock import Clock
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CHUNK_BYTES = 65_536
-# For headers and the like, of which http.client takes a hundred of 64 KiB; a body in chunks may be twice its length.
+# The limit for headers, of which http.client accepts a hundred of 64 KiB. A chunked body may have twice its length.
 _ENVELOPE_BYTES = 8_388_608
 
 
 class Answer(NamedTuple):
-    """What the other side said, whatever its status."""
+    """The answer of the server, with any status."""
 
     status: int
     headers: Mapping[str, str]
-    """By lower-case name."""
+    """The headers by lower-case name."""
     body: bytes
 
 
 class Unreachable(OSError):  # noqa: N818 - it says how the host was found
-    """There was no whole answer. Its words name the host and the path, never the query, a header or a body."""
+    """There was no complete answer. The text contains the host and the path, but no query, header or body."""
 
     def __init__(self, method: str, url: str, reason: str, status: int = 0) -> None:
         where = urlsplit(url)
         super().__init__(f"{method} {where.scheme}://{where.netloc.rpartition('@')[2]}{where.path}: {reason}")
         self.reason = reason
         self.status = status
-        """What download() was answered where that was neither 200 nor a redirect; 0 where nothing was."""
+        """The status in download() that was neither 200 nor a redirect; 0 without an answer."""
 
 
 def ask(
@@ -56,10 +56,11 @@ def ask(
     clock: Clock,
     limit_bytes: int = 1_048_576,
 ) -> Answer:
-    """Ask once and give back whatever was answered, a redirect or a refusal too.
+    """Send one request and return the answer, also a redirect or a refusal.
 
-    Unreachable where nobody answers whole, before the deadline and within limit_bytes; ValueError for a URL or a header
-    that could not be sent safely.
+    Raises:
+        Unreachable: There is no complete answer before the deadline and within limit_bytes.
+        ValueError: The URL or a header cannot be sent safely.
     """
     with _exchange(method, url, headers or {}, body, deadline, clock, limit_bytes) as response:
         content = b"".join(_chunks(method, url, response, limit_bytes))
@@ -70,10 +71,11 @@ def ask(
 
 
 def download(url: str, sink: BinaryIO, *, deadline: float, clock: Clock, limit_bytes: int) -> None:
-    """Write what lies at the URL into `sink`, after up to 5 redirects to https.
+    """Write the content at the URL into `sink`, after up to 5 redirects to https.
 
-    Unreachable where it is not there whole; what had come by then is in `sink`, so empty it before the next attempt.
-    It sends no headers of its own, as a redirect leaves for another host: nothing secret may be needed.
+    If the download fails, `sink` contains a part of the content, so empty it before the next attempt. The request has
+    no additional headers, because a redirect leads to another host: the content must need no secret. Raises
+    Unreachable.
     """
     start = url
     for _ in range(6):
@@ -86,14 +88,14 @@ def download(url: str, sink: BinaryIO, *, deadline: float, clock: Clock, limit_b
                 raise Unreachable("GET", url, f"answered {response.status} {response.reason}", response.status)
         try:
             target = urljoin(url, location)
-            # A plain redirect is followed between servers of this machine only, which is where the sandbox has them.
+            # A redirect to http is followed only between servers on this machine, as in the sandbox.
             may_follow = urlsplit(target).scheme == "https" or (_is_local(start) and _is_local(target))
             if may_follow:
                 parsed(target)
         except ValueError:
-            raise Unreachable("GET", url, "redirects to something that is no URL") from None
+            raise Unreachable("GET", url, "redirects to an invalid URL") from None
         if not may_follow:
-            raise Unreachable("GET", url, "redirects to something that is not https")
+            raise Unreachable("GET", url, "redirects to an address without https")
         url = target
     raise Unreachable("GET", start, "redirects more than 5 times")
 
@@ -113,14 +115,14 @@ def _exchange(
     clock: Clock,
     limit_bytes: int,
 ) -> Iterator[http.client.HTTPResponse]:
-    """The answer to one request, its body still unread."""
+    """Return the answer to one request with its body unread."""
     where = parsed(url)
     for name, value in headers.items():
-        # http.client refuses these too, but quotes the value, which may be a token.
+        # http.client refuses these too, but its message quotes the value, which may be a token.
         if not value.isascii() or not value.isprintable():
-            raise ValueError(f"header {name}: its value has characters that no header may have")
+            raise ValueError(f"header {name}: its value has characters that are not allowed in a header")
     with ExitStack() as opened:
-        # Around this much and no more: what fails in the caller's hands, a full disk, is not the network's failure.
+        # Only this part is covered. An error of the caller, such as a full disk, is not a network error.
         with _explained(method, url):
             sock = opened.enter_context(_connected(where, deadline, clock))
             kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
@@ -133,25 +135,26 @@ def _exchange(
 
 
 def _chunks(method: str, url: str, response: http.client.HTTPResponse, limit_bytes: int) -> Iterator[bytes]:
-    """The body; Unreachable as soon as it is known not to be whole or to be too long."""
+    """Return the body. Raises Unreachable when the body is known to be incomplete or too long."""
     with _explained(method, url):
         if response.length is None and not response.chunked:
-            raise _UnusableError("the answer does not say how long it is, so that a cut one would look whole")
+            raise _UnusableError("the answer has no length, so a truncated one would not be detected")
         taken = 0
         while piece := response.read(_CHUNK_BYTES):
             taken += len(piece)
             if taken > limit_bytes:
                 raise _UnusableError(f"the answer is longer than {limit_bytes} bytes")
             yield piece
-        # http.client reports a cut chunked body, but gives one shorter than its Content-Length back as if whole.
+        # http.client reports a cut chunked body, but returns a body shorter than its Content-Length as if it were
+        # complete.
         if response.length:
-            raise _UnusableError(f"the answer is cut off: {response.length} bytes are missing")
+            raise _UnusableError(f"the answer is truncated: {response.length} bytes are missing")
 
 
 def parsed(url: str) -> SplitResult:
-    """The parts of a URL that can be asked; ValueError, which does not quote it, for any other."""
+    """Return the parts of a usable URL. Raises ValueError, which does not quote the URL, for any other."""
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise ValueError("the URL has characters that no URL may have")
+        raise ValueError("the URL has characters that are not allowed in a URL")
     try:
         where = urlsplit(url)
         usable = where.scheme in ("http", "https") and where.hostname and where.port != 0
@@ -163,7 +166,7 @@ def parsed(url: str) -> SplitResult:
 
 
 class _UnusableError(Exception):
-    """Nothing was answered that can be used; its text says why."""
+    """There is no usable answer; the text has the reason."""
 
 
 @contextmanager
@@ -171,27 +174,27 @@ def _explained(method: str, url: str) -> Iterator[None]:
     try:
         yield
     except (OSError, http.client.HTTPException, _UnusableError, ValueError) as error:
-        # ValueError is what Python's own code makes of an answer such as a chunk of -5 bytes.
+        # Python's own code raises ValueError for an answer such as a chunk of -5 bytes.
         raise Unreachable(method, url, _error_text(error)) from None
 
 
 def _error_text(error: Exception) -> str:
-    """Why, without anything that the peer sent: it may have sent our own headers back."""
+    """Return the reason without any text of the peer, which may have sent our own headers back."""
     if isinstance(error, _UnusableError):
         return str(error)
     if isinstance(error, TimeoutError):
-        return "no whole answer before the deadline"
+        return "no complete answer before the deadline"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, http.client.HTTPException | ValueError) and not isinstance(error, OSError):
-        return f"the answer is cut off or is no HTTP ({type(error).__name__})"
+        return f"the answer is truncated or is not HTTP ({type(error).__name__})"
     return str(getattr(error, "strerror", None) or type(error).__name__)
 
 
 @contextmanager
 def _connected(where: SplitResult, deadline: float, clock: Clock) -> Iterator[socket.socket]:
-    """A connection to the first address that takes one, with TLS where the URL says so."""
-    failure: Exception = _UnusableError("its name has no address")
+    """Return a connection to the first address that accepts one, with TLS if the URL requires it."""
+    failure: Exception = _UnusableError("the name has no address")
     port = where.port or (443 if where.scheme == "https" else 80)
     for family, kind, protocol, _, address in _addresses(where.hostname or "", port, deadline, clock):
         with closing(socket.socket(family, kind, protocol)) as plain:
@@ -204,7 +207,7 @@ def _connected(where: SplitResult, deadline: float, clock: Clock) -> Iterator[so
             if where.scheme == "http":
                 yield plain
                 return
-            # The time-out of a handshake is for all of it: cpython, Modules/_ssl.c, do_handshake counts a deadline.
+            # The time-out of a handshake covers all of it: do_handshake in cpython's Modules/_ssl.c uses a deadline.
             plain.settimeout(_left(deadline, clock))
             with ssl.create_default_context().wrap_socket(plain, server_hostname=where.hostname) as secured:
                 yield secured
@@ -213,7 +216,7 @@ def _connected(where: SplitResult, deadline: float, clock: Clock) -> Iterator[so
 
 
 def _addresses(host: str, port: int, deadline: float, clock: Clock) -> list[Any]:
-    """Looked up in a thread of its own, because nothing else can end a getaddrinfo() that waits for a name server."""
+    """Look the address up in a separate thread, because getaddrinfo() cannot be interrupted otherwise."""
     found: list[Any] = []
     failed: list[Exception] = []
 
@@ -223,7 +226,7 @@ def _addresses(host: str, port: int, deadline: float, clock: Clock) -> list[Any]
         except OSError as error:
             failed.append(error)
         except UnicodeError:
-            failed.append(_UnusableError("its name is no host name"))
+            failed.append(_UnusableError("the name is not a valid host name"))
 
     if _is_literal(host):
         look_up()
@@ -232,7 +235,7 @@ def _addresses(host: str, port: int, deadline: float, clock: Clock) -> list[Any]
         try:
             thread.start()
         except RuntimeError:
-            raise _UnusableError("there is no room for a thread to look its name up in") from None
+            raise _UnusableError("no thread for the name lookup could be started") from None
         thread.join(_left(deadline, clock))
         if thread.is_alive():
             raise TimeoutError
@@ -242,7 +245,7 @@ def _addresses(host: str, port: int, deadline: float, clock: Clock) -> list[Any]
 
 
 def _is_literal(host: str) -> bool:
-    """Whether it is an address already, for which nobody is asked."""
+    """Return True if the host is an IP address, which needs no lookup."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -251,7 +254,7 @@ def _is_literal(host: str) -> bool:
 
 
 def _left(deadline: float, clock: Clock) -> float:
-    """Seconds until the deadline; TimeoutError from it on."""
+    """Return the seconds until the deadline. Raises TimeoutError after it."""
     left = deadline - clock.now()
     if left <= 0:
         raise TimeoutError
@@ -259,9 +262,9 @@ def _left(deadline: float, clock: Clock) -> float:
 
 
 class _Timed(io.RawIOBase):
-    """The part of a socket that http.client uses, where every wait is for what is left until the deadline.
+    """The methods of a socket that http.client uses. Every wait ends at the deadline.
 
-    It takes no more than so many bytes: http.client reads a chunk of -1 bytes to the end of all things.
+    It reads a limited number of bytes, because http.client reads a chunk of -1 bytes without an end.
     """
 
     def __init__(self, sock: socket.socket, deadline: float, clock: Clock, most_bytes: int) -> None:
@@ -275,7 +278,7 @@ class _Timed(io.RawIOBase):
         taken = self._sock.recv_into(buffer)
         self._left_bytes -= taken
         if self._left_bytes < 0:
-            raise _UnusableError("the answer is longer than it may be")
+            raise _UnusableError("the answer is longer than the limit")
         return taken
 
     def sendall(self, content: bytes) -> None:

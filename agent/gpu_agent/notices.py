@@ -1,4 +1,4 @@
-"""Listens for the cloud's announcement that it takes the machine, beside whatever the agent does."""
+"""Waits for the cloud's announcement that the machine will end, in parallel to the agent's work."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _PAUSE_SEC = 1.0
 
 
 def listen(host: Host, ends_machine: Callable[[Notice], bool], poll_sec: float = 60.0) -> threading.Thread:
-    """Start to listen, in the thread that this gives; each notice goes to `ends_machine` and to a guest attribute.
+    """Start to wait in the returned thread. Each notice goes to `ends_machine` and to a guest attribute.
 
-    Where `ends_machine` says that the machine is to end for it, that stops the agent's main thread, by the signal that
-    any other end of the machine sends, so that there is one way out of every wait.
+    If `ends_machine` returns True, the agent's main thread stops with the same signal as for any other end of the
+    machine. There is therefore one way out of every wait.
     """
 
     def wait() -> None:
@@ -31,17 +31,17 @@ def listen(host: Host, ends_machine: Callable[[Notice], bool], poll_sec: float =
             try:
                 notice = host.notice(poll_sec)
             except Exception:
-                # A machine that is short of something, such as room for a thread, is still to hear of its end.
+                # A machine without resources, such as memory for a thread, must still receive the notice of its end.
                 time.sleep(_PAUSE_SEC)
                 continue
             if notice is None or notice == known:
-                # One that ends nothing yet stands, and the next one may follow it.
+                # A notice that does not end the machine yet stays, and another one may follow.
                 time.sleep(_PAUSE_SEC if notice else 0)
                 continue
             known, ends = notice, ends_machine(notice)
             if ends:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-            # Where it fails, the end names it too, and that has more time.
+            # If this fails, the report of the end contains the notice too, and has more time.
             with contextlib.suppress(Exception):
                 host.publish(KEY, json.dumps({"reason": notice.reason, "words": notice.announcement}))
 

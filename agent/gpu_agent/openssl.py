@@ -1,4 +1,4 @@
-"""The program openssl, for the cryptography that Python's standard library lacks."""
+"""Runs the program openssl for the cryptography that Python's standard library lacks."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from collections.abc import Sequence
 
 from .outcomes import AgentExit
 
-# A pipe holds 65,536 bytes (pipe(7)), so that all of the key lies in it before anybody reads. An RSA key of 8192 bits
-# has some 6,500 characters as PEM.
+# A pipe holds 65,536 bytes (pipe(7)), so the whole key fits before it is read. An RSA key of 8192 bits has about 6,500
+# characters as PEM.
 KEY_LIMIT_BYTES = 16_384
 KEY = "{key}"
-"""In the arguments: where openssl finds the key."""
+"""The placeholder in the arguments for the path of the key."""
 _SEC = 30
 
 
 def run(arguments: Sequence[str], content: bytes, key: bytes, use: str) -> bytes:
-    """Return what openssl makes of `content`; nothing where it fails.
+    """Return the output of openssl for `content`, or an empty result if it fails.
 
-    The key goes through a pipe that openssl inherits: not by a file, which a disk would remember, and not by an
-    argument, which every user of the machine may read. `use` says what openssl is needed for.
+    The key goes through a pipe that openssl inherits. A file would remain on the disk, and every user of the machine
+    can read arguments. `use` says for what openssl is needed.
 
-    Raises AgentExit: "no-tool" without openssl, "timed-out".
+    Raises:
+        AgentExit: "no-tool" without openssl, or "timed-out".
     """
     reader, writer = os.pipe()
     try:
         with os.fdopen(writer, "wb") as pipe:
             pipe.write(key)
-        # What it writes to standard error is dropped: nobody can be sure that it never quotes the key.
+        # Standard error is dropped, because it might contain the key.
         done = subprocess.run(
             ["openssl", *(f"/dev/fd/{reader}" if each == KEY else each for each in arguments)],
             input=content,

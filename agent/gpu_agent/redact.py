@@ -1,6 +1,6 @@
-"""The last line of defence: what looks like a secret does not leave the machine, whatever wrote it.
+"""The last protection of secrets: text that looks like a secret is removed from everything that leaves the machine.
 
-Redact first and cut then: half a secret no longer looks like one.
+Redact first and truncate then, because half a secret no longer looks like one.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ import re
 
 _GONE = "[redacted]"
 _SECRETS = (
-    # A key as a whole, and one that was cut off.
+    # A complete key, and a truncated one.
     re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL),
     # GitHub's tokens (docs.github.com, "About authentication to GitHub", token formats) and Google's access tokens.
     re.compile(r"\b(?:gh[pousr]_|github_pat_|ya29\.)[A-Za-z0-9_.-]+"),
-    # The same with something before them, whole; and what GitHub's installation tokens looked like until 2021.
+    # Tokens with a preceding text, at full length, and the format of GitHub's installation tokens until 2021.
     re.compile(r"(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}|\bv1\.[0-9a-f]{40}"),
-    # Lines of base64 in a text of JSON, where they end in a backslash and an n. Only from the start of a run: from
-    # any other place of it each try would read to the run's end again.
+    # Lines of base64 in JSON text, where each ends in a backslash and an n. The match starts only at the beginning of a
+    # run, because each start inside the run would scan to its end again.
     re.compile(r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{32,}\\n){2,}[A-Za-z0-9+/]*={0,2}"),
-    # A JSON Web Token (up to three parts) or a JIT configuration, whole or cut: in base64 a JSON map always begins so.
+    # A JSON Web Token (up to three parts) or a JIT configuration, complete or truncated. A JSON map in base64 always
+    # begins so.
     re.compile(r"(?<![A-Za-z0-9])ey[IJ][A-Za-z0-9+/_-]+={0,2}(?:\.[A-Za-z0-9_-]*){0,2}"),
     # A token that registers a runner: 29 capitals and digits, in the examples of docs.github.com, "REST API endpoints
-    # for self-hosted runners". No word of the agent's own is like it.
+    # for self-hosted runners". The agent's own messages contain nothing similar.
     re.compile(r"\b(?=[A-Z]*[0-9])(?=[0-9]*[A-Z])[A-Z0-9]{29}\b"),
 )
 _RUN = re.compile(r"[A-Za-z0-9+/_=-]{64,}")
@@ -29,18 +30,18 @@ _BETWEEN_WORDS = re.compile(r"[/_=-]+")
 _CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
-# RFC 7468 fills a key's lines with 64 characters, and MIME's base64 (RFC 2045) with 76; other programs take less.
+# RFC 7468 uses 64 characters in each line of a key, and MIME's base64 (RFC 2045) uses 76. Other programs use fewer.
 _KEY_LINE = range(32, 77)
 
 
 class Lines:
-    """For lines that come one by one: a key's last line is short, and only those before it tell what it is."""
+    """Redacts consecutive lines. The last line of a key is short and recognizable only by the lines before it."""
 
     def __init__(self) -> None:
         self._in_key = False
 
     def redact(self, line: str) -> str:
-        """The next line, without what looks like a secret."""
+        """Return the next line without text that looks like a secret."""
         bare = line.strip()
         is_base64 = bool(_BASE64.fullmatch(bare))
         if self._in_key and is_base64:
@@ -50,13 +51,13 @@ class Lines:
         if _KEY_ENDS in line:
             self._in_key = False
         elif _KEY_BEGINS in line or (is_base64 and len(bare) in _KEY_LINE and made != line):
-            # Lines of somebody else may come between, so it stands until a short one or the key's end comes.
+            # Lines of other programs may come in between, so the state remains until a short line or the key's end.
             self._in_key = True
         return made
 
 
 def redact(text: str) -> str:
-    """The text without what looks like a key, a token or a blob."""
+    """Return the text without anything that looks like a key, a token or a blob."""
     lines = Lines()
     return "\n".join(lines.redact(line) for line in _SECRETS[0].sub(_GONE, text).split("\n"))
 
@@ -68,17 +69,18 @@ def _redact_line(line: str) -> str:
 
 
 def _is_random(line: str) -> bool:
-    """Whether a whole line is base64 and no word: with a digit, small letters, and capitals as in _is_blob."""
+    """Return True if a line is random base64: with a digit, small letters, and as many capitals as in _is_blob."""
     capitals = sum(map(str.isupper, line))
     return capitals * 6 >= len(line) and any(map(str.isdigit, line)) and any(map(str.islower, line))
 
 
 def _is_blob(run: str) -> bool:
-    """Whether it is base64 and no path, which has small words between its slashes and few capitals in them."""
+    """Return True if the run is base64. A path has small words between its slashes, with few capitals in them."""
     if len(run) > 200:
         return True
     parts = [part for part in _BETWEEN_WORDS.split(run) if not _CHECKSUM.fullmatch(part)]
     if any(len(part) >= 64 for part in parts):
         return True
-    # Of random base64, 26 of 64 are capitals; one sixth of the shortest run is 4 standard deviations below that.
+    # In random base64 26 of 64 characters are capitals. One sixth of the shortest run is 4 standard deviations below
+    # that.
     return sum(map(str.isupper, "".join(parts))) * 6 >= len(run)

@@ -1,4 +1,4 @@
-"""What the machine reports of itself: the step it is at, the check's verdict, and one end."""
+"""Reports of the machine about itself: its current step, the check's verdict, and one end."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from .machine.serial_port import Serial
 from .outcomes import OUTCOMES
 from .redact import Lines, redact
 
-# Of one guest attribute: a bound of ours, as whoever reads it wants one screen.
+# The limit of one guest attribute. We chose it so that the text fits on one screen.
 LIMIT_BYTES = 1024
 VERDICT, END = "gpu-smoke/verdict", "gpu-agent/end"
 _PUBLISH_SEC = 15.0
 _LOG_SEC = 5.0
-# The last lines, on a port that is slow; one that nobody reads must not keep the machine on.
+# The time for the last lines on a slow port. A stuck port must not keep the machine on.
 _FLUSH_SEC = 2.0
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Verdict(NamedTuple):
-    """What the check proved, as the gate reads it."""
+    """The verdict of the check, in the form that the gate reads."""
 
     verdict: str
-    """pass or fail."""
+    """The verdict: pass or fail."""
     exit_code: int
-    """gpu_smoke's, or the code it has for the same kind of trouble."""
+    """gpu_smoke's exit code, or its code for the same kind of problem."""
     summary: str
     reason: str = ""
-    """Of OUTCOMES; of a pass, what the machine ends with or nothing."""
+    """A reason of OUTCOMES; for a pass, the reason of the machine's end or ""."""
 
 
 def clean(text: str) -> str:
-    """One line, without secrets, what could command a terminal, and halves of characters, which UTF-8 cannot say."""
+    """Return one line without secrets, terminal control characters, and surrogates that UTF-8 cannot encode."""
     return _CONTROL.sub(" ", redact(text)).encode(errors="replace").decode()
 
 
 def fitted(value: Mapping[str, Any], key: str, limit_bytes: int = LIMIT_BYTES) -> str:
-    """The value as JSON, with the text under `key` cut, between two characters, to what leaves it within the limit."""
+    """Return the value as JSON. The text under `key` is truncated between two characters to fit the limit."""
     text = str(value[key])
     while True:
         made = json.dumps({**value, key: text}, ensure_ascii=False, separators=(",", ":"))
         over = len(made.encode(errors="replace")) - limit_bytes
         if over <= 0 or not text:
             return made
-        # A character takes at most 6 bytes, escaped; cutting too little only means another round.
+        # An escaped character takes at most 6 bytes. If too little is removed, the loop repeats.
         text = text[: -max(over // 6, 1)]
 
 
@@ -61,11 +61,11 @@ def _as_json(verdict: Verdict) -> str:
 
 
 class Reporter:
-    """Reports each thing once; `folder` is where another process, such as the boot script, sees what was reported.
+    """Reports each value once. In `folder` other processes, such as the boot script, see what was reported.
 
-    Steps, the verdict and the end go to standard output and, with `console`, to the serial port itself: a guest agent
-    may log a startup script's output to the journal alone. Only the verdict and the end are guest attributes, because
-    Google drops values above 10 queries a minute.
+    Steps, the verdict and the end go to standard output. With `console` they also go to the serial port itself, because
+    a guest agent may write a startup script's output only to the journal. Only the verdict and the end are guest
+    attributes, because Google drops values above 10 queries a minute.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Reporter:
         self._host = host
         self._clock = clock
         self._serial = Serial(write)
-        # A port of its own: one that is stuck must not hold up the other.
+        # A separate writer, because a stuck port must not delay the other output.
         self._console = Serial(console) if console else None
         self._lines = Lines()
         self._folder = folder
@@ -89,35 +89,35 @@ class Reporter:
 
     @property
     def at(self) -> str:
-        """The step the machine is at."""
+        """The current step of the machine."""
         return self._step
 
     def say(self, line: str) -> None:
-        """One line for the serial port."""
+        """Write one line to the serial port."""
         self._serial.write(clean(self._lines.redact(line)) + "\n")
 
     def step(self, name: str) -> None:
-        """The machine has come to this step."""
+        """Report that the machine has reached this step."""
         self._step = name
         value = json.dumps({"step": name, "seconds": self._seconds()})
         self._mark(f"GPU-AGENT-STEP {value}")
 
     def job(self, job: Mapping[str, str]) -> None:
-        """What the machine works on, for the end to name."""
+        """Store the job of the machine for the report of the end."""
         self._job = {key: clean(job[key])[:80] for key in ("repository", "run_id", "job") if job.get(key)}
 
     def verdict(self, verdict: Verdict) -> None:
-        """The check's; only the first one counts."""
+        """Report the check's verdict. Only the first one counts."""
         value = _as_json(verdict)
         if self._first("verdict"):
             self._say_verdict(value)
             self._publish(VERDICT, value, _PUBLISH_SEC)
 
     def end(self, reason: str, detail: str, by: Callable[[], float] = lambda: math.inf) -> None:
-        """The machine ends for this reason; only the first one counts. Without a verdict before it, that is a fail.
+        """Report the end of the machine. Only the first one counts. Without an earlier verdict, it also reports a fail.
 
-        `by` says when the machine is going to be off, and is asked before each call that may take long.
-        A used machine checks nothing, so that what an earlier boot of it proved still holds.
+        `by` returns the time when the machine will be off, and is called before each slow call. A used machine checks
+        nothing, so the verdict of its earlier boot remains valid.
         """
         end = OUTCOMES[reason]
         if reason == "timed-out" and f"step {self._step}" not in detail:
@@ -135,10 +135,10 @@ class Reporter:
             **({"job": self._job} if self._job else {}),
         }
         text = fitted(value, "detail")
-        # All of it is made by now: nothing may fail between the claim to say it and its being said.
+        # The values are complete here, because nothing may fail between the claim of the report and its output.
         if not self._first("ended"):
             return
-        # All of it on the serial port first: a machine that is taken away may not outlive a slow metadata server.
+        # The serial port comes first, because a preempted machine may end before a slow metadata server answers.
         if fails := reason != "used" and self._first("verdict"):
             self._say_verdict(verdict)
         self._mark(f"GPU-AGENT-END {text}")
@@ -161,9 +161,9 @@ class Reporter:
         self._mark(f"SMOKE-RESULT {base64.b64encode(value.encode()).decode()}")
 
     def _mark(self, line: str) -> None:
-        """One line that programs read."""
+        """Write one line for programs."""
         if self._console:
-            # Another writer to the device, such as a login prompt, may have left half a line there.
+            # Another writer to the device, such as a login prompt, may have left an incomplete line.
             self._console.write(f"\n{line}\n")
         self._serial.write(f"{line}\n")
 
@@ -171,17 +171,17 @@ class Reporter:
         try:
             self._host.publish(key, value, within_sec)
         except Exception as error:
-            # Whatever it is: what comes after it is still to be said, and the machine to be ended.
+            # Any error is reported and ignored: the remaining reports and the machine's end must follow.
             self.say(f"gpu-agent: the guest attribute {key} could not be written: {error}")
 
     def _first(self, what: str) -> bool:
-        """Whether nobody has said it yet, on this machine and in whichever process."""
+        """Return True if no process of this machine has reported it yet."""
         try:
             os.close(os.open(self._folder / what, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
             return False
         except OSError:
-            # A disk that is full or gone must not keep the machine from saying so.
+            # A full or missing disk must not prevent the report.
             return True
         return True
 

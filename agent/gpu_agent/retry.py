@@ -1,6 +1,6 @@
-"""The one place that asks again: how long to wait, and when there is no time left to.
+"""Retries of requests: the duration of the waits, and the deadline.
 
-What may be asked again is decided beside each call: github/api.py for GitHub, google/ for Google.
+Each call decides which errors are repeated: github/api.py for GitHub, google/ for Google.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class RetryableError(Exception):
-    """Another attempt may go better, though not before `after_sec`; without time for one, `ended` is how it ends."""
+    """Another attempt may succeed, but not before `after_sec`. Without time for another attempt the end is `ended`."""
 
     def __init__(self, ended: AgentExit, after_sec: float = 0) -> None:
         super().__init__(str(ended))
@@ -27,17 +27,17 @@ class RetryableError(Exception):
 
 
 def backoff(attempts: int) -> float:
-    """Seconds to wait after so many attempts: 1, 2, 4 and so on, at most 60."""
+    """Return the seconds to wait after this number of attempts: 1, 2, 4 and so on, at most 60."""
     return float(min(2 ** min(attempts - 1, 6), 60))
 
 
 def retry_until(
     attempt: Callable[[], T], *, deadline: float, clock: Clock, wait: Callable[[int], float] = backoff
 ) -> T:
-    """What `attempt` returns, repeated while it raises RetryableError.
+    """Return the result of `attempt`, repeated while it raises RetryableError.
 
-    Raises the AgentExit of the last RetryableError as soon as the next wait would last until the deadline: waiting
-    longer than that only costs a GPU. Anything else that `attempt` raises ends it at once.
+    If the next wait would reach the deadline, the AgentExit of the last RetryableError is raised at once, because a
+    longer wait only costs GPU time. Any other exception of `attempt` ends the loop.
     """
     attempts = 0
     while True:
@@ -45,19 +45,21 @@ def retry_until(
         try:
             return attempt()
         except RetryableError as again:
-            # Machines that were turned away together are told the same time; half of it more spreads their return.
+            # Machines that were refused together get the same time. A random half of it spreads their retries.
             pause = again.after_sec + clock.jitter(max(wait(attempts), again.after_sec / 2))
             if clock.now() + pause >= deadline:
                 times = "once" if attempts == 1 else f"{attempts} times"
                 detail = (
-                    f"{again.ended.detail} (asked {times}; the next wait would be {pause:.0f} s, over the deadline)"
+                    f"{again.ended.detail} (tried {times}; the next wait would be {pause:.0f} s, over the deadline)"
                 )
                 raise AgentExit(again.ended.end.reason, detail) from None
         clock.sleep(pause)
 
 
 def retry_after_sec(answer: Answer, clock: Clock) -> float:
-    """What the header Retry-After asks for, as seconds or as a date (RFC 9110, 10.2.3); 0 without a readable one."""
+    """Return the seconds in the header Retry-After, as a number or a date (RFC 9110, 10.2.3), or 0 if it is
+    unreadable.
+    """
     value = answer.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdecimal():
         return float(value)
@@ -66,7 +68,9 @@ def retry_after_sec(answer: Answer, clock: Clock) -> float:
 
 
 def server_unix(answer: Answer, clock: Clock) -> float:
-    """Seconds since 1970 by the clock of whoever answered, which counts for the dates it names; ours without a Date."""
+    """Return seconds since 1970 by the server's clock, which applies to the dates in its answers, or ours without a
+    Date.
+    """
     when = _unix(answer.headers.get("date", ""))
     return clock.unix() if when is None else when
 

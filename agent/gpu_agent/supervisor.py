@@ -1,4 +1,4 @@
-"""Runs the agent in a process of its own and ends the machine after it, whichever way the agent ended."""
+"""Runs the agent in a separate process, and ends the machine after it in every case."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .host import Host
 from .outcomes import DISK_FULL, AgentExit
 from .report import Reporter, Verdict
 
-# What a step may take beyond its own deadline, before it counts as hanging.
+# The time beyond a step's own deadline before the step counts as hanging.
 MARGIN_SEC = 60.0
-# From SIGTERM to SIGKILL: TimeoutStopSec of the agent's unit (boot.sh). A preempted VM is off after 30 s
+# The time from SIGTERM to SIGKILL: TimeoutStopSec of the agent's unit (boot.sh). A preempted VM is off after 30 s
 # (cloud.google.com/compute/docs/instances/preemptible, "Preemption process").
 STOP_SEC = 25.0
-# The agent's part of it: the runner ends its job, and GitHub removes the runner.
+# The agent's share of it: the runner ends its job, and GitHub removes the runner.
 GRACE_SEC = 18.0
-# For the kernel to end an agent that got SIGKILL.
+# The time for the kernel to end an agent after SIGKILL.
 REAP_SEC = 1.0
-# What is left for the process itself to end.
+# The time for the process itself to end.
 EXIT_SEC = 1.0
-# Whoever asked deletes the machine as soon as it has the verdict; this is for when nobody is left.
+# The gate deletes the machine as soon as it has the verdict. This pause is for a machine without a running gate.
 PAUSE_SEC = 15.0
 
 _TO_STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -40,7 +40,9 @@ _Work = Callable[[Channel], Ending]
 
 
 class Supervisor:
-    """One agent's. `run` returns when all is said; the machine is off then, or restarts, or stays on purpose."""
+    """The supervisor of one agent. After `run` everything is reported, and the machine is off, restarts, or stays on
+    purpose.
+    """
 
     def __init__(
         self,
@@ -52,7 +54,9 @@ class Supervisor:
         margin_sec: float = MARGIN_SEC,
         clear: Callable[[], None] = lambda: None,
     ) -> None:
-        """`clear` ends what a job still runs, before the machine's end is said: saying it needs room for threads."""
+        """Create the supervisor. `clear` ends the job's processes before the end is reported, because the report needs
+        threads.
+        """
         self._host = host
         self._reporter = reporter
         self._clock = clock
@@ -64,14 +68,14 @@ class Supervisor:
         self._restarting = False
         self._end: Ending | None = None
         self._stop_reason: Ending | None = None
-        """Why the agent was told to stop."""
+        """The reason why the agent was stopped."""
         self._agent = 0
-        """The agent's process, while a signal may reach it."""
+        """The id of the agent's process while a signal may reach it."""
         self._stop_at: float | None = None
-        """When the machine began to go down. It does so by itself: a pause would only delay it."""
+        """When the machine began to shut down. It ends by itself, so a pause would only delay it."""
 
     def run(self, work: _Work, first_within_sec: float) -> None:
-        """Run it. `first_within_sec` is how long it may take to name its first step."""
+        """Run the agent. `first_within_sec` is the time limit until its first step."""
         bell, ring = os.pipe()
         os.set_blocking(ring, False)
         for each in _TO_STOP:
@@ -92,14 +96,15 @@ class Supervisor:
         os.close(lifeline)
         self._until = self._clock.now() + first_within_sec + self._margin_sec
         end = self._attend(agent, incoming, bell)
-        # The lifeline is let go only here: an agent that sees its end knows that nobody else will end the machine.
+        # The lifeline is closed only here. An agent that sees it closed knows that no other process will end the
+        # machine.
         os.close(held)
         if end is None:
             return  # the machine restarts, and goes on where it was
         self._finish(end, lambda: select.select([bell], [], [], self._pause_sec if self._stop_at is None else 0))
 
     def _finish(self, end: Ending, pause: Callable[[], object]) -> None:
-        """Say it and switch the machine off; whatever fails of the one, the other is done."""
+        """Report the end and switch the machine off. An error in one does not prevent the other."""
         if end.stays:
             self._reporter.end(end.reason, end.detail)
             return
@@ -111,7 +116,7 @@ class Supervisor:
             self._reporter.end(end.reason, end.detail, self._report_by)
 
     def _pass_on(self, *_: object) -> None:
-        """Pass a signal on at once: the supervisor may be writing a guest attribute, which takes up to 15 s."""
+        """Pass a signal on at once, because the supervisor may be busy with a guest attribute for up to 15 s."""
         if self._stop_at is None:
             self._stop_at = self._clock.now()
             self._terminate()
@@ -122,11 +127,11 @@ class Supervisor:
                 os.kill(self._agent, signal.SIGTERM)
 
     def _report_by(self) -> float:
-        """When all must be reported. A machine that does not go down has no such time."""
+        """Return when everything must be reported. There is no such time unless the machine shuts down."""
         return math.inf if self._stop_at is None else self._stop_at + STOP_SEC - EXIT_SEC
 
     def _attend(self, agent: int, incoming: int, bell: int) -> Ending | None:
-        """How the agent ended; None for a restart that it expected."""
+        """Wait for the agent's end and return it, or None for an expected restart."""
         lines = Incoming()
         while True:
             left = None if self._until is None else max(self._until - self._clock.now(), 0)
@@ -146,14 +151,16 @@ class Supervisor:
         return self._judged(self._reaped(agent))
 
     def _reaped(self, agent: int) -> int:
-        """The agent's exit code, negative for a signal. One that the kernel does not let go is taken for killed."""
+        """Return the agent's exit code, negative for a signal. A process that the kernel cannot end counts as
+        killed.
+        """
         until = self._clock.now() + (self._grace_sec if self._stop_at is None else REAP_SEC)
         while not os.waitid(os.P_PID, agent, os.WEXITED | os.WNOWAIT | os.WNOHANG):
             if self._clock.now() >= until:
                 return -int(signal.SIGKILL)
             self._clock.sleep(0.02)
         self._agent = 0
-        # Before the agent's number is free for others: what it started may have outlived it.
+        # Before the agent's id becomes free for other processes, because its child processes may still run.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(agent, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(agent, 0)[1])
@@ -172,16 +179,16 @@ class Supervisor:
                 self._reporter.verdict(Verdict(word, code, summary, reason))
             case {"end": [str(reason), str(detail), bool(stays)]}:
                 self._end = Ending(reason, detail, stays)
-                # Only its exit is left.
+                # Only the exit of the agent remains.
                 if self._stop_reason is None:
                     self._until = self._clock.now() + self._grace_sec
 
     def _stop(self) -> None:
-        """The machine goes down: the agent has the signal, and a moment to leave nothing behind."""
+        """Handle a shutdown of the machine. The agent has received the signal and gets a moment to clean up."""
         if self._stop_reason or self._stop_at is None:
             return
         self._until = self._stop_at + self._grace_sec
-        self._stop_reason = Ending("stopped", f"the machine was told to stop in step {self._reporter.at}")
+        self._stop_reason = Ending("stopped", f"the machine received a stop signal in step {self._reporter.at}")
         if not self._restarting and (notice := self._host.notice(0)):
             self._stop_reason = Ending(notice.reason, notice.announcement)
 
@@ -196,7 +203,7 @@ class Supervisor:
     def _judged(self, code: int) -> Ending | None:
         if self._restarting and "stopped" in (end.reason for end in (self._stop_reason, self._end) if end):
             return None
-        # The agent's own end is the better one, unless all it knows is that it was told to stop.
+        # The agent's own end is more precise, unless it only reports the stop.
         if self._stop_reason and (self._end is None or self._end.reason == "stopped"):
             return self._stop_reason
         if self._end:
@@ -205,14 +212,16 @@ class Supervisor:
         return Ending("crashed", f"the agent ended with {how} in step {self._reporter.at}")
 
     def _orphaned(self, channel: Channel) -> None:
-        """In the agent, when the supervisor was killed: nobody else will say it or end the machine."""
+        """Report the end from the agent after the supervisor was killed, because no other process will end
+        the machine.
+        """
         self._reporter.job(channel.working_on)
         end = Ending("crashed", f"the agent's supervisor was killed in step {channel.at}")
         self._finish(end, lambda: self._clock.sleep(self._pause_sec))
 
 
 def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callable[[Channel], None]) -> NoReturn:
-    """The agent's process, from the fork to its end. It never returns into what the supervisor was doing."""
+    """Run the agent's process from the fork to its end. It never returns to the supervisor's code."""
     try:
         # No core dump of a process that has a key (linux/prctl.h, PR_SET_DUMPABLE).
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
@@ -222,13 +231,13 @@ def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callab
         alone = threading.Event()
         threading.Thread(target=_watch, args=(lifeline, alone), daemon=True).start()
         ending = _ending(work, channel)
-        # Told to stop once more, by the machine or by the thread that watches: nothing of an end may be left unsaid.
+        # A second stop, by the machine or by the watching thread, must not interrupt the report of the end.
         for number in _TO_STOP:
             signal.signal(number, lambda *_: None)
         try:
             channel.end(ending)
         except BrokenPipeError:
-            # Seen here before the thread that watches for it has.
+            # The closed lifeline was seen here before the watching thread saw it.
             alone.set()
         if alone.is_set():
             orphaned(channel)
@@ -244,23 +253,23 @@ def _ending(work: _Work, channel: Channel) -> Ending:
     except BaseException as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return Ending("disk-full", f"{error.strerror} ({error.filename or 'a file'})")
-        # Where, and not what: the words of an exception may quote a secret.
+        # The place and not the text, because an exception's text may contain a secret.
         where = traceback.extract_tb(error.__traceback__)[-1]
         file = where.filename.rpartition("/")[2]
         return Ending("crashed", f"{type(error).__name__} in {file}, line {where.lineno} ({where.name})")
 
 
 def _stopped(_number: int, _frame: FrameType | None) -> None:
-    """Ends whatever the agent waits for, once: a second signal must not disturb how it cleans up."""
+    """Interrupt any wait of the agent, once. A second signal must not disturb its cleanup."""
     for number in _TO_STOP:
         signal.signal(number, signal.SIG_IGN)
-    raise AgentExit("stopped", "the machine was told to stop")
+    raise AgentExit("stopped", "the machine received a stop signal")
 
 
 def _watch(lifeline: int, alone: threading.Event) -> None:
-    """Wait for the supervisor's end. It is expected after the agent's own; until then it means that it was killed."""
+    """Wait for the supervisor's end. It normally follows the agent's end; an earlier end means that it was killed."""
     os.read(lifeline, 1)
     alone.set()
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-    # Should the agent not come out of what it does.
+    # In case the agent does not leave its current operation.
     threading.Timer(GRACE_SEC, os._exit, [1]).start()

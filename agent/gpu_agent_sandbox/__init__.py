@@ -1,1 +1,1 @@
-"""Emulation of a machine of the boot agent's, for the sandbox: never part of what a real machine gets."""
+"""Emulation of a boot agent's machine for the sandbox. A real machine never contains it."""

@@ -1,8 +1,10 @@
-"""A fake of GitHub's runner for a sandbox's machine: one registration, one job, whose `run` steps bash really executes.
+"""A fake of GitHub's runner for a sandbox's machine: one registration and one job, whose `run` steps really run in
+bash.
 
-`runner_listener.py VERSION --version` prints the version; `runner_listener.py VERSION run` works off one job. It speaks
-the protocol of the sandbox's GitHub, below `/_runner` of its address; the protocol of GitHub's own runner is another
-one. What it reads, prints and exits with follows actions/runner@258d6c8. Standard library only, and by its path.
+`runner_listener.py VERSION --version` prints the version; `runner_listener.py VERSION run` runs one job. It uses the
+protocol of the sandbox's GitHub, below `/_runner` of its address, which differs from the protocol of GitHub's own
+runner. Its input, output and exit codes follow actions/runner@258d6c8. It uses only the standard library and is run by
+its path.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 """The runner's own folder: the parent of its bin (src/Runner.Common/HostContext.cs)."""
 JIT_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
 POLL_SEC, CALL_SEC, CONNECT_SEC = 1.0, 10.0, 60.0
-# From SIGINT to SIGTERM, and from that to SIGKILL (src/Runner.Sdk/ProcessInvoker.cs).
+# Seconds from SIGINT to SIGTERM, and from that to SIGKILL (src/Runner.Sdk/ProcessInvoker.cs).
 SIGINT_SEC, SIGTERM_SEC = 7.5, 2.5
 LOG_BYTES = 64 * 1024
 SUCCESS, TERMINATED = 0, 1
@@ -34,28 +36,30 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def write(line: str) -> None:
-    """One line on standard output, in one piece."""
+    """Write one line to standard output in one call."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def say(text: str) -> None:
-    """One line of the Listener's, with the time in front as it has it (src/Runner.Listener/Runner.cs)."""
+    """Write one line of the Listener with its time prefix (src/Runner.Listener/Runner.cs)."""
     write(f"{time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime())}: {text}")
 
 
 class GoneError(Exception):
-    """GitHub does not know the registration any more."""
+    """GitHub no longer has the registration."""
 
 
 class Github:
-    """The sandbox's GitHub, as this registration."""
+    """The sandbox's GitHub, accessed with this registration."""
 
     def __init__(self, address: str, token: str) -> None:
         self.address, self.token = address.rstrip("/"), token
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of the answer, None for an empty one. GoneError where the registration is; OSError for the rest."""
+        """Return the JSON of the answer, or None if it is empty. Raises GoneError for a deleted registration, and
+        OSError.
+        """
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.address}/_runner/{path}", data, headers, method=method)  # noqa: S310 -- as GitHub named it
@@ -70,7 +74,7 @@ class Github:
         return json.loads(text) if text else None
 
     def insist(self, method: str, path: str, body: Any = None) -> Any:
-        """The same, asked again for a minute where GitHub fails."""
+        """Send a request, and repeat it for a minute while GitHub fails."""
         until = time.monotonic() + CONNECT_SEC
         while True:
             try:
@@ -82,7 +86,7 @@ class Github:
 
 
 class Log:
-    """What the job printed: each line goes to standard output, and the last 64 KiB to GitHub."""
+    """The output of the job: each line goes to standard output, and the last 64 KiB go to GitHub."""
 
     def __init__(self) -> None:
         self._lines: collections.deque[str] = collections.deque()
@@ -90,7 +94,7 @@ class Log:
         self._lock = threading.Lock()
 
     def write(self, line: str) -> None:
-        """One line."""
+        """Write one line."""
         with self._lock:
             write(line)
             self._lines.append(line)
@@ -99,12 +103,12 @@ class Log:
                 self._bytes -= len(self._lines.popleft().encode()) + 1
 
     def text(self) -> str:
-        """The end of it."""
+        """Return the end of the output."""
         return "".join(f"{line}\n" for line in self._lines)
 
 
 class Job:
-    """The one job."""
+    """The job of the runner."""
 
     def __init__(self, github: Github, message: dict[str, Any]) -> None:
         self.github, self.number, self.name = github, message["job_id"], str(message["name"])
@@ -128,7 +132,7 @@ class Job:
         if not self._hook("STARTED"):
             conclusion = "failure"
         for number, step in enumerate(self.steps, 1):
-            # Without a condition of its own, a step runs as `if: success()`.
+            # A step without a condition runs as with `if: success()`.
             reached = conclusion == "success" and not self.cancelled.is_set()
             ended = self._step(step) if reached else "cancelled" if self.cancelled.is_set() else "skipped"
             steps.append({"name": step.get("name") or step.get("run", ""), "conclusion": ended, "number": number})
@@ -138,7 +142,7 @@ class Job:
         if not self._hook("COMPLETED") and conclusion == "success":
             conclusion = "failure"
         self.over.set()
-        # Of src/Runner.Listener/JobDispatcher.cs, with TaskResult's words.
+        # From src/Runner.Listener/JobDispatcher.cs, with the names of TaskResult.
         result = {"success": "Succeeded", "failure": "Failed", "cancelled": "Canceled"}[conclusion]
         say(f"Job {self.name} completed with result: {result}")
         report = {"conclusion": conclusion, "steps": steps, "log": self.log.text()}
@@ -146,7 +150,7 @@ class Job:
             self.github.insist("POST", f"job/{self.number}", report)
 
     def _watch(self) -> None:
-        """Ask each second whether the job is cancelled, which also says that this runner lives."""
+        """Ask each second if the job is cancelled. The request also shows that this runner is alive."""
         while not self.over.wait(POLL_SEC):
             try:
                 if self.github.ask("GET", f"job/{self.number}")["cancelled"]:
@@ -157,7 +161,7 @@ class Job:
                 continue
 
     def cancel(self) -> None:
-        """End the step that runs, and start no other one."""
+        """End the current step, and start no other one."""
         if not self.cancelled.is_set():
             self.cancelled.set()
             threading.Thread(target=self._end, daemon=True).start()
@@ -188,7 +192,7 @@ class Job:
         return "failure" if code else "success"
 
     def _hook(self, stage: str) -> bool:
-        """Run a hook of the machine's, with the job's variables; whether it succeeded."""
+        """Run a hook of the machine with the job's variables. Return True if it succeeded."""
         script = os.environ.get(f"ACTIONS_RUNNER_HOOK_JOB_{stage}")
         if not script:
             return True
@@ -210,7 +214,7 @@ class Job:
         reader = threading.Thread(target=self._copy, args=(process,), daemon=True)
         reader.start()
         code = process.wait()
-        # What the step left running may hold its output open; the job does not wait for that.
+        # A process that the step left running may keep its output open. The job does not wait for it.
         reader.join(2.0)
         self._running = None
         return code
@@ -223,7 +227,9 @@ class Job:
 
 
 def configure() -> Github:
-    """Write the files of the blob into the runner's folder (src/Runner.Listener/Runner.cs), and read what they say."""
+    """Write the files of the blob into the runner's folder (src/Runner.Listener/Runner.cs), and return their
+    content.
+    """
     blob = os.environ.pop(JIT_VARIABLE, "")
     for name, content in (json.loads(base64.b64decode(blob)) if blob else {}).items():
         (ROOT / name).write_bytes(base64.b64decode(content))
@@ -233,7 +239,7 @@ def configure() -> Github:
 
 
 def run(version: str) -> int:
-    """The runner's life."""
+    """Run the runner from its start to its end."""
     stop = threading.Event()
     jobs: list[Job] = []
 
@@ -272,7 +278,7 @@ def run(version: str) -> int:
 
 
 def main(version: str, command: str) -> int:
-    """The two commands that are used."""
+    """Run one of the two supported commands."""
     if command == "--version":
         write(version)
         return SUCCESS

@@ -1,9 +1,9 @@
 # ruff: noqa: ARG002 -- the base class names what a method takes
-"""What root does for a runner, emulated on the computer of the sandbox's user, which is left as it is.
+"""Emulation of root's tasks for a runner on the computer of the sandbox's user, which is not changed.
 
-The agent loads this file on a sandbox's machine (gpu_agent/machine/emulation.py). No user, mount, unit or rule of a
-packet filter is made, and no program of the computer runs as the machine's root. The runner and its job are processes
-of the sandbox's user: what they may read and reach is what that user may (docs/reference/emulation.md lists this).
+The agent loads this file on a sandbox's machine (gpu_agent/machine/emulation.py). It creates no user, mount, unit or
+packet filter rule, and runs no program as root. The runner and its job are processes of the sandbox's user, with that
+user's access (docs/reference/emulation.md lists it).
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from gpu_agent.runner.archive import _ARCHITECTURES, MARKER
 
 LISTENER = Path(__file__).with_name("runner_listener.py")
 PROGRAMS = ("choom", "nft", "nvidia-smi", "prlimit", "setpriv")
-"""What the emulated image has."""
+"""The programs of the emulated image."""
 OWNER = "GPU_AGENT_SANDBOX_MACHINE"
-"""In the environment of every process of the runner's user; its value names the machine."""
+"""The environment variable in every process of the runner's user; its value names the machine."""
 METADATA_SEC = 10.0
-# Of a socket's path: sockaddr_un.sun_path has 108 bytes (unix(7)); the agent's socket is 13 longer than its folder.
+# The limit of a socket's path: sockaddr_un.sun_path has 108 bytes (unix(7)). The agent's socket is 13 longer than its
+# folder.
 LONGEST_FOLDER = 90
 REJECT = re.compile(r"^\s*ip6? daddr (\S+) meta l4proto tcp reject", re.MULTILINE)
-# Before a program of the agent's own that opens sockets: the machine's network has the metadata server alone, at the
-# addresses of a real one; it has no container engine.
+# Inserted before a program of the agent that opens sockets. The machine's network has only the metadata server, at the
+# addresses of a real one, and no container engine.
 NETWORK = """
 import errno, os, socket
 def connect(self, to, real=socket.socket.connect):
@@ -48,7 +49,7 @@ def connect(self, to, real=socket.socket.connect):
 socket.socket.connect = connect
 """
 METADATA_ADDRESS = "169.254.169.254"
-# It ends with the process that starts it, and gains no rights (prctl(2)).
+# The program ends with the process that starts it, and gains no permissions (prctl(2)).
 LAUNCH = """
 import ctypes, os, signal, sys
 if sys.platform == "linux":
@@ -61,39 +62,43 @@ GPU = "GPU-5a4db0c0-0000-4000-8000-{:012d}"
 
 
 class Image(NamedTuple):
-    """What the machine's configuration says that its image and hardware have."""
+    """The image and hardware in the machine's configuration."""
 
     gpus: int
     version: str = ""
-    """Of GitHub's runner."""
+    """The version of GitHub's runner."""
     sha256: str = ""
 
 
 class EmulatedSystem(System):
-    """One machine's."""
+    """The emulated system of one machine."""
 
     def __init__(self, root: Path, image: Image, server: tuple[str, int], run: Path | None = None) -> None:
-        """`root` is the machine's disk, and `run` a folder that is new at each boot."""
+        """Create the system. `root` is the machine's disk, and `run` a folder that is new at each boot."""
         run = run or root / "run"
         if len(str(run)) > LONGEST_FOLDER:
             raise OSError(f"{run}: the path is too long for a socket; set TMPDIR to a shorter folder")
         super().__init__(run, root / "var", root / "opt" / "actions-runner")
         self.root, self.image, self.server = root, image, server
         self.rules = ""
-        """Those of the packet filter."""
+        """The rules of the packet filter."""
         if image.version:
             self._bake()
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> EmulatedSystem:
-        """The machine's: its home is on its disk, and its temporary files are gone with its power."""
+        """Return the system of the machine. Its home is on its disk, and its temporary files are removed at
+        power-off.
+        """
         host, _, port = environ["GCE_METADATA_HOST"].partition(":")
         text = Metadata(environ["GCE_METADATA_HOST"], Clock()).read("instance/attributes/gpu-agent-config")
         disk, run = Path(environ["HOME"]).parent, Path(environ["TMPDIR"]) / "run"
         return cls(disk / "m", image_of(text), (host, int(port)), run)
 
     def _bake(self) -> None:
-        """Put a fake of GitHub's runner into the image, as its maker would: unpacked, with the pin it stands for."""
+        """Put a fake of GitHub's runner into the image: unpacked, with the pinned checksum of the runner that it
+        replaces.
+        """
         folder = self.baked_folder / self.image.version
         (folder / "bin").mkdir(parents=True, exist_ok=True)
         (folder / "externals").mkdir(exist_ok=True)
@@ -107,11 +112,11 @@ class EmulatedSystem(System):
         (folder / MARKER).chmod(0o644)
 
     def has_systemd(self) -> bool:
-        """No unit of the computer's is changed."""
+        """Return False, so that no systemd unit of the computer is changed."""
         return False
 
     def have(self, program: str) -> bool:
-        """Whether the emulated image has it."""
+        """Return True if the emulated image has the program."""
         return program in PROGRAMS
 
     def run(
@@ -123,7 +128,7 @@ class EmulatedSystem(System):
         user: User | None = None,
         environment: Mapping[str, str] = ENVIRONMENT,
     ) -> Output:
-        """A program of the emulated image. Every other one is missing there, whatever the computer has."""
+        """Run a program of the emulated image. Every other program is missing there, even if the computer has it."""
         match list(argv):
             case ["nft", "-f", "-"]:
                 self.rules = text
@@ -138,7 +143,7 @@ class EmulatedSystem(System):
         return Output(MISSING, f"{argv[0]}: No such file or directory")
 
     def _nvidia_smi(self, words: list[str]) -> str:
-        """As many idle GPUs as the check expects, which has run before this."""
+        """Return as many idle GPUs as the check expects, which has run before this."""
         if not any(word.startswith("--query-gpu") for word in words):
             return ""
         return "".join(f"{GPU.format(number)}, 0, [N/A]\n" for number in range(self.image.gpus))
@@ -146,8 +151,8 @@ class EmulatedSystem(System):
     def start(
         self, argv: Sequence[str], user: User, *, environment: Mapping[str, str], folder: Path, may_gain: bool = False
     ) -> Popen[str]:
-        """A process of the sandbox's user, marked as one of this machine's runner."""
-        # The image's programs in front of the computer's, torch among them, and what stands for the GPU.
+        """Start a process of the sandbox's user, marked as a process of this machine's runner."""
+        # The image's programs, torch included, come before the computer's, and so does the emulated GPU.
         image = {name: os.environ[name] for name in ("PATH", "GPU_SMOKE_DEVICE") if name in os.environ}
         return Popen(
             [self.python, "-I", "-S", "-c", LAUNCH, "free" if may_gain else "held", *argv],
@@ -162,28 +167,28 @@ class EmulatedSystem(System):
         )
 
     def runner_user(self) -> User:
-        """The sandbox's user under the runner's name, with a home in the machine's folder."""
+        """Return the sandbox's user under the runner's name, with a home in the machine's folder."""
         home = self.root / "home" / RUNNER_USER
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         return User(RUNNER_USER, os.getuid(), os.getgid(), home)
 
     def groups_of(self, user: User) -> set[int]:
-        """None: the groups of the sandbox's user are not the machine's."""
+        """Return an empty set, because the groups of the sandbox's user are not those of the machine."""
         return set()
 
     def tmpfs(self, path: Path, user: User, size_mib: int) -> None:
-        """A folder that only the user enters; it is on the disk."""
+        """Create a folder on the disk that only the user can enter."""
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def bind(self, source: Path, target: Path, *, read_only: bool = False) -> None:
-        """A copy of what is not to be changed, and a link to what is."""
+        """Copy a read-only folder, or create a link to any other."""
         if read_only:
             shutil.copytree(source, target, dirs_exist_ok=True)
         else:
             target.symlink_to(source, target_is_directory=True)
 
     def commands_of(self, user: User) -> list[list[str]]:
-        """The command line of each process of the runner's user."""
+        """Return the command line of each process of the runner's user."""
         found = []
         for pid in self._processes():
             try:
@@ -193,7 +198,7 @@ class EmulatedSystem(System):
         return [command for command in found if command]
 
     def kill_all_of(self, user: User, clock: Clock, deadline: float) -> bool:
-        """End every process that is marked as one of this machine's runner, and their children."""
+        """End every process that is marked as one of this machine's runner, with its children."""
         while left := self._processes():
             for pid in left:
                 kill(pid)
@@ -203,7 +208,7 @@ class EmulatedSystem(System):
         return True
 
     def _processes(self) -> list[int]:
-        """Those with the mark in the environment they started with, and all that descends from them."""
+        """Return the processes with the mark in their initial environment, and all their descendants."""
         mark = f"{OWNER}={self.root}".encode()
         parents: dict[int, int] = {}
         found: set[int] = set()
@@ -224,12 +229,12 @@ class EmulatedSystem(System):
         return sorted(found)
 
     def kernel_log(self) -> list[str]:
-        """Empty: the computer's GPU is none of the machine's."""
+        """Return an empty log, because the computer's GPU does not belong to the machine."""
         return []
 
 
 def image_of(config: str | None) -> Image:
-    """By the machine's metadata; what is wrong there the agent itself reports."""
+    """Return the image in the machine's metadata. The agent itself reports mistakes there."""
     try:
         given: dict[str, Any] = json.loads(config or "{}")
         arguments = given.get("check_args") or []

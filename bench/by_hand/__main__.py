@@ -1,4 +1,4 @@
-"""The resources of N pools, each declared by hand; `make bench` refuses to compare if they are not the same ones."""
+"""The resources of N pools, each declared by hand. `make bench` fails if they differ from the component's resources."""
 
 import pulumi
 import pulumi_gcp as gcp
@@ -13,7 +13,7 @@ peak.record()
 PROJECT, REGION = "example-project", "us-central1"
 ZONES = [f"{REGION}-{letter}" for letter in "abc"]
 SUBNETWORK = f"projects/{PROJECT}/regions/{REGION}/subnetworks/default"
-# For what its metadata says of the machine; made once, so that its checks are not in the comparison.
+# The source of the machine's metadata. It is created once, so that its checks are not part of the comparison.
 MACHINE = RunnerPoolArgs(machine_type="g2-standard-8", zones=ZONES, max=4, project=PROJECT, subnetwork=SUBNETWORK)
 
 for index in range(pulumi.Config().require_int("pools")):

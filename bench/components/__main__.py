@@ -1,4 +1,4 @@
-"""N pools, built with the component."""
+"""N pools, created with the component."""
 
 import pulumi
 from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs

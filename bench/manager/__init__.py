@@ -1,1 +1,3 @@
-"""Simulation of queued GPU jobs over spot availability: our policy and those of the peers, on the same histories."""
+"""Simulation of queued GPU jobs with limited spot availability: our policy and those of other managers on equal
+histories.
+"""

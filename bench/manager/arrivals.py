@@ -1,4 +1,4 @@
-"""GPU jobs of a week of CI. The parameters are ours: no public trace of GitHub jobs on GPUs was found."""
+"""GPU jobs of a week of CI. The parameters are our own, because we found no public trace of GitHub jobs on GPUs."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import random
 from dataclasses import dataclass
 
 PUSHES_A_WEEKDAY, PUSHES_A_WEEKEND_DAY = 40.0, 8.0
-# Shares of a day's pushes by hour (UTC of a team in one time zone): the working day, lunch, and a nightly run.
+# Shares of a day's pushes by hour (UTC of a team in one time zone): a working day with lunch, and a nightly run.
 _HOURS = (1, 1, 3, 1, 1, 1, 2, 4, 8, 10, 11, 9, 6, 8, 10, 11, 9, 7, 5, 3, 2, 2, 1, 1)
-# GPU jobs of one push: a matrix.
+# The numbers of GPU jobs of one push (a matrix).
 _JOBS = (1, 1, 2, 2, 3, 4)
-# Half of the jobs are shorter than 12 minutes, and one of twenty is longer than an hour.
+# Half of the jobs are shorter than 12 minutes, and one in twenty is longer than an hour.
 _MEDIAN_SEC, _SPREAD = 720.0, 1.0
 _LONGEST_SEC = 6 * 3600.0
-# A newer push cancels the jobs of a push within its first quarter of an hour.
+# A newer push cancels the jobs of an earlier push within 15 minutes.
 _CANCELLED_SHARE, _CANCELLED_WITHIN_SEC = 0.08, 900.0
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """One job, as GitHub queues it."""
+    """One job as GitHub queues it."""
 
     number: int
     created: float
-    """Seconds since the history began, which is the first minute of a Monday."""
+    """Seconds since the start of the history, which is the first minute of a Monday."""
     duration_sec: float
     cancelled_after_sec: float | None = None
 
 
 def week(seed: int, days: int) -> tuple[Arrival, ...]:
-    """The jobs of so many days; the same seed gives the same ones."""
+    """Return the jobs of this number of days. The same seed gives the same jobs."""
     noise = random.Random(f"{seed} jobs")
     found: list[Arrival] = []
     for day in range(days):

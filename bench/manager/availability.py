@@ -1,8 +1,8 @@
-"""When machines can be had in a zone: series of the shape of recorded spot availability, or the recordings themselves.
+"""Availability of machines in a zone: recorded spot availability, or synthetic series with the same statistics.
 
 The recordings are skypilot-org/spot-traces@221da1a, availability/1-node/aws-02-15-2023: nine zones of AWS, 45 days, one
-V100, a value each 195 s. The repository has no licence file, so that none of it is here. `synthetic` makes series whose
-shares, lengths of outages and correlation between zones are those measured in the recordings:
+V100, a value each 195 s. The repository has no licence file, so no recording is included here. `synthetic` generates
+series with the availability, outages and correlation between zones that were measured in the recordings:
 
 | | recorded | synthetic, seed 1 |
 |---|---|---|
@@ -32,7 +32,7 @@ STEP_SEC = 195.0
 
 
 class Place(NamedTuple):
-    """Where a machine is asked for, and how it is bought."""
+    """A place where machines are requested, with the market."""
 
     zone: str
     market: str
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """Whether a place has machines, step by step. It has as many as are asked for, or none."""
+    """The availability of a place, step by step. A place has any number of machines, or none."""
 
     up: Sequence[bool]
     step_sec: float = STEP_SEC
@@ -53,7 +53,7 @@ class Series:
         return self.up[min(int(now / self.step_sec), len(self.up) - 1)]
 
     def outages(self) -> Iterator[float]:
-        """When each outage begins."""
+        """Return the start of each outage."""
         for step in range(1, len(self.up)):
             if self.up[step - 1] and not self.up[step]:
                 yield step * self.step_sec
@@ -63,8 +63,8 @@ class Series:
         return sum(self.up) / len(self.up)
 
 
-# The nine zones of the recordings, with the share of time in which each had machines. The regions have Google's names
-# so that prices and zones are those of the catalog; which region has which share is of no consequence.
+# The nine zones of the recordings, with the share of time in which each had machines. The regions have Google's names,
+# so that prices and zones are in the catalog. The mapping of shares to regions does not matter.
 SHARES: Mapping[str, float] = {
     "us-east1-b": 0.47, "us-east1-c": 0.45, "us-east1-d": 0.59, "us-east1-a": 0.17,
     "us-west1-a": 0.76, "us-west1-b": 0.68,
@@ -75,26 +75,26 @@ _RECORDED = {
     "us-west1-a": "us-east-2a", "us-west1-b": "us-east-2b",
     "us-central1-a": "us-west-2a", "us-central1-b": "us-west-2b", "us-central1-c": "us-west-2c",
 }  # fmt: skip
-# No recording of standard capacity was found. An assumption: a zone lacks it 3 % of the time.
+# We found no recording of standard capacity. Our assumption: a zone lacks it 3 % of the time.
 _STANDARD_SHARE = 0.97
 
-# The hidden pressure on a zone is a sum of noise that is forgotten within these hours, with these shares of variance.
+# The hidden load of a zone is a sum of noise processes with these time constants in hours and shares of variance.
 _HOURS = ((1.5, 0.4), (8.0, 0.3), (60.0, 0.3))
-# The shares of variance that all zones have in common, and that the zones of a region have.
+# The shares of variance that all zones have in common, and that the zones of a region have in common.
 _ALL, _REGION = 0.15, 0.5
-# An outage begins below the threshold less this and ends above it plus this, in standard deviations.
+# An outage begins below the threshold minus this value and ends above it plus this value, in standard deviations.
 _HYSTERESIS = 0.2
 
 
 def synthetic(seed: int, days: float) -> dict[Place, Series]:
-    """Series for the spot and standard machines of nine zones; the same seed gives the same ones."""
+    """Return series for the spot and standard machines of nine zones. The same seed gives the same series."""
     return _zones(f"{seed} spot", days, SHARES, "spot") | _zones(
         f"{seed} standard", days, dict.fromkeys(SHARES, _STANDARD_SHARE), "standard"
     )
 
 
 def recorded(folder: Path, days: float, offset: int, seed: int) -> dict[Place, Series]:
-    """The recordings of spot machines from their day `offset` on; standard machines are synthetic.
+    """Return the recordings of spot machines from day `offset` on, with synthetic standard machines.
 
     `folder` is availability/1-node/aws-02-15-2023 of skypilot-org/spot-traces.
     """
@@ -129,7 +129,7 @@ def _zones(seed: str, days: float, shares: Mapping[str, float], market: str) -> 
 
 
 def _pressure(noise: random.Random, count: int) -> list[float]:
-    """Ornstein-Uhlenbeck processes of several speeds, together of variance 1."""
+    """Return a sum of Ornstein-Uhlenbeck processes of several speeds with a total variance of 1."""
     total = [0.0] * count
     for hours, share in _HOURS:
         kept = math.exp(-STEP_SEC / 3600 / hours)

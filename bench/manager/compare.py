@@ -1,4 +1,4 @@
-"""Every policy over the same histories, and the table of what came out.
+"""Run every policy on the same histories, and print a table of the results.
 
 make bench ARGS="--only manager"
 make bench ARGS="--only manager --seeds 1 --days 2"
@@ -35,50 +35,50 @@ from .world import QUEUE_LIMIT_SEC, START_SEC, Policy, World
 
 MAXIMUM = 16
 STANDBY = 3
-"""How many machines are kept stopped in the rows with standby, and in the pool of RunsOn. `standby.py` varies it."""
-# Jobs of the last day may run on, or wait until GitHub cancels them.
+"""The number of stopped machines in the rows with standby, and in the pool of RunsOn. `standby.py` varies it."""
+# Jobs of the last day may continue, or wait until GitHub cancels them.
 _DRAIN_DAYS = 2
 BOTH = ("spot", "standard")
 REGIONS = tuple(dict.fromkeys(Place(zone, "").region for zone in SHARES))
 
 
 class Row(NamedTuple):
-    """A policy, and how it is set up."""
+    """A policy with its settings."""
 
     name: str
     markets: str
-    """What it buys."""
+    """The markets in which it buys."""
     make: Callable[[str], Callable[[World], Policy]]
-    """From the region it works in."""
+    """Creates the policy for a region."""
     ours: bool = False
     keeps_machines: bool = False
-    """Whether machines are made before there are jobs for them."""
+    """True if machines are started before jobs need them."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one policy made of one history."""
+    """The result of one policy on one history."""
 
     waits_sec: tuple[float, ...]
-    """From the queue to the first attempt's runner; a day for those that never began."""
+    """Seconds from the queue to the first attempt's runner; a day for jobs that never started."""
     delays_sec: tuple[float, ...]
-    """From the queue to the end, less the job's own duration; a day for those that were never done."""
+    """Seconds from the queue to the end without the job's own duration; a day for jobs that were never done."""
     jobs: int
-    """Without the cancelled ones."""
+    """The number of jobs without the cancelled ones."""
     done: int
     lost: int
-    """Their machine was taken back, and nothing ran them again."""
+    """Jobs whose machine was preempted and that were not run again."""
     expired: int
-    """No machine within a day."""
+    """Jobs without a machine within a day."""
     reruns: int
     machine_hours: float
-    """Hours that machines were on."""
+    """The hours in which machines were on."""
     usd: float
-    """Of machines that were on, and of the disks of stopped ones."""
+    """The cost of machines that were on, and of the disks of stopped machines."""
     disk_usd: float
-    """The part of the latter."""
+    """The cost of the disks of stopped machines."""
     hours_done: float
-    """The durations of the jobs that were done."""
+    """The hours of completed jobs."""
 
 
 def zones(region: str, market: str) -> tuple[Place, ...]:
@@ -86,7 +86,7 @@ def zones(region: str, market: str) -> tuple[Place, ...]:
 
 
 def everywhere(region: str, market: str) -> tuple[Place, ...]:
-    """The region's zones first, then those of the other regions."""
+    """Return the region's zones first, then those of the other regions."""
     others = [each for each in REGIONS if each != region]
     return tuple(place for each in (region, *others) for place in zones(each, market))
 
@@ -94,7 +94,7 @@ def everywhere(region: str, market: str) -> tuple[Place, ...]:
 def ours(
     places: Callable[[str, str], tuple[Place, ...]], markets: Sequence[str], *, hint: bool = False, standby: int = 0
 ) -> Callable[[str], Callable[[World], Policy]]:
-    """Our policy, with a rung for each place and market."""
+    """Return our policy with a rung for each place and market."""
 
     def of_region(region: str) -> Callable[[World], Policy]:
         ladder = tuple(place for market in markets for place in places(region, market))
@@ -104,7 +104,7 @@ def ours(
 
 
 def with_standby(count: int) -> tuple[Row, Row]:
-    """Our policy with so many stopped machines, without the webhook's hint and with it."""
+    """Return our policy with this number of stopped machines, without and with the webhook's hint."""
     places = (everywhere, BOTH)
     name = f"gpu-ci, three regions, standby {count}"
     return (
@@ -114,7 +114,7 @@ def with_standby(count: int) -> tuple[Row, Row]:
 
 
 def with_pool(count: int) -> Row:
-    """RunsOn with a pool of so many stopped machines."""
+    """Return RunsOn with a pool of this number of stopped machines."""
     return Row(f"RunsOn, pool of {count} stopped", "spot, standard", runs_on(count), keeps_machines=True)
 
 
@@ -127,7 +127,7 @@ def runs_on(stopped: int) -> Callable[[str], Callable[[World], Policy]]:
 
 
 def rows() -> tuple[Row, ...]:
-    """All policies, by what they buy."""
+    """Return all policies, ordered by the markets in which they buy."""
 
     def aws(failover: bool):
         def of_region(region: str) -> Callable[[World], Policy]:
@@ -169,7 +169,7 @@ def rows() -> tuple[Row, ...]:
 
 @dataclass(frozen=True)
 class History:
-    """What happens to every policy alike."""
+    """The events that are the same for every policy."""
 
     places: dict[Place, Series]
     jobs: Sequence[arrivals.Arrival]
@@ -180,14 +180,14 @@ class History:
 
 
 class Options(NamedTuple):
-    """What is simulated."""
+    """The options of the simulation."""
 
     seeds: int = 3
     days: int = 7
     traces: Path | None = None
-    """A folder with recorded spot availability."""
+    """The folder with recorded spot availability."""
     depth: int | None = None
-    """How many machines a place has at most."""
+    """The most machines of a place."""
     start_sec: tuple[float, float] = START_SEC
 
 
@@ -202,7 +202,7 @@ def histories(options: Options) -> Iterator[History]:
 
 
 def lived(history: History, policy: Callable[[World], Policy]) -> World:
-    """The world at the end of the history."""
+    """Return the world at the end of the history."""
     until = (history.days + _DRAIN_DAYS) * 86400.0
     world = World(history.places, history.jobs, until, history.seed, history.depth, history.start_sec)
     world.run(policy)
@@ -210,12 +210,12 @@ def lived(history: History, policy: Callable[[World], Policy]) -> World:
 
 
 def outcome(world: World) -> Outcome:
-    """The numbers of one history."""
+    """Return the results of one history."""
     jobs = [job for job in world.jobs if job.status != "cancelled"]
     expired = [job for job in jobs if job.status in ("expired", "queued")]
     done = [job for job in jobs if job.status == "done"]
     hours = [machine.seconds_on(world.now) / 3600 for machine in world.machines]
-    # Jobs of the last day run on for a while. The disks of the days after it are no cost of theirs.
+    # Jobs of the last day may still run. The disks of the days after it do not count.
     last = max((math.ceil(job.arrival.created / 86400) for job in world.jobs), default=0) * 86400.0
     disk_usd = sum(machine.seconds_stopped(last) for machine in world.machines) / 3600 * DISK_USD_PER_HOUR
     return Outcome(
@@ -265,12 +265,12 @@ def total(row: Row, found: Sequence[Outcome]) -> Total:
 
 
 def lived_rows(row: Row, all_histories: Sequence[History]) -> dict[str, list[Outcome]]:
-    """What came out of each history in each region."""
+    """Return the results of each history in each region."""
     return {region: [outcome(lived(history, row.make(region))) for history in all_histories] for region in REGIONS}
 
 
 def bench_manager(options: Options, console: Console, out: Path | None = None) -> list[Total]:
-    """Run every row over every history and region; print the table, and write it where `out` says."""
+    """Run every row on every history and region, print the table, and write it to `out`."""
     all_histories = list(histories(options))
     totals, regions = [], {}
     for row in rows():

@@ -1,9 +1,9 @@
-"""A GitHub over HTTP for one measurement: a process of its own, with answers in the sandbox's form and with ETags.
+"""A fake GitHub server for one measurement, in a separate process, with the sandbox's answers and with ETags.
 
     python -m bench.manager.github_server 50 250 1000 20
 
-The arguments are the numbers of repositories, active runs, queued jobs and pools. The first line of its output is the
-port. `POST /changed?jobs=N` makes N jobs differ from what was answered before.
+The arguments are the numbers of repositories, active runs, queued jobs and pools. The first line of the output is the
+port. `POST /changed?jobs=N` changes N jobs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _LIMIT = 1_000_000
 
 @dataclass
 class Answers:
-    """What each path answers, as bytes, and a number that grows with each change of it."""
+    """The answer of each path as bytes, with a number that grows with each change."""
 
     bodies: dict[str, bytes] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     jobs: list[tuple[str, str]] = field(default_factory=list)
-    """Of each job the paths that change with it: its run's jobs, and the list that has its run."""
+    """For each job the paths that change with it: the jobs of its run, and the list that contains its run."""
     turn: int = 0
 
     def put(self, path: str, value: dict[str, Any]) -> None:
@@ -41,12 +41,12 @@ class Answers:
         for _ in range(count):
             for path in self.jobs[self.turn % len(self.jobs)]:
                 self.versions[path] += 1
-            # A number without a common factor, so that changes are spread over the runs.
+            # 37 spreads the changes over the runs, because it has no common factor with their number.
             self.turn += 37
 
 
 def answers(repositories: int, runs: int, jobs: int, pools: int) -> Answers:
-    """Lists as the sweep asks for them. Jobs are spread evenly over the runs, and these over the repositories."""
+    """Return the lists that the sweep reads. Jobs are spread evenly over the runs, and runs over the repositories."""
     made, now = Answers(), time.time() - 600
     homes = [Repository(1000 + number, ORG, f"repository-{number:03}") for number in range(repositories)]
     group = {

@@ -1,8 +1,8 @@
 """Our policy: the real loop with its real decision and memory, between the simulated GitHub and Compute Engine.
 
-The manager registers the runners, as it does by default (docs/adr/0026-runners-registered-by-the-manager.md): a machine
-publishes its key once it has booted and checked its GPU, the manager reads keys as often as the real class allows, and
-a real registration is sealed to the key.
+The manager registers the runners, as by default (docs/adr/0026-the-manager-registers-runners.md). A machine
+publishes its key after it has booted and checked its GPU. The manager reads keys as often as the real class allows, and
+encrypts a real registration for the key.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from . import world as simulated
 from .availability import Place
 from .prices import MACHINE_TYPE, usd_per_hour
 
-# What one pass takes of requests to GitHub and Google. An assumption.
+# Seconds of one pass for requests to GitHub and Google; an assumption.
 _PASS_SEC = 2.0
-# From the accepted metadata to the online runner: the agent opens the registration, and the runner connects. An
-# assumption.
+# Seconds from the accepted metadata to the online runner: the agent decrypts the registration, and the runner connects.
+# An assumption.
 _RUNNER_SEC = 5.0
-# The agent ends a machine that gets no registration (gpu_agent/config.py), or its runner no job
+# The agent ends a machine without a registration (gpu_agent/config.py), or with a runner that gets no job
 # (gpu_agent/broker/registration.py adds 5 minutes to the pool's 10).
 _REGISTER_SEC, _IDLE_SEC = 300.0, 900.0
 _EPOCH = 1.7e9
@@ -63,15 +63,15 @@ _PREEMPTED_WITHIN_SEC = 3600.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What a stack file chooses."""
+    """The settings of a stack file."""
 
     places: Sequence[Place]
     """The rungs, in order."""
     maximum: int
     hint: bool = False
-    """Whether GitHub's webhook is received."""
+    """True if GitHub's webhook is received."""
     standby: int = 0
-    """How many stopped machines are kept."""
+    """The number of stopped machines to keep."""
 
 
 class GpuCi(simulated.Policy):
@@ -96,10 +96,10 @@ class GpuCi(simulated.Policy):
         self._interval_sec = 0.0
         self._asleep = False
         self._quiet: Pass | None = None
-        """The last pass, where further ones see and do the same until something changes."""
+        """The last pass, if further passes would see and do the same until something changes."""
         self._pauses = Pauses(lambda: world.now)
         self._next, self._due = 0, 0.0
-        """The number of the pass that is to come, and its time. An earlier time takes the place of a later one."""
+        """The number and the time of the next pass. An earlier time replaces a later one."""
 
     def begin(self) -> None:
         self._step(self._next)
@@ -113,18 +113,18 @@ class GpuCi(simulated.Policy):
                 self._schedule(hinted)
 
     def booted(self, machine: simulated.Machine) -> None:
-        """It has published its key, and waits for its registration."""
+        """Handle a machine that has published its key and waits for its registration."""
         self.world.after(_REGISTER_SEC, partial(self._cloud.end_unregistered, machine, machine.boots))
 
     def changed(self) -> None:
-        """Take up the passes again that were left out because nothing could have changed."""
+        """Resume the passes that were skipped because nothing could have changed."""
         self._quiet = None
         if self._asleep:
             self._asleep = False
             self._sleep_until(self.world.now)
 
     def _sleep_until(self, when: float) -> None:
-        """The first pass from then on, of those that come in even intervals."""
+        """Schedule the first pass from that time on, at the regular interval."""
         passes = max(math.ceil((when - self._last) / self._interval_sec), 1)
         self._schedule(self._last + passes * self._interval_sec)
 
@@ -137,7 +137,7 @@ class GpuCi(simulated.Policy):
             return
         self._next += 1
         if self._quiet and self._cloud.machines([]) == self._quiet.seen.machines:
-            # The keys were read, and none is new. The rest of the pass would see and do the same as before.
+            # The keys were read and none is new. The rest of the pass would see and do the same as before.
             self._last = self.world.now
             self._sleep_until(self.world.now)
             return
@@ -157,18 +157,17 @@ class GpuCi(simulated.Policy):
 
 
 def _is_quiet(done: Pass, standby: int) -> bool:
-    """Whether further passes see and do the same until a job or a machine changes, or a reason's next try.
+    """Return True if further passes do the same until a job, a machine or the time of a next try changes.
 
-    The times that the decision waits for are those of pending inserts and starts, lost jobs, idle runners, machines
-    that no job needs, places without machines, and machines that are missing on standby. A boot is over before its
-    deadline.
+    The decision also depends on times: of pending inserts and starts, lost jobs, idle runners, unneeded machines,
+    places without capacity, and missing machines on standby. A boot ends before its deadline.
     """
     memory, machines = done.decision.memory, done.seen.machines or ()
     waits = done.decision.actions or memory.pending or memory.lost
     idle = any(not runner.busy for runner in done.seen.runners or ())
     surplus = any(known.surplus_since is not None for known in memory.machines.values())
     needed = set(done.decision.covered.values())
-    # Those that are stopped or being stopped, and those that boot to be stopped.
+    # Machines that are stopped, being stopped, or booting to be stopped.
     stock = [each for each in machines if memory.machines[each.name].stopped_for_later]
     stock += [each for each in machines if each.unregistered and each not in stock and each.name not in needed]
     steady = all(each.status == "RUNNING" or each in stock for each in machines)
@@ -237,18 +236,18 @@ class _Compute:
         self._listed: dict[str, simulated.Machine] = {}
         self._ids: dict[str, int] = {}
         self._jobs: dict[str, str] = {}
-        """The label gpu-ci-job."""
+        """The value of the label gpu-ci-job."""
         self._gone: dict[str, simulated.Machine] = {}
         self._keys = MachineKeys(lambda: world.now)
         self._asked: dict[str, float] = {}
-        """When each machine was asked for, by insert or start."""
+        """When each machine was requested, by insert or start."""
         self.runners: dict[str, int] = {}
-        """Of the machines that have their registration. A runner has its machine's number."""
+        """The runners of machines with a registration. A runner has its machine's number."""
         self._unregistered: set[str] = set()
-        """Machines that ended as no registration came."""
+        """Machines that ended because no registration came."""
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Google deletes a machine that it takes back: its template says so."""
+        """Return the machines. Google deletes a preempted machine, because its template requires it."""
         gone = [name for name, each in self._listed.items() if each.deleted or each.taken_back]
         self._gone |= {name: self._listed.pop(name) for name in gone}
         return self._keys.with_keys([self._machine(each) for each in self._listed.values()], self._guest_attribute)
@@ -274,13 +273,13 @@ class _Compute:
         )  # fmt: skip
 
     def _guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
-        """What the machine has published last, which a stop leaves as it is."""
+        """Return the last published value of the machine, which remains after a stop."""
         machine = self._listed[name]
         content = {"machine": f"{name}-{self._ids[name]}", "certificate": _certificate(machine.ready)}
         return json.dumps(content) if machine.ready else ""
 
     def end_unregistered(self, machine: simulated.Machine, boot: int) -> None:
-        """The agent switches its machine off where no registration came in time."""
+        """Switch a machine off if its registration has not come in time, as its agent does."""
         if machine.state == "ready" and machine.boots == boot and machine.name not in self.runners:
             self._unregistered.add(machine.name)
             self._world.end(machine)
@@ -303,7 +302,7 @@ class _Compute:
 
     def insert(self, pool: Pool, insert: Insert) -> str:
         name = insert.machine
-        # Before the insert, which may be seen at once.
+        # Set before the insert, which may be visible at once.
         self._asked[name] = self._world.now
         self._jobs[name] = slug(insert.job.key) if insert.job else STANDBY
         self._ids[name] = len(self._ids) + 1
@@ -320,7 +319,7 @@ class _Compute:
         return self._operation(started)
 
     def _operation(self, worked: bool) -> str:
-        """The answer comes later, with a machine or without."""
+        """Create an operation whose answer comes later, with or without a machine."""
         error = None if worked else InsertError("no-capacity", "ZONE_RESOURCE_POOL_EXHAUSTED")
         operation = f"operation-{len(self._operations)}"
         self._operations[operation] = (self._world.now + simulated.INSERT_ANSWER_SEC, error)
@@ -349,7 +348,9 @@ def _private_key() -> rsa.RSAPrivateKey:
 
 @cache
 def _certificate(boot: int) -> str:
-    """What a machine publishes in a boot: another one in each. All machines have the same ones, which nobody sees."""
+    """Return the certificate of a boot, a different one for each boot. All machines share them, which has no effect
+    here.
+    """
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gpu-agent")])
     builder = x509.CertificateBuilder(name, name, _private_key().public_key(), boot + 1)
     builder = builder.not_valid_before(datetime(2020, 1, 1, tzinfo=UTC)).not_valid_after(

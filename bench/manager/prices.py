@@ -10,17 +10,18 @@ from .availability import Place
 
 MACHINE_TYPE = "g2-standard-8"
 DISK_GIB = 100
-"""The default boot disk of a pool, a balanced persistent disk."""
+"""The size of a pool's default boot disk, a balanced persistent disk."""
 _USD_PER_GIB_MONTH = 0.10
-# docs.cloud.google.com/compute/disks-image-pricing: balanced persistent disks in the three regions; of 730 hours.
+# docs.cloud.google.com/compute/disks-image-pricing: balanced persistent disks in the three regions; 730 hours a month.
 DISK_USD_PER_HOUR = DISK_GIB * _USD_PER_GIB_MONTH / 730
-"""Counted for machines that are stopped. Disks of machines that are on are left out, as in the catalog, for all
-policies."""
+"""The price of a disk of a stopped machine. As in the catalog, disks of machines that are on are not counted, for any
+policy.
+"""
 
 
 @cache
 def usd_per_hour(place: Place) -> float:
-    """The catalog's price of the place's region."""
+    """Return the catalog's price in the region of the place."""
     found = price(MACHINE_TYPE, place.region, place.market)
     if found is None:
         raise SystemExit(f"the catalog has no {place.market} price of {MACHINE_TYPE} in {place.region}")

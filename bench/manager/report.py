@@ -1,4 +1,4 @@
-"""The numbers of all policies as a table, on the terminal and in Markdown."""
+"""The results of all policies as a table, on the terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rich.table import Table
 
 
 class Total(NamedTuple):
-    """Of all histories of one row."""
+    """The results of one row over all histories."""
 
     row: str
     markets: str
     ours: bool
     keeps_machines: bool
-    """Whether machines are made before there are jobs for them."""
+    """True if machines are started before jobs need them."""
     median_sec: float
     p95_sec: float
     longest_sec: float
@@ -30,9 +30,9 @@ class Total(NamedTuple):
     machine_hours: float
     usd: float
     disk_usd: float
-    """Of that, for the disks of stopped machines."""
+    """The part of `usd` for the disks of stopped machines."""
     usd_per_job_hour: float
-    """Of work that was done."""
+    """The cost per hour of completed jobs."""
 
 
 _HEADINGS = ("policy", "buys", "median wait", "p95", "longest", "median delay", "p95 delay", "done", "reruns", "lost",
@@ -49,15 +49,15 @@ def show(totals: Sequence[Total], title: str, console: Console) -> None:
 
 
 def markdown(totals: Sequence[Total]) -> str:
-    """The table of docs/how-it-works/runner-manager-simulation-data.md."""
+    """Return the table of docs/how-it-works/runner-manager-simulation-data.md."""
     lines = [_HEADINGS, ("---",) * len(_HEADINGS), *(cells(each) for each in totals)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def against_peers(totals: Sequence[Total]) -> list[str]:
-    """For each of our rows, a sentence about the peer that waits least among those which buy the same.
+    """Return for each of our rows a sentence about the peer with the shortest wait in the same markets.
 
-    Where that one makes machines before there are jobs, another sentence about the best one of the others.
+    If that peer starts machines before jobs need them, another sentence compares the best of the other peers.
     """
     found = []
     for ours in totals:
@@ -87,7 +87,7 @@ def cells(each: Total) -> tuple[str, ...]:
 
 
 def named(each: Total) -> dict[str, str]:
-    """The cells by their headings."""
+    """Return the cells by their headings."""
     return dict(zip(_HEADINGS, cells(each), strict=True))
 
 

@@ -1,8 +1,8 @@
-"""How many machines on standby are worth their disks, and what follows from the time that their start takes.
+"""Measure the effect of the number of machines on standby and of the duration of their start.
 
     make bench ARGS="--only standby"
 
-The same histories as in `compare`, with other numbers of stopped machines and other starts.
+It uses the histories of `compare` with other numbers of stopped machines and other start times.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _LATER_SEC = (-30.0, 30.0)
 
 
 class Setting(NamedTuple):
-    """What was varied."""
+    """The varied settings."""
 
     stopped: int
-    """Stopped machines."""
+    """The number of stopped machines."""
     start_sec: tuple[float, float]
 
 
 class Found(NamedTuple):
-    """What came out of it."""
+    """The results of one setting."""
 
     setting: Setting
     plain: Total
     """Our policy without the webhook's hint."""
     hint: Total
     pool: Total
-    """RunsOn, with as many stopped machines."""
+    """RunsOn with the same number of stopped machines."""
 
 
 SETTINGS = (
@@ -52,7 +52,7 @@ _HEADINGS = ("stopped machines", "start of one", "gpu-ci: median wait", "p95", "
 
 
 def bench_standby(options: Options, console: Console, out: Path | None = None) -> list[Found]:
-    """Print a row for each setting, and write them where `out` says."""
+    """Print a row for each setting, and write the rows to `out`."""
     found = []
     for each in _all(options):
         found.append(each)
@@ -81,7 +81,7 @@ def _all(options: Options) -> Iterator[Found]:
 
 
 def read(file: Path) -> list[Found]:
-    """What `bench_standby` wrote."""
+    """Return the content of a file that `bench_standby` wrote."""
     return [
         Found(
             Setting(each["setting"]["stopped"], tuple(each["setting"]["start_sec"])),
@@ -92,7 +92,7 @@ def read(file: Path) -> list[Found]:
 
 
 def markdown(found: Sequence[Found]) -> str:
-    """The table of docs/how-it-works/runner-manager-simulation.md."""
+    """Return the table of docs/how-it-works/runner-manager-simulation.md."""
     lines = [_HEADINGS, ("---",) * len(_HEADINGS), *(_cells(each) for each in found)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

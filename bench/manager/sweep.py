@@ -1,4 +1,4 @@
-"""What one pass of the runner manager costs in CPU seconds and requests, and how often GitHub's limits allow one.
+"""Measure the CPU seconds and requests of one pass of the runner manager, and the interval that GitHub's limits allow.
 
     make bench ARGS="--only sweep"
 
@@ -34,15 +34,15 @@ from .github_server import ORG
 
 GOAL_CPU_SEC = 2.0
 _MAXIMUM = 10
-# Jobs of twenty minutes on all machines: each of them changes its job twice in that time.
+# All machines run jobs of twenty minutes, and each machine changes its job twice in that time.
 _JOB_SEC = 1200.0
 _POINTS_A_MINUTE = 900
-"""The secondary limit; whether an answer 304 costs a point is not documented (docs.github.com, "Rate limits")."""
+"""The secondary limit. It is not documented if a 304 answer costs a point (docs.github.com, "Rate limits")."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """An organization."""
+    """The size of an organization."""
 
     repositories: int
     runs: int
@@ -55,17 +55,17 @@ SIZES = (Size(50, 250, 1000, 20), Size(200, 50, 200, 60), Size(200, 250, 1000, 6
 
 @dataclass(frozen=True)
 class Measured:
-    """Passes of one size."""
+    """The measurements of one size."""
 
     size: Size
     first_cpu_sec: float
-    """The pass that starts all machines, with every answer new."""
+    """The CPU seconds of the pass that starts all machines, with every answer new."""
     cpu_sec: float
-    """A later pass: the median."""
+    """The median CPU seconds of a later pass."""
     requests: int
-    """Of a later pass."""
+    """The requests of a later pass."""
     changed: float
-    """Those of them that were not answered with 304."""
+    """The requests of a later pass that were not answered with 304."""
     interval_sec: float
 
     @property
@@ -74,7 +74,7 @@ class Measured:
 
     @property
     def counted_an_hour(self) -> float:
-        """Against the primary limit, with a whole sweep for each hour's new token."""
+        """Requests an hour against the primary limit, with a complete sweep for each hour's new token."""
         return self.changed * 3600 / self.interval_sec + self.requests
 
     @property
@@ -121,7 +121,7 @@ def pools(count: int) -> list[Pool]:
 
 
 def measured(size: Size, passes: int, folder: Path) -> Measured:
-    """Passes over one organization: CPU seconds of this process and requests."""
+    """Return CPU seconds of this process and requests of passes over one organization."""
     arguments = [str(each) for each in (size.repositories, size.runs, size.jobs, size.pools)]
     command = [sys.executable, "-m", "bench.manager.github_server", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -174,7 +174,7 @@ def _passes(size: Size, passes: int, address: str, folder: Path) -> Measured:
 
 
 def markdown(found: Sequence[Measured]) -> str:
-    """The table of docs/how-it-works/runner-manager-load.md."""
+    """Return the table of docs/how-it-works/runner-manager-load.md."""
     lines = [
         ("repositories", "active runs", "queued jobs", "pools", "first pass, CPU", "later passes, CPU",
          "requests a pass", "not answered 304", "seconds between passes", "counted by GitHub an hour"),
@@ -191,9 +191,9 @@ def markdown(found: Sequence[Measured]) -> str:
 
 
 def bench_sweep(rounds: int, console: Console, out: Path | None = None) -> list[Measured]:
-    """Print the table of all sizes; goal: 2 s of CPU for the first one."""
+    """Print the table of all sizes; the goal is 2 s of CPU for the first one."""
     with tempfile.TemporaryDirectory(prefix="gpu-ci bench ") as name:
-        # Every fifth pass asks for more lists.
+        # Every fifth pass reads more lists.
         found = [measured(size, 5 * rounds, Path(name)) for size in SIZES]
     table = Table(
         "repositories", "active runs", "queued jobs", "pools", "first pass, CPU s", "later, CPU s", "requests",

@@ -1,7 +1,6 @@
-"""The cloud and GitHub of the simulation: machines that boot, stop, start, are taken back and end, and runners that
-take jobs.
+"""The simulated cloud and GitHub: machines that boot, stop, start, end or are preempted, and runners that take jobs.
 
-What a policy decides is in its own module. What GitHub and the cloud do with it is here, and is the same for all.
+The decisions of a policy are in its own module. The reactions of GitHub and of the cloud are here and equal for all.
 """
 
 from __future__ import annotations
@@ -18,41 +17,46 @@ from .arrivals import Arrival
 from .availability import Place, Series
 
 WEBHOOK_SEC = 1.0
-"""From an event to its delivery."""
+"""Seconds from an event to its delivery."""
 INSERT_ANSWER_SEC = 10.0
-"""From instances.insert to the end of its operation, with a machine or without. An assumption."""
+"""Seconds from instances.insert to the end of its operation, with or without a machine. An assumption."""
 FLEET_ANSWER_SEC = 3.0
-"""One request that looks at all zones of a region: RunsOn's page "Spot pricing" names 2 to 3 s for a fallback."""
+"""One request that covers all zones of a region: RunsOn's page "Spot pricing" names 2 to 3 s for a fallback."""
 BOOT_SEC = (120.0, 240.0)
-"""From the insert to the registered runner: 2 to 5 minutes are named in terraform-aws-github-runner's issue 1784."""
+"""Seconds from the insert to the registered runner: terraform-aws-github-runner's issue 1784 names 2 to 5 minutes."""
 START_SEC = (40.0, 70.0)
-"""The same from the start of a stopped machine. An assumption: terraform-aws-github-runner's pull request 5204 names 10
-to 30 s for stopped machines of AWS against 2 to 5 minutes; a machine with a GPU loads its driver, too."""
+"""Seconds from the start of a stopped machine to the registered runner. An assumption: terraform-aws-github-runner's
+pull request 5204 names 10 to 30 s for stopped machines of AWS, compared with 2 to 5 minutes. A machine with a GPU must
+load its driver too.
+"""
 STOP_SEC = 30.0
-"""From instances.stop to a machine that costs its disk alone; until then it costs all. An assumption."""
+"""Seconds from instances.stop until only the disk costs money. Until then the machine has its full price. An
+assumption.
+"""
 CHECK_SEC = 10.8
-"""gpu-smoke's quick profile on a cold machine (bench/results/2026-11-23-h100-h200.md). Our machines alone run it, in
-each boot."""
+"""gpu-smoke's quick profile on a cold machine (bench/results/2026-11-23-h100-h200.md). Only our machines run it, in
+each boot.
+"""
 OFF_SEC = 10.0
-"""From the end of a job to a machine that costs nothing."""
+"""Seconds from the end of a job until its machine costs nothing."""
 LOSS_SEEN_SEC = 30.0
-"""From a preemption to GitHub's word that the job has failed. Google gives 30 s of notice."""
+"""Seconds from a preemption until GitHub reports the job as failed. Google's notice is 30 s."""
 QUEUE_LIMIT_SEC = 24 * 3600.0
-"""GitHub cancels a job that waited so long (docs.github.com, "Actions limits")."""
+"""GitHub cancels a job that waited for this time (docs.github.com, "Actions limits")."""
 
 JobStatus = Literal["queued", "in_progress", "done", "cancelled", "failed", "expired"]
 
 
 @dataclass
 class Job:
-    """A job through its attempts."""
+    """A job with all its attempts."""
 
     arrival: Arrival
     status: JobStatus = "queued"
     attempt: int = 1
     queued_at: float = 0.0
     began_at: float | None = None
-    """Its first attempt."""
+    """The start of its first attempt."""
     done_at: float | None = None
     machine: Machine | None = None
     reruns: int = 0
@@ -64,85 +68,88 @@ class Job:
 
 @dataclass
 class Machine:
-    """A machine and its one runner."""
+    """A machine with its one runner."""
 
     name: str
     place: Place
     created: float
     state: Literal["booting", "ready", "idle", "busy", "stopping", "stopped", "off"] = "booting"
-    """Ready: it has booted, and has no runner. Stopped: it may be started again; off: it never runs again."""
+    """ready: booted and without a runner; stopped: can start again; off: never runs again."""
     boots: int = 1
-    """Those that have begun."""
+    """The number of boots that have begun."""
     ready: int = 0
-    """The last one that was whole."""
+    """The number of the last completed boot."""
     idle_since: float | None = None
     ended: float | None = None
-    """When it stopped to cost money."""
+    """When it stopped costing money."""
     stops: list[tuple[float, float | None]] = field(default_factory=list)
-    """From when to when it was stopped."""
+    """The start and end of each stop."""
     job: Job | None = None
-    """The one that it runs or ran."""
+    """The job that it runs or ran."""
     taken_back: bool = False
     deleted: bool = False
 
     def seconds_stopped(self, until: float) -> float:
-        """How long it has cost its disk alone."""
+        """Return the seconds in which only its disk cost money."""
         ends = [(began, until if ended is None else ended) for began, ended in self.stops]
         return sum(max(min(ended, until) - began, 0.0) for began, ended in ends)
 
     def seconds_on(self, until: float) -> float:
-        """How long it has cost all."""
+        """Return the seconds in which it had its full price."""
         return (until if self.ended is None else self.ended) - self.created - self.seconds_stopped(until)
 
 
 class Policy:
-    """What reacts to webhooks, or polls. All methods are called at the time of the event plus the webhook's delay."""
+    """A policy that reacts to webhooks or polls. Methods are called at the time of the event plus the
+    webhook's delay.
+    """
 
     check_sec = 0.0
-    """Added to a machine's boot."""
+    """Seconds that are added to a machine's boot."""
     idle_limit_sec: float | None = None
-    """After so long without a job the agent on the machine switches it off."""
+    """Seconds without a job after which the agent switches the machine off."""
 
     def __init__(self, world: World) -> None:
         self.world = world
 
     def begin(self) -> None:
-        """Called once, before the first event."""
+        """Handle the start of the history, before the first event."""
 
     def booted(self, machine: Machine) -> None:
-        """The machine has booted, and its agent does what the policy has told it: it registers its runner."""
+        """Handle a booted machine: its agent registers the runner."""
         self.world.register(machine)
 
     def changed(self) -> None:
-        """Called at once at any change of a job or a machine. For policies that poll, so that they need not poll
-        while nothing changes; the time of the change is no information."""
+        """Handle a change of a job or a machine, without a delay. Policies that poll use it to skip polls without a
+        change. They must not use the time of the call.
+        """
 
     def queued(self, job: Job) -> None:
-        """GitHub's event workflow_job with the action queued."""
+        """Handle GitHub's event workflow_job with the action queued."""
 
     def completed(self, job: Job, machine: Machine | None) -> None:
-        """The action completed, of any conclusion; the machine is None for a job that never began."""
+        """Handle the action completed with any conclusion. The machine is None for a job that never started."""
 
     def taken_back(self, machine: Machine, job: Job | None) -> None:
-        """The cloud has taken the machine back; the job is the one that it ran."""
+        """Handle the preemption of a machine that ran this job."""
 
 
 @dataclass
 class World:
-    """One history, as one policy lives it."""
+    """One history with one policy."""
 
     places: Mapping[Place, Series]
     arrivals: Sequence[Arrival]
     until: float
-    """The end of the history: machines that still run are counted up to here."""
+    """The end of the history, up to which running machines are counted."""
     seed: int
     depth: int | None = None
-    """How many machines a place has at most; None for any number."""
+    """The most machines of a place; None for any number."""
     start_sec: tuple[float, float] = START_SEC
     now: float = 0.0
     jobs: list[Job] = field(default_factory=list)
     machines: list[Machine] = field(default_factory=list)
-    """All that ever were."""
+    """All machines that ever existed."""
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
@@ -153,11 +160,11 @@ class World:
         self.active: dict[int, Job] = {}
         """Queued and running jobs by number, as GitHub lists them."""
         self.alive: dict[str, Machine] = {}
-        """Those that are on, by name."""
+        """The machines that are on, by name."""
         self._idle: list[Machine] = []
 
     def run(self, policy: Callable[[World], Policy]) -> None:
-        """Live the whole history."""
+        """Run the whole history."""
         self.policy = policy(self)
         for arrival in self.arrivals:
             self.at(arrival.created, partial(self._arrive, Job(arrival)))
@@ -172,7 +179,7 @@ class World:
         self.now = self.until
 
     def at(self, when: float, event: Callable[[], None]) -> None:
-        """Do it then; in the order of the calls where two have the same time."""
+        """Schedule an event. Events with the same time run in the order of the calls."""
         heapq.heappush(self._events, (when, next(self._order), event))
 
     def after(self, seconds: float, event: Callable[[], None]) -> None:
@@ -186,7 +193,7 @@ class World:
         return self.depth is None or sum(each.place == place for each in self.alive.values()) < self.depth
 
     def create(self, place: Place, name: str = "") -> Machine | None:
-        """A machine, or None where the place has none."""
+        """Create a machine, or return None if the place has no capacity."""
         if not self.available(place):
             return None
         machine = Machine(name or f"machine-{len(self.machines) + 1}", place, self.now)
@@ -196,7 +203,7 @@ class World:
         return machine
 
     def stop(self, machine: Machine) -> None:
-        """Stop a machine that has no runner, to start it later."""
+        """Stop a machine without a runner, to start it later."""
         if machine.state != "ready":
             raise ValueError(f"{machine.name} is {machine.state}")
         machine.state = "stopping"
@@ -204,7 +211,7 @@ class World:
         self.policy.changed()
 
     def start(self, machine: Machine) -> bool:
-        """Start a stopped machine. False where its place has none: it stays stopped."""
+        """Start a stopped machine. Return False if its place has no capacity; the machine then stays stopped."""
         if machine.state != "stopped":
             raise ValueError(f"{machine.name} is {machine.state}")
         if not self.available(machine.place):
@@ -234,13 +241,13 @@ class World:
             self.policy.changed()
 
     def delete(self, machine: Machine) -> None:
-        """Stop paying for it, whatever it does."""
+        """Delete the machine in any state, which ends its cost."""
         self._end(machine)
         machine.deleted = True
         self.policy.changed()
 
     def end(self, machine: Machine) -> None:
-        """It switches itself off, and costs nothing any more."""
+        """Switch the machine off from inside, which ends its cost."""
         self._end(machine)
         self.policy.changed()
 
@@ -266,7 +273,7 @@ class World:
     # --- GitHub
 
     def unregister(self, machine: Machine) -> bool:
-        """Whether the runner is gone now: GitHub refuses that for one that runs a job."""
+        """Return True if the runner is gone. GitHub refuses to unregister a runner that runs a job."""
         if machine.state == "busy":
             return False
         if machine in self._idle:
@@ -274,7 +281,7 @@ class World:
         return True
 
     def rerun(self, job: Job) -> None:
-        """Run a job again that failed, or was cancelled while its machine was taken back."""
+        """Run a job again that failed, or that was cancelled by a preemption."""
         if job.status not in ("failed", "cancelled"):
             raise ValueError(f"job {job.number} is {job.status}")
         job.attempt, job.reruns, job.machine = job.attempt + 1, job.reruns + 1, None
@@ -296,7 +303,7 @@ class World:
         self.policy.changed()
 
     def register(self, machine: Machine) -> None:
-        """The runner of a machine that has booted is online."""
+        """Set the runner of a booted machine online."""
         if machine.state == "ready":
             machine.state, machine.idle_since = "idle", self.now
             self._idle.append(machine)
@@ -347,7 +354,7 @@ class World:
         machine = job.machine
         del self.active[job.number]
         if machine and machine.ended is None:
-            # The runner takes one job. Its machine switches itself off.
+            # The runner takes one job, and then its machine switches itself off.
             self.after(OFF_SEC, lambda: self.end(machine))
         self.after(WEBHOOK_SEC, lambda: self.policy.completed(job, machine))
         self.policy.changed()

@@ -1,1 +1,1 @@
-"""The runner manager: a queued job gets a machine with a proven GPU, and the machine goes when the job ends."""
+"""The runner manager: it starts a machine for each queued job and deletes the machine after the job."""

@@ -1,4 +1,4 @@
-"""Which share of a stack's pools each of its managers has."""
+"""Division of a stack's pools among several managers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from itertools import pairwise
 from .model import Pool
 
 Assignment = tuple[tuple[str, ...], ...]
-"""The names of the pools of each share."""
+"""The pool names of each share."""
 
 
 def assign(pools: Sequence[Pool], instances: int) -> Assignment:
-    """As many shares as there are instances, but none without a pool; their sizes differ by one pool at most.
+    """Divide the pools into shares, one for each instance.
 
-    Pools of one runner group are next to each other: a share sweeps the repositories of its own groups alone.
+    The sizes of the shares differ by one pool at most, and no share is empty. Fewer pools than instances give fewer
+    shares. Pools of one runner group stay next to each other, because a share sweeps only the repositories of its own
+    groups.
     """
     names = [pool.name for pool in sorted(pools, key=_place)]
     count = min(instances, len(names))
@@ -23,14 +25,18 @@ def assign(pools: Sequence[Pool], instances: int) -> Assignment:
 
 
 def lowest(pools: Sequence[Pool], groups: Collection[str] | None) -> Pool:
-    """A pool of the lowest share that sees the repositories with these runner groups, or with all where it is None."""
+    """Return a pool of the lowest share that sees the repositories of these runner groups.
+
+    All pools are candidates if `groups` is None, or if no pool has one of these groups.
+    """
     return min([pool for pool in pools if groups is None or pool.runner_group in groups] or pools, key=_place)
 
 
 def ownership(pools: Sequence[Pool], own: Collection[str] | None) -> Callable[[str], bool]:
-    """Whether the machines of a pool of this name belong to the share with the pools `own`; all do where it is None.
+    """Return a function that returns True if machines of the pool with this name belong to the share `own`.
 
-    Those of pools that were removed belong to the share of the first pool.
+    With None for `own` all machines belong to the share. Machines of removed pools belong to the share of the first
+    pool.
     """
     if own is None:
         return lambda _: True
@@ -41,5 +47,5 @@ def ownership(pools: Sequence[Pool], own: Collection[str] | None) -> Callable[[s
 
 
 def _place(pool: Pool) -> tuple[str, str]:
-    """Where the pool is in the order that is cut into shares."""
+    """Return the sort key of the pool. The sorted pools are cut into shares."""
     return pool.runner_group, pool.name

@@ -1,4 +1,4 @@
-"""The clock that the manager measures durations with."""
+"""The clock with which the manager measures durations."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def uptime() -> float:
-    """Seconds by a clock that nobody sets, and that also runs while a computer sleeps, as a lease does."""
+    """Return the seconds of a clock that cannot be set and also runs while the computer sleeps, as a lease does."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,4 +1,4 @@
-"""The manager's configuration: what `pulumi stack output manager --json` prints, read and checked whole."""
+"""The manager's configuration: reads and validates the output of `pulumi stack output manager --json`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .model import Pool, Rung
 Number = Annotated[
     int, BeforeValidator(lambda value: int(value) if isinstance(value, str) and value.isdecimal() else value)
 ]
-# The forms of gpu_ci/gcp/resource_names.py, whose module loads Pulumi's SDK.
+# Copied from gpu_ci/gcp/resource_names.py, because that module loads Pulumi's SDK.
 _ZONE = r"^[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]$"
 _TEMPLATE = r"(^|/)regions/[a-z0-9-]+/instanceTemplates/[^/]+$"
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the text names each mistake, and no value of a secret."""
+    """The configuration is invalid. The text names each mistake and contains no secret."""
 
 
 class _Model(BaseModel):
@@ -32,24 +32,24 @@ class _Model(BaseModel):
 
 
 class RungConfig(_Model):
-    """One place to ask for a machine."""
+    """One place where the manager requests machines."""
 
     zone: str = Field(pattern=_ZONE)
     """A zone, such as us-central1-a."""
     machine_type: str = Field(min_length=1)
     """A machine type, such as g2-standard-8."""
     market: str = Field(pattern=r"^(spot|standard|reservation|flex-start)$")
-    """How the machine is bought: spot, standard, reservation or flex-start."""
+    """The market of the machine: spot, standard, reservation or flex-start."""
     gpu: str = ""
     """Google's accelerator type, such as nvidia-l4."""
     usd_per_hour: float | None = Field(default=None, ge=0)
     """The price of one machine."""
     template: str = Field(default="", pattern=rf"^$|{_TEMPLATE}")
-    """The self link of this rung's regional instance template, where it is another than the pool's."""
+    """The self link of this rung's regional instance template, if it differs from the pool's."""
 
 
 class PoolConfig(_Model):
-    """One pool on Compute Engine."""
+    """A pool on Compute Engine."""
 
     name: Name
     """The name of the pool: 1 to 40 lower-case letters, digits and dashes."""
@@ -68,19 +68,19 @@ class PoolConfig(_Model):
     idle_sec: int = Field(default=600, ge=1)
     """Seconds that a runner waits for a job, at least 1."""
     rungs: list[RungConfig] = Field(min_length=1)
-    """The places to ask for a machine, in order."""
+    """The places where the manager requests machines, in order."""
     rerun_preempted: bool = True
-    """Whether the job of a machine that Google took back is run again."""
+    """True to run a job again after Google has preempted its machine."""
     machines_per_job: int = Field(default=3, ge=1, le=100)
-    """The most machines for one job, 1 to 100."""
+    """The most machines that are started for one job, 1 to 100."""
     price_ceiling_usd: float | None = Field(default=None, gt=0)
-    """The most that a machine may cost an hour."""
+    """The highest price of a machine, in USD per hour."""
     registered_by: Literal["machine", "manager"] = "machine"
-    """Who registers the runners: the machines, or the manager."""
+    """The program that registers the runners: machine or manager."""
     wait_objective_sec: int | None = Field(default=None, ge=1)
     """Seconds that a job may wait for its runner before an alert counts it, at least 1."""
     standby: int = Field(default=0, ge=0, le=1000)
-    """Checked machines that wait stopped, which start faster for a job; 0 to max, of pools of the manager's runners."""
+    """The number of stopped machines that wait for jobs, 0 to max. It needs registeredBy: manager."""
 
     @model_validator(mode="after")
     def _standby(self) -> PoolConfig:
@@ -88,47 +88,47 @@ class PoolConfig(_Model):
             raise ValueError(f"standby: {self.standby} is more than max, which is {self.max}")
         if self.standby and self.registered_by != "manager":
             raise ValueError(
-                "standby: needs registeredBy: manager; machines that register themselves cannot wait stopped"
+                "standby: needs registeredBy: manager, because a machine that registers itself cannot wait stopped"
             )
         return self
 
     def plain(self) -> Pool:
-        """The same as the loop takes it."""
+        """Return the pool in the form that the control loop uses."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         rungs = tuple(Rung(**rung.model_dump()) for rung in self.rungs)
         return Pool(**{**fields, "labels": frozenset(label.lower() for label in self.labels), "rungs": rungs})
 
 
 class GithubConfig(_Model):
-    """The organization, and the manager's App."""
+    """The GitHub organization and the manager's App."""
 
     owner: str = Field(min_length=1)
     """The login of the organization."""
     app_id: Number
     """The id of the manager's App."""
     installation_id: Number
-    """The number of its installation in the organization."""
+    """The id of the App's installation in the organization."""
     private_key: str = ""
-    """The secret of Secret Manager that holds the App's key. The manager itself reads a file."""
+    """The Secret Manager secret that holds the App's key. The manager itself reads the key from a file."""
     api_url: str = "https://api.github.com"
     """The address of GitHub's API."""
     repositories: list[str] | None = None
-    """Names of the repositories to look at; by default those of the pools' runner groups."""
+    """Names of the repositories to sweep; by default those of the pools' runner groups."""
     commit_statuses: bool = False
-    """Whether a job that waits has its reason in a commit status. The App needs Commit statuses: read and write."""
+    """True to write the reason of a waiting job as a commit status. The App needs Commit statuses: read and write."""
 
 
 class Config(_Model):
-    """Everything."""
+    """The configuration of one manager."""
 
     name: Name
-    """Of the manager: it touches only machines with this name in their label gpu-ci-manager."""
+    """The name of the manager. The manager changes only machines whose label gpu-ci-manager has this name."""
     github: GithubConfig
-    """The organization, and the App that the manager acts as."""
+    """The organization, and the App as which the manager authenticates."""
     pools: list[PoolConfig] = Field(min_length=1)
     """The pools on Compute Engine."""
     instances: int = Field(default=1, ge=1, le=20)
-    """How many managers share the pools, where their state is in Cloud Storage, 1 to 20."""
+    """The number of managers that share the pools, 1 to 20. More than 1 needs the state in Cloud Storage."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Config:
@@ -139,7 +139,11 @@ class Config(_Model):
 
 
 def read(file: Path) -> Config:
-    """The configuration in a file. ConfigError names the file and every mistake."""
+    """Return the configuration in a file.
+
+    Raises:
+        ConfigError: The text names the file and each mistake.
+    """
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -148,11 +152,15 @@ def read(file: Path) -> Config:
 
 
 def parse(content: bytes, file: str) -> Config:
-    """The configuration that a file or an object holds. ConfigError names it and every mistake."""
+    """Return the configuration in the content of a file or an object, whose name is `file`.
+
+    Raises:
+        ConfigError: The text names the file and each mistake.
+    """
     try:
         value = json.loads(content)
     except ValueError as error:
-        raise ConfigError(f"{file}: is no JSON\n  got: {error}\n  hint: {_HINT}") from None
+        raise ConfigError(f"{file}: is not valid JSON\n  got: {error}\n  hint: {_HINT}") from None
     try:
         return Config.model_validate(value)
     except ValidationError as error:
@@ -163,8 +171,8 @@ _HINT = "pulumi stack output manager --json > manager.json"
 
 
 def _report(error: ValidationError, file: str) -> str:
-    """Each mistake in the form of a stack file's, and what writes the file anew."""
-    # It loads Pulumi's SDK, which a configuration without a mistake does not need.
+    """Return each mistake in the format of stack file errors, with the command that writes the file again."""
+    # Imported here because it loads Pulumi's SDK, which a valid configuration does not need.
     from gpu_ci.errors import report
     from gpu_ci.validation_errors import explain
 

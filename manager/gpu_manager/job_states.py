@@ -1,4 +1,4 @@
-"""What a pass says of each job that concerns the pools, for the log and for `gpu-ci manager status`."""
+"""The state of each job that concerns the pools, for the log and for `gpu-ci manager status`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .model import Job, Reason
 
 
 class JobState(NamedTuple):
-    """One job: it waits for a reason, has a machine that starts, or runs."""
+    """The state of one job: waiting for a reason, with a machine that starts, or running."""
 
     job: Job
     machine: str = ""
-    """That starts for the job or runs it."""
+    """The name of the machine that starts for the job or runs it."""
     reason: Reason | None = None
 
     @property
@@ -22,7 +22,10 @@ class JobState(NamedTuple):
 
 
 def job_states(done: Pass) -> list[JobState]:
-    """The jobs of the last sweep that wait for a machine of ours or run on one; none where the jobs are unknown."""
+    """Return the jobs of the last sweep that wait for one of our machines or run on one.
+
+    The list is empty if the jobs are unknown.
+    """
     names = {machine.name for machine in done.seen.machines or ()}
     covered, reasons = done.decision.covered, done.decision.reasons
     return [

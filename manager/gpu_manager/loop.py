@@ -1,4 +1,4 @@
-"""The control loop: observe, decide, remember, act, and again. It may be killed at any point."""
+"""The control loop: observe, decide, save the memory, act, and repeat. The process may be killed at any point."""
 
 from __future__ import annotations
 
@@ -35,26 +35,30 @@ from .ports import Compute, Github, InsertRefused, Refused, Unavailable
 
 T = TypeVar("T")
 
-# What was observed longer ago than this is no ground for an action any more.
+# An observation older than this no longer justifies an action.
 STALE_SEC = 30.0
 
 
 class Store(Protocol):
-    """Where the memory is kept between passes."""
+    """The storage of the memory between passes."""
 
     def load(self) -> Memory:
-        """The last one saved; an empty one where there is none."""
+        """Return the last saved memory, or an empty one if none was saved."""
 
     def save(self, memory: Memory) -> None:
-        """Keep it. It is whole or unchanged, however the process ends. Unavailable or Refused where it is not kept."""
+        """Save the memory. After a crash the stored memory is either the old or the new one.
+
+        Raises:
+            Unavailable, Refused: The memory was not saved.
+        """
 
     def may_act(self) -> bool:
-        """Whether no other manager can act before an action that begins now has ended."""
+        """Return True if no other manager can act before an action that begins now has ended."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that the manager did or met, for its log."""
+    """Something that the manager did or found, for its log."""
 
     kind: str
     """insert, start-machine, stop-machine, register, delete, remove-runner, rerun, commit-status, insert-failed,
@@ -64,27 +68,27 @@ class Event:
     detail: str = ""
     pool: str = ""
     code: str = ""
-    """Of a failed insert or start: no-capacity, over-quota or refused."""
+    """The code of a failed insert or start: no-capacity, over-quota or refused."""
 
 
 @dataclass
 class Pass:
-    """What one round of the loop saw and did."""
+    """The observation and the result of one pass of the loop."""
 
     seen: Observation
     decision: Decision
     events: list[Event] = field(default_factory=list)
     saved: bool = True
-    """Whether the memory was kept, without which nothing is done."""
+    """True if the memory was saved. Without that no action is carried out."""
 
     @property
     def whole(self) -> bool:
-        """Whether everything was known, so that every waiting job was served."""
+        """True if every source was known, so that every waiting job was considered."""
         return self.saved and None not in (self.seen.jobs, self.seen.machines, self.seen.runners)
 
 
 class Manager:
-    """Runs passes. Only one manager of a name may run at a time."""
+    """Runs passes. Only one manager with the same name may run at a time."""
 
     def __init__(
         self,
@@ -97,7 +101,17 @@ class Manager:
         own: Sequence[str] | None = None,
         writes_statuses: bool = False,
     ) -> None:
-        """`now` measures durations alone. What time it is, GitHub says. `own` are the pools of this share, or all."""
+        """Create a manager.
+
+        Args:
+            pools: All pools of the stack.
+            github: The client of GitHub.
+            compute: The client of Compute Engine.
+            store: The storage of the memory.
+            now: The clock for durations. The time of day comes from GitHub's answers.
+            own: The names of the pools of this share; None for all pools.
+            writes_statuses: True to write commit statuses.
+        """
         self._writes_statuses = writes_statuses
         self._pools = list(pools)
         self._own = [pool for pool in pools if own is None or pool.name in own]
@@ -110,13 +124,13 @@ class Manager:
         self._unlisted: set[str] = set()
 
     def step(self) -> Pass:
-        """One pass. Nothing that GitHub or Google answers raises; what failed is among the events."""
+        """Run one pass. Failed requests to GitHub and Google raise nothing; they are listed in the events."""
         memory = self._store.load()
         events: list[Event] = []
         seen = self._observe(memory, events)
         observed = self._now()
         if seen is None:
-            events.append(Event("unavailable", "GitHub", "has not answered since the start; nothing is decided"))
+            events.append(Event("unavailable", "GitHub", "has not answered since the start; this pass does nothing"))
             return Pass(Observation(time.time(), time.time(), None, None, None), Decision((), memory, {}, {}), events)
         self._notice(seen, memory, events)
         decision = decide(self._pools, seen, memory, self._by_name)
@@ -127,16 +141,17 @@ class Manager:
             if self._writes_statuses
             else []
         )
-        # Before the actions: after a crash the next pass knows what may have begun.
+        # The memory is saved before the actions, so that after a crash the next pass knows which of them may have
+        # begun.
         if not self._save(decision.memory, events):
             return Pass(seen, decision, events, saved=False)
         for action in decision.actions:
             if not self._store.may_act():
-                events.append(Event("unavailable", "the lease", "was not renewed in time; the rest is decided anew"))
+                events.append(Event("unavailable", "the lease", "was not renewed; the rest waits for the next pass"))
                 break
             if self._now() - observed > STALE_SEC and not isinstance(action, Insert | Start):
-                # A slow call or a stopped process has made the observation old. The next pass decides anew.
-                events.append(Event("unavailable", "this pass", "took too long; the rest is decided anew"))
+                # The observation is too old after a slow call or a stopped process. The next pass decides again.
+                events.append(Event("unavailable", "this pass", "took too long; the rest waits for the next pass"))
                 break
             events += self._act(action, decision.memory, lambda: seen.now + self._now() - observed)
         events += self._write(statuses, decision.memory)
@@ -144,7 +159,7 @@ class Manager:
         return Pass(seen, decision, events)
 
     def _save(self, memory: Memory, events: list[Event]) -> bool:
-        """Whether the memory is kept; where it is not, an event."""
+        """Save the memory and return True, or add an event and return False."""
         try:
             self._store.save(memory)
         except (Unavailable, Refused) as error:
@@ -153,20 +168,20 @@ class Manager:
         return True
 
     def _notice(self, seen: Observation, memory: Memory, events: list[Event]) -> None:
-        """Events of what the observation says, before anything is decided."""
+        """Add the events that follow from the observation alone."""
         for name, state in seen.operations.items():
             if state.error:
                 events.append(_failed(name, memory.pending[name], state.error))
         if memory.begun:
             for machine in seen.machines or ():
                 if machine.pool in self._by_name and machine.name not in memory.machines.keys() | memory.pending.keys():
-                    detail = "this manager has not started it: does another one of its name run with another --state?"
+                    detail = "not started by this manager: does another manager of this name run with another --state?"
                     events.append(Event("unknown-machine", machine.name, detail, machine.pool))
 
     def _observe(self, memory: Memory, events: list[Event]) -> Observation | None:
-        """None before GitHub's first answer, as the time is not known.
+        """Observe GitHub and Google. Return None before GitHub's first answer, because the time is unknown until then.
 
-        GitHub last: a job that was taken since the machines were listed is then seen as taken.
+        GitHub is asked last. A job that was assigned after the machines were listed is then seen as assigned.
         """
         operations: dict[str, OperationState] = {}
         for name, pending in memory.pending.items():
@@ -176,11 +191,12 @@ class Manager:
                 if state is not None:
                     operations[name] = state
         preempted = self._ask(events, lambda: self._compute.preempted(self._own))
-        # Before the machines: an insert that ends in between is in one of the lists.
+        # Asked before the machines are listed. An insert that ends in between is then in at least one of the lists.
         starting = () if memory.begun else self._ask(events, lambda: self._compute.starting(self._own))
         machines = self._ask(events, lambda: self._compute.machines(self._pools))
         machines = self._with_starting(machines, starting)
-        # A sweep may take minutes. A deadline that was over before it began was over for each of its answers.
+        # A sweep may take minutes. The time is that of its start, so a deadline that has passed then has passed for all
+        # answers.
         begun = self._now()
         view = self._github.observe(reruns.wanted(memory))
         if view.unix is None:
@@ -188,11 +204,11 @@ class Manager:
             return None
         now = view.unix - (self._now() - begun)
         events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
-        # Runners are known by their machines from here on.
+        # From here on a runner has the name of its machine.
         names = {name: remembered.id for name, remembered in memory.machines.items()}
         names |= {name: known.machine_id for name, known in memory.registrations.items()}
         names |= {machine.name: machine.id for machine in machines or ()}
-        # A preemption names the id too. A machine whose id is not known yet has only just been asked for.
+        # A preemption names the machine's id too. A machine without a known id was requested only moments ago.
         ids = {name: number for name, number in names.items() if number}
         jobs, runners = view.jobs, view.runners
         return Observation(
@@ -211,7 +227,7 @@ class Manager:
     def _with_starting(
         self, listed: tuple[Machine, ...] | None, starting: tuple[Machine, ...] | None
     ) -> tuple[Machine, ...] | None:
-        """What a manager without memory has to count as well: machines whose insert is on its way."""
+        """Add the machines whose insert has not ended. A manager without memory has to count them too."""
         if listed is None or starting is None:
             return None
         listed = tuple(machine for machine in listed if self._owns(machine.pool))
@@ -221,7 +237,7 @@ class Manager:
         return listed + unlisted
 
     def _ask(self, events: list[Event], question: Callable[[], T]) -> T | None:
-        """The answer; None and an event where Google gives none."""
+        """Return the answer; on an error add an event and return None."""
         try:
             return question()
         except (Unavailable, Refused) as error:
@@ -236,7 +252,7 @@ class Manager:
                 return [self._start(action, memory, now)]
             if isinstance(action, Stop):
                 self._compute.stop(action.machine)
-                detail = "it is ready, and no queued job needs it"
+                detail = "the machine is ready, and no queued job needs it"
                 return [Event("stop-machine", action.machine.name, detail, action.machine.pool)]
             if isinstance(action, Delete):
                 machine = action.machine
@@ -253,7 +269,7 @@ class Manager:
             return [Event(_kind(error), _subject(action), str(error))]
 
     def _write(self, statuses: Sequence[CommitStatus], memory: Memory) -> list[Event]:
-        """Write commit statuses. One that cannot be written is an event, and is tried again in a minute."""
+        """Write commit statuses. A failed one becomes an event and is tried again after a minute."""
         events: list[Event] = []
         for status in statuses:
             try:
@@ -261,7 +277,7 @@ class Manager:
             except (Unavailable, Refused) as error:
                 events.append(Event(_kind(error), "commit status", str(error)))
                 if isinstance(error, Unavailable):
-                    # Each request may last half a minute, and the next pass starts machines.
+                    # Each request may take half a minute, and the next pass has to start machines.
                     break
             else:
                 commit_statuses.written(status, memory)
@@ -279,7 +295,7 @@ class Manager:
         if operation:
             memory.pending[action.machine] = replace(pending, operation=operation)
         else:
-            # It was there already: an earlier request had begun it.
+            # The machine already exists, because an earlier request created it.
             memory.pending[action.machine] = replace(pending, done_since=now())
         return Event("insert", action.machine, _bought(action.rung), action.pool)
 
@@ -307,10 +323,10 @@ class Manager:
         return [Event("register", machine.name, f"runner {runner}", machine.pool)] if runner else []
 
     def _remove(self, action: RemoveRunner, memory: Memory) -> list[Event]:
-        """The machine goes only once GitHub has let go of its runner, which it refuses for one that runs a job."""
+        """Unregister a runner and then delete its machine. GitHub refuses to unregister a runner that runs a job."""
         name = action.machine.name if action.machine else action.runner.name
         if not self._github.remove_runner(action.runner):
-            return [Event("remove-runner", name, "it has just taken a job, and stays")]
+            return [Event("remove-runner", name, "the runner has just taken a job; the machine stays")]
         if action.machine is None:
             return [Event("remove-runner", name, action.why)]
         memory.machines[name].condemned = True
@@ -320,17 +336,17 @@ class Manager:
 
 
 def _one_a_machine(runners: Iterable[Runner]) -> tuple[Runner, ...]:
-    """The runner of each machine that has or gets the job.
+    """Return one runner for each machine: the one that has the job or will get it.
 
-    An agent whose registration got no answer has registered another runner, and the first one never connects. Taken for
-    the machine's, it would look hung, and its machine would be deleted with the job of the other one.
+    If an agent's registration gets no answer, the agent registers a second runner, and the first one never connects. If
+    the first one counted as the machine's runner, the machine would look hung and be deleted with the second one's job.
     """
     worst_first = sorted(runners, key=lambda each: (each.busy, each.online, each.id))
     return tuple({each.name: each for each in worst_first}.values())
 
 
 def _failed(machine: str, pending: Pending, error: InsertError) -> Event:
-    """An insert or a start that Google has refused."""
+    """Return the event of an insert or a start that Google has refused."""
     kind = "start-failed" if pending.is_start else "insert-failed"
     return Event(kind, machine, f"{pending.rung.zone}: {error.message}", pending.pool, error.kind)
 

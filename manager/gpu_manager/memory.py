@@ -1,6 +1,6 @@
-"""What the manager remembers between passes, because neither GitHub nor Google could be asked for it again.
+"""The manager's memory between passes: facts that neither GitHub nor Google can be asked for again.
 
-Losing it costs time and money, never a job: machines are found by their labels, and waits begin anew.
+Losing it costs time and money but no job. Machines are found by their labels, and waits start again from zero.
 """
 
 from __future__ import annotations
@@ -16,81 +16,84 @@ from .model import Job, JobKey, Rung, RunKey
 
 @dataclass
 class Pending:
-    """An insert or a start that has been decided on and whose end is not known yet."""
+    """An insert or a start that has been decided and whose result is not known yet."""
 
     pool: str
     rung: Rung
     job: Job | None
-    """None for a machine that is made for standby."""
+    """The job of the machine; None for a machine that is made for standby."""
     request_id: str
     since: float
     is_start: bool = False
-    """Whether it is the start of a stopped machine."""
+    """True for the start of a stopped machine."""
     operation: str = ""
-    """Google's name of it; empty while the answer to the request is unknown."""
+    """Google's name of the operation; empty while the answer to the request is unknown."""
     done_since: float | None = None
-    """Since when the operation has ended well, while the machine is not in any list yet."""
+    """When the operation ended without an error, while no list contains the machine yet."""
 
 
 @dataclass
 class Cooldown:
-    """A place that had no machine to give."""
+    """A place that had no capacity for a machine."""
 
     until: float
     stockouts: int
-    """In a row."""
+    """The number of failures in a row."""
     zones_available: tuple[str, ...] = ()
 
 
 @dataclass
 class MachineMemory:
-    """What was seen of a machine that is still there."""
+    """The observations of a machine that still exists."""
 
     pool: str
     first_seen: float
-    """For a machine that waited for capacity, when it had it."""
+    """When the machine was first seen. For a machine that waited for capacity, when it got the capacity."""
     id: str = ""
-    """Google's number of it; empty where it is not known yet."""
+    """Google's id of the machine; empty if it is not known yet."""
     waits_for: str = ""
-    """The slug of its job while it is PENDING: Google looks for capacity, and deletes it where there is none."""
+    """The slug of the machine's job while the machine is PENDING: Google looks for capacity and deletes it if there is
+    none.
+    """
     zone: str = ""
-    """The same."""
+    """The machine's zone while the machine is PENDING."""
     runner_group: str = ""
-    """Of its pool, which may be removed from the configuration later; empty for a pool that was never in it."""
+    """The runner group of its pool. The configuration may lose the pool later. Empty for a pool that was never in it.
+    """
     boot_sec: float = 0.0
-    """The same."""
+    """The bootSec of its pool."""
     idle_sec: float = 0.0
-    """The same."""
+    """The idleSec of its pool."""
     registered: bool = False
-    """Whether GitHub has listed its runner."""
+    """True if GitHub has listed its runner."""
     missing_since: float | None = None
-    """Since when its registered runner is in no list any more."""
+    """When its registered runner was first missing from GitHub's list."""
     running_since: float | None = None
-    """Since when Google lists it as RUNNING: its agent's deadlines count from there."""
+    """When Google first listed it as RUNNING. The agent's deadlines count from this time."""
     idle_since: float | None = None
-    """Since when GitHub lists its runner as idle."""
+    """When GitHub first listed its runner as idle."""
     offline_since: float | None = None
-    """Since when GitHub lists its idle runner as offline."""
+    """When GitHub first listed its idle runner as offline."""
     surplus_since: float | None = None
     """Since when no queued job needs it."""
     unregistered: bool = False
-    """Whether the manager registers its runner and has not sent it the registration."""
+    """True if the manager registers its runner and has not sent the registration yet."""
     condemned: bool = False
-    """Whether it is to be deleted although it is on."""
+    """True if it will be deleted although it is on."""
     job: JobKey | None = None
     """The job that its runner took."""
     place: str = ""
-    """Region and machine type, for the spot breaker."""
+    """Region and machine type, the key of the spot breaker."""
     job_over: bool = False
-    """Whether that job was seen to have ended before the machine was taken back."""
+    """True if that job was seen to end before the machine was preempted."""
     taken_back: bool = False
-    """Whether its preemption has been counted."""
+    """True if its preemption has been counted."""
     stopped_for_later: bool = False
-    """Whether the manager stops it, or has stopped it, to start it for a later job."""
+    """True if the manager stops it, or has stopped it, to start it for a later job."""
     old_key: str = ""
-    """The digest of the key that it had before it was stopped."""
+    """The digest of the key that it published before it was stopped."""
     started_for: str = ""
-    """The slug of the job that it was last started for, from standby; empty in its first boot."""
+    """The slug of the job for which it was last started from standby; empty in its first boot."""
 
 
 @dataclass
@@ -98,40 +101,40 @@ class JobMemory:
     """The machines that were started for one attempt of a job."""
 
     inserts: int = 0
-    """All of them; numbers the names."""
+    """The number of all inserts; it numbers the machine names."""
     machines: int = 0
-    """Those that Google did not refuse."""
+    """The number of inserts that Google did not refuse."""
     last_seen: float = 0
 
 
 @dataclass
 class StandbyMemory:
-    """The machines that were made for a pool's standby."""
+    """The machines that were created for a pool's standby."""
 
     made: int = 0
-    """The number in the name of the last one: the second when it was made, or one more than the last.
+    """The number in the name of the last machine: the second when it was made, or one more than the previous number.
 
-    A manager that lost its memory would count from 1 again, and send requests that Compute Engine has carried out and
-    therefore ignores.
+    A plain count would start again from 1 after a loss of the memory. Compute Engine would ignore those requests,
+    because it has already carried them out.
     """
     unproven: int = 0
-    """Those that were made since one was last stopped or got a runner."""
+    """The number of machines that were made since one was last stopped or got a runner."""
     last_made: float = 0.0
 
 
 @dataclass
 class LostJob:
-    """A job whose machine Google took back while it ran."""
+    """A job whose machine Google preempted while the job ran."""
 
     key: JobKey
     pool: str
     since: float
     run_attempt: int
-    """The run's attempt in which it failed, as far as reruns of ours have not raised it."""
+    """The run's attempt in which the job failed, raised by our own reruns."""
     asked: float | None = None
     asks: int = 0
     waited_for: bool = False
-    """Whether GitHub still listed it as running when its runner could no longer answer."""
+    """True if GitHub still listed the job as running when its runner could no longer answer."""
 
     @property
     def run(self) -> RunKey:
@@ -140,7 +143,7 @@ class LostJob:
 
 @dataclass
 class StoppedPool:
-    """A template that nothing more is made from, because another machine would end as this one did."""
+    """A template from which no more machines are created, because the next one would fail like this one."""
 
     template: str
     machine: str
@@ -153,14 +156,14 @@ class WrittenStatus:
     """The commit status that was last written on a commit."""
 
     description: str
-    """Empty where it is not known whether GitHub has the status."""
+    """The text of the status; empty if it is not known whether GitHub has it."""
     url: str
     since: float
-    """When the first one was tried."""
+    """When the first status was tried."""
     at: float
-    """When it was written or last tried."""
+    """When the status was written or last tried."""
     pool: str = ""
-    """The share with this pool owns it."""
+    """The pool whose share owns the status."""
 
 
 @dataclass
@@ -169,48 +172,53 @@ class Registration:
 
     machine_id: str
     asked: float
-    """When GitHub was asked for it last."""
+    """When GitHub was last asked for the registration."""
 
 
 @dataclass
 class Memory:
-    """All of it. Keys that are texts are made by the functions of the modules that use them."""
+    """The whole memory. Keys that are texts are made by functions of the modules that use them."""
 
     begun: bool = False
-    """Whether the machines that started before this memory began were all in a list since."""
+    """True if every machine that started before this memory began has been in a list since."""
     pending: dict[str, Pending] = field(default_factory=dict)
-    """By the machine's name."""
+    """Inserts and starts without a known result, by machine name."""
     cooldowns: dict[str, Cooldown] = field(default_factory=dict)
-    """By zone, machine type and market."""
+    """Places without capacity, by zone, machine type and market."""
     closed_quotas: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Until when a quota counts as used up, and Google's id of it; by region, GPU and market."""
+    """Quotas that are used up, by region, GPU and market: until when they count as used up, and Google's id of the
+    quota.
+    """
     preferred: dict[str, float] = field(default_factory=dict)
     """Places that Google named as available, and until when that counts."""
     preemptions: dict[str, list[float]] = field(default_factory=dict)
-    """When machines were taken back, by region and machine type."""
+    """The times of preemptions, by region and machine type."""
     machines: dict[str, MachineMemory] = field(default_factory=dict)
-    """By name."""
+    """Machines, by name."""
     jobs: dict[str, JobMemory] = field(default_factory=dict)
-    """By the job's slug."""
+    """Jobs, by slug."""
     lost: dict[str, LostJob] = field(default_factory=dict)
-    """By the job's slug."""
+    """Jobs that lost their machine, by slug."""
     steady: dict[str, float] = field(default_factory=dict)
-    """Runs that lost a job, and until when their pools buy no machine that can be taken back while such a job waits."""
+    """Runs that lost a job, with a time. Until then their pools buy no preemptible machine while such a job waits."""
     refusals: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Until when nothing is asked that was refused, and why: by pool where GitHub refuses its runners; by pool, region,
-    machine type and market where Google refuses the machine."""
+    """Refused requests: until when they are not repeated, and the reason.
+
+    The key is the pool if GitHub refuses its runners. It is the pool, region, machine type and market if Google refuses
+    the machine.
+    """
     stopped: dict[str, StoppedPool] = field(default_factory=dict)
-    """By template."""
+    """Stopped pools, by template."""
     statuses: dict[str, WrittenStatus] = field(default_factory=dict)
-    """By repository and commit, and by context where that is another than gpu-ci."""
+    """Commit statuses, by repository and commit, and by context if that is not gpu-ci."""
     registrations: dict[str, Registration] = field(default_factory=dict)
-    """By the machine's name; kept until machine and runner are gone."""
+    """Registrations, by machine name. Each is kept until the machine and its runner are gone."""
     standby: dict[str, StandbyMemory] = field(default_factory=dict)
-    """By pool."""
+    """Machines made for standby, by pool."""
 
 
 def merged(memories: Sequence[Memory]) -> Memory:
-    """One memory of several managers whose pools differ. What is known of a place by several is what lasts longest."""
+    """Merge the memories of several managers with different pools. If several know a place, the longest pause wins."""
     whole = Memory(begun=bool(memories) and all(each.begun for each in memories))
     for each in memories:
         whole.pending |= each.pending
@@ -238,7 +246,7 @@ def merged(memories: Sequence[Memory]) -> Memory:
 
 
 def of_pools(memory: Memory, pools: Collection[str]) -> Memory:
-    """What is remembered of these pools alone, and of places and templates."""
+    """Return the memory of these pools alone, with everything about places and templates."""
     return replace(
         memory,
         pending={name: each for name, each in memory.pending.items() if each.pool in pools},
@@ -259,10 +267,14 @@ _ADAPTER = TypeAdapter(Memory)
 
 
 def to_json(memory: Memory) -> bytes:
-    """As stored."""
+    """Return the memory in its stored form."""
     return _ADAPTER.dump_json(memory)
 
 
 def from_json(content: bytes) -> Memory:
-    """As stored by this or an earlier version. ValueError where it is no memory."""
+    """Return the memory from the stored form of this or an earlier version.
+
+    Raises:
+        ValueError: The content is not a memory.
+    """
     return _ADAPTER.validate_json(content)

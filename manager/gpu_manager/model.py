@@ -1,4 +1,4 @@
-"""What the manager observes, remembers and does, as plain values. Nothing here asks anybody or reads a clock."""
+"""The values that the manager observes, remembers and acts on. This module sends no requests and reads no clock."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 """Google's states of a machine that is off (discovery document compute v1, Instance.status)."""
 
 RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested", "pending"]
-"""GitHub's words for the state of a workflow run and of a job."""
+"""GitHub's states of a workflow run and of a job."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One place to ask for a machine: a zone, a machine type, and how it is bought."""
+    """One place to request a machine: a zone, a machine type and a market."""
 
     zone: str
     machine_type: str
     market: str
-    """spot, standard, reservation or flex-start. Google may take a spot machine back."""
+    """spot, standard, reservation or flex-start. Google may preempt a spot machine."""
     gpu: str = ""
-    """Google's accelerator type, such as nvidia-l4: quotas are per region, GPU and market."""
+    """Google's accelerator type, such as nvidia-l4. Quotas are per region, GPU and market."""
     usd_per_hour: float | None = None
-    """The catalog's price of one machine; None where there is none."""
+    """The catalog's price of one machine; None if the catalog has no price."""
     template: str = ""
-    """Self link of the instance template for this rung whose check passed; empty where it is the pool's."""
+    """Self link of the instance template for this rung whose check passed; empty for the pool's template."""
 
     @property
     def region(self) -> str:
@@ -41,47 +41,47 @@ class Rung:
 
 @dataclass(frozen=True)
 class Pool:
-    """What the manager has to know of a pool. All of it comes from the stack's outputs."""
+    """The manager's view of a pool, taken from the stack's outputs."""
 
     name: str
     project: str
     template: str
     """Self link of the instance template whose check passed."""
     rungs: tuple[Rung, ...]
-    """In the order in which they are asked."""
+    """The rungs in the order in which machines are requested."""
     max: int
-    """The most machines there may be at any time."""
+    """The most machines at any time."""
     labels: frozenset[str]
-    """Lower-case labels of the pool's runners. A job matches where its own labels are a subset."""
+    """Lower-case labels of the pool's runners. A job matches if its labels are a subset of them."""
     runner_group: str = "Default"
     boot_sec: int = 1200
-    """From the start of a machine to its registered runner; the agent ends the machine after that."""
+    """Seconds from the start of a machine to its registered runner; after that the agent ends the machine."""
     idle_sec: int = 600
-    """How long a registered runner waits for a job before the agent ends its machine."""
+    """Seconds that a registered runner waits for a job before the agent ends its machine."""
     rerun_preempted: bool = True
-    """Whether the job of a machine that Google took back is run again."""
+    """True to run a job again after Google has preempted its machine."""
     machines_per_job: int = 3
     """The most machines that are started for one job."""
     price_ceiling_usd: float | None = None
-    """Rungs that cost more an hour are skipped."""
+    """Rungs with a higher price per hour are skipped."""
     registered_by: str = "machine"
-    """Who registers the runner of a machine: `machine` or `manager`."""
+    """The program that registers the runner of a machine: `machine` or `manager`."""
     wait_objective_sec: int | None = None
-    """How long a job may wait for its runner before an alert counts it; None for no objective."""
+    """Seconds that a job may wait for its runner before an alert counts it; None for no objective."""
     standby: int = 0
-    """How many machines are kept stopped, checked and ready to be started for a job."""
+    """The number of machines that are kept stopped, checked and ready to start for a job."""
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """Those that its machines are made from, in the order of the rungs."""
+        """The templates of the pool's machines, in the order of the rungs."""
         return tuple(dict.fromkeys(map(self.template_of, self.rungs)))
 
     def template_of(self, rung: Rung) -> str:
-        """The template that a machine on this rung is made from."""
+        """Return the template for a machine on this rung."""
         return rung.template or self.template
 
     def rung_of(self, machine: Machine) -> Rung | None:
-        """The rung on which this machine would be made now; None where there is none any more."""
+        """Return the rung on which this machine would be created now, or None if there is no such rung."""
         for rung in self.rungs:
             made = (rung.zone, rung.machine_type, rung.market, self.template_of(rung))
             if made == (machine.zone, machine.machine_type, machine.market, machine.template):
@@ -93,14 +93,14 @@ class JobKey(NamedTuple):
     """One attempt of one job."""
 
     repository: str
-    """owner/name."""
+    """The repository as owner/name."""
     run_id: int
     job_id: int
     attempt: int
 
 
 class RunKey(NamedTuple):
-    """One workflow run, whatever its attempt."""
+    """One workflow run with all its attempts."""
 
     repository: str
     run_id: int
@@ -112,10 +112,10 @@ class Job:
 
     key: JobKey
     labels: frozenset[str]
-    """Lower-case."""
+    """The job's labels in lower case."""
     status: RunStatus
     created_unix: float
-    """By GitHub's clock."""
+    """When the job was created, by GitHub's clock."""
     conclusion: str = ""
     runner_name: str = ""
     name: str = ""
@@ -123,14 +123,14 @@ class Job:
     url: str = ""
     head_sha: str = ""
     started_unix: float = 0
-    """By GitHub's clock, of a job that runs."""
+    """When a running job started, by GitHub's clock."""
     runner_groups: frozenset[str] | None = None
-    """Names of the pools' runner groups that its repository may use; None where that is not known."""
+    """The pools' runner groups that its repository may use; None if that is unknown."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """The state of a workflow run: what decides whether a lost job can be run again."""
+    """The state of a workflow run, from which follows if a lost job can be run again."""
 
     key: RunKey
     attempt: int
@@ -138,12 +138,12 @@ class Run:
     conclusion: str = ""
     created_unix: float = 0
     failed_jobs: tuple[int, ...] = ()
-    """Ids of the latest attempt's jobs that ended in another way than success or skipped."""
+    """Ids of jobs of the latest attempt whose conclusion is neither success nor skipped."""
 
 
 @dataclass(frozen=True)
 class Runner:
-    """A registered runner. One that is offline and busy has lost its connection."""
+    """A registered runner. A runner that is offline and busy has lost its connection."""
 
     id: int
     name: str
@@ -154,17 +154,17 @@ class Runner:
 
 @dataclass(frozen=True)
 class NewRunner:
-    """A runner that GitHub has just registered, for one job."""
+    """A runner that GitHub has just registered for one job."""
 
     id: int
     name: str
     jit_config: str = field(repr=False)
-    """What the runner starts with; a secret."""
+    """The just-in-time configuration with which the runner starts; a secret."""
 
 
 @dataclass(frozen=True)
 class End:
-    """How a machine ended, in the agent's words (gpu_agent/outcomes.py)."""
+    """The end of a machine, with the reason that the agent reported (gpu_agent/outcomes.py)."""
 
     reason: str
     detail: str = ""
@@ -173,32 +173,32 @@ class End:
 
 @dataclass(frozen=True)
 class Machine:
-    """A VM of a pool, by its labels."""
+    """A VM of a pool, found by its labels."""
 
     name: str
     pool: str
     zone: str
     status: str
-    """Google's: PROVISIONING, STAGING, RUNNING, STOPPING, TERMINATED and so on."""
+    """Google's status: PROVISIONING, STAGING, RUNNING, STOPPING, TERMINATED and so on."""
     market: str
     machine_type: str
     template: str
-    """Self link of the template it was made from; empty where it is unknown."""
+    """Self link of the machine's template; empty if it is unknown."""
     end: End | None = None
-    """Of a machine that is off, where it said one."""
+    """The end that a machine which is off has reported, if any."""
     preempted: bool = False
-    """Whether an operation of Google says that it was taken back."""
+    """True if a Google operation reports its preemption."""
     project: str = ""
     job: str = ""
-    """The label gpu-ci-job: the slug of the job it was made for; empty for a machine that was made for standby."""
+    """The label gpu-ci-job: the slug of the machine's job; `standby` for a machine that was created for standby."""
     id: str = ""
-    """Google's number of it: a later machine of the same name has another one."""
+    """Google's id of the machine. A later machine of the same name has another id."""
     registered_by: str = "machine"
-    """Who registers its runner, as its label says: `machine` or `manager`."""
+    """The program that registers its runner, from its label: `machine` or `manager`."""
     key: str = ""
-    """The certificate that it published, base64; a runner that the manager registers is sealed to it."""
+    """The certificate that the machine published, base64. The manager encrypts the runner's registration with it."""
     sealed: bool = False
-    """Whether its metadata has the registration of a runner."""
+    """True if its metadata contains the registration of a runner."""
 
     @property
     def off(self) -> bool:
@@ -206,18 +206,18 @@ class Machine:
 
     @property
     def waits(self) -> bool:
-        """Whether Google still looks for its capacity (discovery document compute v1, Instance.status PENDING)."""
+        """True if Google still looks for its capacity (discovery document compute v1, Instance.status PENDING)."""
         return self.status == "PENDING"
 
     @property
     def unregistered(self) -> bool:
-        """Whether the manager registers its runner and has not sent it the registration."""
+        """True if the manager registers its runner and has not sent the registration yet."""
         return self.registered_by == "manager" and not self.sealed
 
 
 @dataclass(frozen=True)
 class InsertError:
-    """Why an insert failed, from the call or from its operation."""
+    """The error of a failed insert, from the call or from its operation."""
 
     kind: Literal["no-capacity", "over-quota", "refused"]
     message: str
@@ -228,7 +228,7 @@ class InsertError:
 
 @dataclass(frozen=True)
 class OperationState:
-    """An insert's operation: whether it has ended, and how."""
+    """The state of an insert's operation."""
 
     done: bool
     error: InsertError | None = None
@@ -236,28 +236,29 @@ class OperationState:
 
 @dataclass(frozen=True)
 class Observation:
-    """What one pass saw. A source that failed is None: unknown, and never empty."""
+    """The observation of one pass. None for a source means that it failed and is unknown; it does not mean empty."""
 
     now: float
-    """Seconds since 1970 by GitHub's clock, at the start of the sweep. What is remembered counts from here, so that no
-    computer's clock matters."""
+    """Seconds since 1970 by GitHub's clock, at the start of the sweep. Remembered times count from here, so the manager
+    needs no clock of its own computer.
+    """
     github_unix: float
-    """The same at the end of the sweep: what the ages of jobs count from."""
+    """Seconds since 1970 by GitHub's clock, at the end of the sweep. The ages of jobs count from here."""
     jobs: tuple[Job, ...] | None
-    """Queued, waiting and running jobs of the sweep's repositories."""
+    """Queued, waiting and running jobs of the repositories in the sweep."""
     runners: tuple[Runner, ...] | None
     machines: tuple[Machine, ...] | None
-    """Of all pools, in all zones."""
+    """The machines of all pools in all zones."""
     operations: Mapping[str, OperationState] = field(default_factory=dict)
-    """Of the pending inserts and starts, by the machine's name; those that could not be asked are left out."""
+    """The pending inserts and starts by machine name, without those whose request failed."""
     runs: Mapping[RunKey, Run] = field(default_factory=dict)
     """The runs of lost jobs."""
     preempted: frozenset[str] = frozenset()
-    """Names of machines that Google took back lately, those that are gone too."""
+    """Names of machines that Google preempted lately, also of deleted ones."""
     github_requests_left: int | None = None
-    """Of GitHub's limit of this hour; None where it is not known."""
+    """The requests left of GitHub's limit for this hour; None if unknown."""
     github_limited_until: float | None = None
-    """On the clock of `now`; None where GitHub limits nothing."""
+    """When GitHub's rate limit ends, on the clock of `now`; None without a limit."""
 
 
 @dataclass(frozen=True)
@@ -266,17 +267,17 @@ class Insert:
 
     pool: str
     machine: str
-    """Its name, which follows from the job and the number of the try."""
+    """The machine's name. It follows from the job and the number of the try."""
     rung: Rung
     job: Job | None
-    """None for a machine on standby."""
+    """The job of the machine; None for a machine on standby."""
     request_id: str
-    """The same for the same machine and zone, so that a repeated request starts nothing twice."""
+    """An id that is the same for the same machine and zone, so that a repeated request starts no second machine."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop a machine that has published its key and that no job needs, to start it for a later job."""
+    """Stop a machine that has published its key and that no job needs, so that it can start for a later job."""
 
     machine: Machine
 
@@ -289,12 +290,12 @@ class Start:
     rung: Rung
     job: Job
     request_id: str
-    """The same for a repeated request."""
+    """An id that is the same for a repeated request."""
 
 
 @dataclass(frozen=True)
 class Delete:
-    """Delete a machine: one that is off, or one that can have no job."""
+    """Delete a machine that is off or that cannot have a job."""
 
     machine: Machine
     why: str
@@ -302,11 +303,13 @@ class Delete:
 
 @dataclass(frozen=True)
 class RemoveRunner:
-    """Unregister an idle runner; its machine is deleted only where GitHub did so, as a busy one is refused."""
+    """Unregister an idle runner, and then delete its machine. GitHub refuses this for a busy runner, whose machine then
+    stays.
+    """
 
     runner: Runner
     machine: Machine | None
-    """None where it is gone already."""
+    """The runner's machine; None if it is gone already."""
     why: str
 
 
@@ -318,12 +321,12 @@ class Rerun:
     attempt: int
     """The attempt that failed."""
     job_id: int | None
-    """One job, or all failed jobs of the run where it is None."""
+    """The id of one job, or None for all failed jobs of the run."""
 
 
 @dataclass(frozen=True)
 class Register:
-    """Register a runner for a machine that has published its key, and send it there."""
+    """Register a runner for a machine that has published its key, and send the registration to the machine."""
 
     machine: Machine
 
@@ -336,30 +339,30 @@ class CommitStatus:
     """A commit status of one commit."""
 
     repository: str
-    """owner/name."""
+    """The repository as owner/name."""
     sha: str
     state: str
-    """GitHub's word: pending, error or success."""
+    """GitHub's state: pending, error or success."""
     description: str
-    """At most 140 characters."""
+    """The text, at most 140 characters."""
     url: str
     """The page of a waiting job."""
     context: str = "gpu-ci"
-    """GitHub's word for its name."""
+    """GitHub's context, the name of the status."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a queued job has no machine."""
+    """The reason why a queued job has no machine."""
 
     code: str
     """at-max, no-answer, no-capacity, over-quota, price-ceiling, pool-stopped, refused, github-limited,
     approval-pending, never-picked-up, expired or no-pool."""
     detail: str
     next_try: float | None = None
-    """On the clock of Observation.now; None where no time is known."""
+    """The time of the next try on the clock of Observation.now; None if it is unknown."""
 
     @property
     def waiting_helps(self) -> bool:
-        """Whether the job may get a machine although nobody changes or cancels it."""
+        """True if the job may get a machine without a change or a cancellation by a person."""
         return self.code not in ("no-pool", "never-picked-up", "expired")

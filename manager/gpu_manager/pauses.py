@@ -1,4 +1,4 @@
-"""The time between two passes: a signal ends it, and a hint shortens it."""
+"""The wait between two passes. A signal ends it, and a hint shortens it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from threading import Event
 
-# GitHub may list a job some seconds after it has announced it (github-aws-runners/terraform-aws-github-runner#2459).
+# GitHub may list a job some seconds after its webhook event (github-aws-runners/terraform-aws-github-runner#2459).
 _LISTED_WITHIN_SEC = 60.0
 
 
 class Pauses:
-    """Waits of one manager. Other threads may call `hint`, and signal handlers `stop`."""
+    """The waits of one manager. Other threads may call `hint`, and signal handlers may call `stop`."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.stopped = Event()
@@ -20,27 +20,27 @@ class Pauses:
         self._hinted: float | None = None
 
     def stop(self) -> None:
-        """End the present wait and each later one."""
+        """End the current wait and each later one."""
         self.stopped.set()
         self._woken.set()
 
     def hint(self) -> None:
-        """Something may have changed at GitHub: shorten the present wait, or the next one."""
+        """Shorten the current wait or the next one, because something may have changed at GitHub."""
         self._hinted = self._monotonic()
         self._woken.set()
 
     @property
     def hinted(self) -> bool:
-        """Whether a hint came within the last minute, so that GitHub may list soon what it announced."""
+        """True if a hint came within the last minute. GitHub may then list the announced job soon."""
         return self._hinted is not None and self._monotonic() - self._hinted < _LISTED_WITHIN_SEC
 
     def wait(self, pause_sec: float, shortest_sec: float) -> bool:
-        """Wait; after a hint no longer than `shortest_sec`. Whether a hint or a signal came."""
+        """Wait, after a hint no longer than `shortest_sec`. Return True if a hint or a signal came."""
         until = self._monotonic() + pause_sec
         woken = self._woken.wait(pause_sec)
         if woken:
             self.stopped.wait(max(min(shortest_sec, until - self._monotonic()), 0.0))
-        # A hint that comes from now on belongs to the pass after the next one.
+        # A hint that comes from here on belongs to the pass after the next one.
         self._woken.clear()
         if self.stopped.is_set():
             self._woken.set()

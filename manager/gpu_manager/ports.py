@@ -1,4 +1,4 @@
-"""What the control loop asks of GitHub and of Compute Engine, in the manager's own values."""
+"""The interfaces of GitHub and Compute Engine that the control loop uses, in the manager's own types."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Protocol
 from .model import CommitStatus, Insert, InsertError, Job, Machine, NewRunner, OperationState, Pool, Run, RunKey, Runner
 
 
-class Unavailable(Exception):  # noqa: N818 - a state of the other side
-    """There was no answer, or none that can be used. The same request may go better in the next pass.
+class Unavailable(Exception):  # noqa: N818 - a state of the service
+    """The service sent no usable answer. The same request may succeed in the next pass.
 
-    The text names what was asked and holds no secret.
+    The text names the request and contains no secret.
     """
 
 
 class InsertRefused(Exception):  # noqa: N818 - an answer
-    """Google refuses an insert or a start at once; `error` says whether for lack of capacity, of quota, or for good."""
+    """Google refuses an insert or a start at once. `error` has the cause: capacity, quota, or a permanent refusal."""
 
     def __init__(self, error: InsertError) -> None:
         super().__init__(error.message)
@@ -25,94 +25,124 @@ class InsertRefused(Exception):  # noqa: N818 - an answer
 
 
 class Refused(Exception):  # noqa: N818 - an answer
-    """The other side refuses this request for good: a permission, a name, a policy."""
+    """The service refuses this request permanently, because of a permission, a name or a policy."""
 
 
 @dataclass(frozen=True)
 class GithubView:
-    """What one sweep saw; None where the sweep was not whole."""
+    """The result of one sweep. A field is None if the sweep could not read all of it."""
 
     unix: float | None
-    """Seconds since 1970 by GitHub's clock; None before its first answer."""
+    """Seconds since 1970 by GitHub's clock; None before GitHub's first answer."""
     jobs: tuple[Job, ...] | None
     runners: tuple[Runner, ...] | None
     runs: dict[RunKey, Run] = field(default_factory=dict)
     limited_sec: float | None = None
-    """How long GitHub asks to wait, where it does."""
+    """The seconds that GitHub requests to wait; None without such a request."""
     requests_left: int | None = None
-    """Of GitHub's limit of this hour, as far as an answer said."""
+    """The requests left of GitHub's limit for this hour, if an answer contained the number."""
     problems: tuple[str, ...] = ()
-    """One line for each request that failed, without secrets."""
+    """One line for each failed request, without secrets."""
 
 
 class Github(Protocol):
-    """The queue of jobs, and the runners that take them."""
+    """The queue of jobs, and the runners that run them."""
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
-        """Sweep the repositories: jobs, runners, and the state of these runs. Raises nothing."""
+        """Read the jobs of the repositories, the runners, and the state of these runs. Raises nothing."""
 
     def remove_runner(self, runner: Runner | NewRunner) -> bool:
-        """Unregister it: True where it is gone, False where it runs a job. Unavailable or Refused otherwise."""
+        """Unregister a runner. Return True if it is gone, and False if it runs a job.
+
+        Raises:
+            Unavailable, Refused: The runner may still be registered.
+        """
 
     def register(self, pool: Pool, name: str) -> NewRunner:
-        """Register a runner of this name for one job. One of that name that has no job is unregistered before.
+        """Register a runner of this name for one job. An existing runner of that name without a job is unregistered.
 
-        Unavailable, also where the runner of that name has a job; or Refused.
+        Raises:
+            Unavailable: There is no answer, or a runner of that name has a job.
+            Refused: GitHub refuses the runner.
         """
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
-        """Run one job or, with None, all failed jobs of the run again. Unavailable or Refused."""
+        """Run one job again, or with None all failed jobs of the run. Raises Unavailable or Refused."""
 
     def commit_status(self, status: CommitStatus) -> None:
-        """Write a commit status. Unavailable or Refused."""
+        """Write a commit status. Raises Unavailable or Refused."""
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """The metadata of a machine, for a change of it."""
+    """The metadata of a machine, with the fingerprint that a change of it needs."""
 
     fingerprint: str
     items: Mapping[str, str] = field(repr=False)
 
 
 class Compute(Protocol):
-    """Machines."""
+    """The machines of Compute Engine."""
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Those of the manager of all pools in all zones; the end of each that is off. Unavailable or Refused."""
+        """Return the manager's machines of all pools in all zones. A machine that is off has its end.
+
+        Raises Unavailable or Refused.
+        """
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Machines of the pools whose insert has not ended. They may be in no list yet. Unavailable or Refused."""
+        """Return machines of the pools whose insert has not ended. They may be missing from lists of machines.
+
+        Raises Unavailable or Refused.
+        """
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
-        """How far an insert has come. Unavailable; one that Google has forgotten is done without an error."""
+        """Return the state of an operation. One that Google no longer knows is done without an error.
+
+        Raises Unavailable.
+        """
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
-        """Machines that Google took back within the last hour, in the zones of the pools. Unavailable.
+        """Return the machines that Google preempted within the last hour in the zones of the pools.
 
-        Each is its name with its id behind it, as a runner is named: the next machine of its name is another one.
+        Each entry is the machine's name followed by its id, like the name of a runner. The id distinguishes it from a
+        later machine of the same name. Raises Unavailable.
         """
 
     def insert(self, pool: Pool, insert: Insert) -> str:
-        """Ask for a machine; the name of the operation. A machine of that name is no error, and gives "".
+        """Request a machine and return the name of the operation, or "" if a machine of that name exists.
 
-        Unavailable where the answer was lost: the same insert may be repeated. InsertRefused where Google says no.
+        Raises:
+            Unavailable: The answer was lost. The same insert may be repeated.
+            InsertRefused: Google refuses the machine.
         """
 
     def metadata(self, machine: Machine) -> Metadata:
-        """Its metadata as it is now. Unavailable, also where another machine has the name now; or Refused."""
+        """Return the machine's current metadata.
+
+        Raises:
+            Unavailable: There is no answer, or another machine has the name now.
+            Refused: Google refuses the request.
+        """
 
     def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
-        """Add one value; False where the metadata has changed since it was seen. Unavailable or Refused."""
+        """Add one value. Return False if the metadata has changed since `seen`. Raises Unavailable or Refused."""
 
     def stop(self, machine: Machine) -> None:
-        """Ask for its stop; one that is off or gone is no error. Unavailable; or Refused, as for one with a runner."""
+        """Request a stop. A machine that is off or gone is not an error.
+
+        Raises:
+            Unavailable: There is no answer.
+            Refused: Google refuses the request, or the machine has a runner.
+        """
 
     def start(self, machine: Machine, request_id: str) -> str:
-        """Ask for the start of a stopped machine; the name of the operation.
+        """Request the start of a stopped machine and return the name of the operation.
 
-        Unavailable where the answer was lost: the same start may be repeated. InsertRefused where Google says no.
+        Raises:
+            Unavailable: The answer was lost. The same start may be repeated.
+            InsertRefused: Google refuses the start.
         """
 
     def delete(self, project: str, zone: str, name: str) -> None:
-        """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""
+        """Request a deletion. A machine that is gone is not an error. Raises Unavailable or Refused."""

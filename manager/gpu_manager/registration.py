@@ -1,6 +1,7 @@
-"""The registration of a machine's runner: made at GitHub, sealed to the machine's key, written into its metadata.
+"""Registration of a machine's runner by the manager.
 
-The machine's side is gpu_agent/broker/registration.py.
+The manager registers a runner at GitHub, encrypts the registration for the machine's key, and writes it into the
+machine's metadata. gpu_agent/broker/registration.py reads it on the machine.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from .ports import Compute, Github, Refused, Unavailable
 
 METADATA_KEY = "gpu-agent-registration"
 GUEST_ATTRIBUTE = "gpu-agent/key"
-# A certificate of 2,048 bits has some 800 bytes.
+# A certificate of a 2,048-bit key has about 800 bytes.
 _CERTIFICATE_CHARACTERS = 4_096
 _LEAST_KEY_BITS, _MOST_KEY_BITS = 2048, 4096
 
 
 class UnusableKey(Refused):
-    """What a machine has published is no key to seal anything to."""
+    """The key that a machine has published cannot be used for encryption."""
 
 
 def key_of(text: str, name: str, machine_id: str) -> str:
-    """The certificate in a machine's guest attribute; empty where there is none, or that of another machine."""
+    """Return the certificate in a machine's guest attribute, or "" without one or with that of another machine."""
     try:
         value = json.loads(text) if text else None
     except (ValueError, RecursionError):
@@ -38,14 +39,20 @@ def key_of(text: str, name: str, machine_id: str) -> str:
 
 
 def register(machine: Machine, pool: Pool, github: Github, compute: Compute) -> str:
-    """Register a runner for the machine and send it there; its name, or nothing where the machine has one by now.
+    """Register a runner for the machine and send the registration to it.
 
-    Unavailable or Refused. A runner that certainly did not reach its machine is unregistered again.
+    A runner whose registration certainly did not reach the machine is unregistered again.
+
+    Returns:
+        The runner's name, or "" if the machine already has a registration.
+
+    Raises:
+        Unavailable, Refused: GitHub or Google did not carry out a request.
     """
     certificate = _certificate(machine)
     seen = compute.metadata(machine)
     if METADATA_KEY in seen.items:
-        # An earlier request has come through after all. No machine gets a second runner.
+        # An earlier request succeeded although its answer was lost. No machine gets a second runner.
         return ""
     runner = github.register(pool, runner_name(machine))
     try:
@@ -60,18 +67,18 @@ def register(machine: Machine, pool: Pool, github: Github, compute: Compute) -> 
 
 
 def _certificate(machine: Machine) -> Any:
-    """Of a public key that can be sealed to. It is not verified: it only carries the key."""
+    """Return the machine's certificate. It is not verified, because it only carries the public key."""
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-    problem = f"the key that {machine.name} has published is no certificate of an RSA key of 2,048 to 4,096 bits"
+    problem = f"the key that {machine.name} has published is not a certificate of an RSA key of 2,048 to 4,096 bits"
     try:
         certificate = x509.load_der_x509_certificate(base64.b64decode(machine.key, validate=True))
         key = certificate.public_key()
         if not isinstance(key, RSAPublicKey) or not _LEAST_KEY_BITS <= key.key_size <= _MOST_KEY_BITS:
             raise UnusableKey(problem)
-        # Numbers that are no key of RSA are found out here alone.
+        # Only an encryption finds out that the numbers are not an RSA key.
         _sealed({}, certificate)
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         raise UnusableKey(problem) from None
@@ -83,7 +90,7 @@ def _message(runner: NewRunner, machine: Machine) -> dict[str, Any]:
 
 
 def _sealed(message: dict[str, Any], certificate: Any) -> str:
-    """A message as CMS EnvelopedData (RFC 5652), which the machine opens with openssl; base64."""
+    """Return the message as CMS EnvelopedData (RFC 5652) in base64. The machine decrypts it with openssl."""
     from cryptography.hazmat.primitives.ciphers.algorithms import AES256
     from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.hazmat.primitives.serialization.pkcs7 import PKCS7EnvelopeBuilder, PKCS7Options

@@ -1,4 +1,4 @@
-"""What a pass saw and did, as one JSON value for people: pools, machines, and every queued job with its reason."""
+"""The result of a pass as one JSON value for people: pools, machines, and each queued job with its reason."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from .loop import Pass
 from .memory import Memory
 from .model import Job, Machine, Pool
 
-# What a person can do, by the reason's code.
+# The next step for a person, by the code of the reason.
 NEXT_STEPS = {
     "at-max": "wait for a machine, or raise the pool's max",
-    "no-answer": "wait, or see the manager's log: Google's API fails, or the credentials do",
-    "no-capacity": "the manager goes on asking; more zones, standard machines or a reservation find one sooner",
+    "no-answer": "wait, or check the manager's log for failed requests to Google's API or failed credentials",
+    "no-capacity": "wait, or get a machine sooner with more zones, standard machines or a reservation",
     "over-quota": "ask Google for a higher quota (gpu-ci quota names it)",
     "price-ceiling": "raise the pool's price ceiling, or add a cheaper rung",
-    "pool-stopped": "mend the cause, and bring the stack up; a new template starts the pool again",
-    "refused": "the message says what is refused; `gpu-ci verify google` looks for more",
-    "github-limited": "wait; GitHub names the time",
+    "pool-stopped": "correct the cause and run `pulumi up`; a new template starts the pool again",
+    "refused": "correct the cause in the message; `gpu-ci verify google` checks for more problems",
+    "github-limited": "wait until the time that GitHub names",
     "approval-pending": "approve the deployment on the run's page",
-    "never-picked-up": "cancel the run and start it anew; GitHub gives this job to no runner",
-    "expired": "start the run anew",
+    "never-picked-up": "cancel the run and start a new one; GitHub assigns this job to no runner",
+    "expired": "start a new run",
     "no-pool": "correct runs-on in the workflow, or add a pool with these labels",
 }
 
 
 def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
-    """One pass. A source that was not known is null."""
+    """Return the result of one pass as JSON. An unknown source is null."""
     seen, decision = done.seen, done.decision
     machines = seen.machines
     runners = {runner.name: runner for runner in seen.runners or ()}
@@ -78,7 +78,7 @@ def _pool(pool: Pool, machines: Sequence[Machine] | None, memory: Memory) -> dic
 
 
 def machine_status(machine: Machine, registered: bool, job: Job | None, on_standby: bool) -> str:
-    """One word: what the machine does for a job."""
+    """Return the status of the machine as one word."""
     if machine.off:
         return "standby" if on_standby else "off"
     if job:

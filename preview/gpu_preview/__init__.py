@@ -1,1 +1,1 @@
-"""What a pull request would change in its stacks, found out without an account: `gpu-ci preview`."""
+"""Previews what a pull request changes in its stacks, without a cloud account (`gpu-ci preview`)."""

@@ -1,4 +1,7 @@
-"""Reads JSON that anybody may have written: what comes out can be walked, compared, shown and written again."""
+"""Reads untrusted JSON.
+
+The values it returns are safe to walk, compare, print and serialize again.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +12,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-# Twice as deep as the deepest schema of a custom resource; code that goes through a value may call itself as often.
+# Twice the depth of the deepest schema of a custom resource. Code that walks a value may recurse this often.
 DEEPEST = 128
-# Each part of a value follows one of these signs, and takes up to 120 bytes in memory however short its text is
-# (measured: CPython 3.11, `{"a":1},`). A digest of 100 pools has 240,000 of them.
+# One of these characters precedes each element of a value. An element takes up to 120 bytes of memory, however short
+# its text is (measured: CPython 3.11, `{"a":1},`). The digest of a stack with 100 pools has 240,000 elements.
 MAX_VALUES = 1_000_000
 _BEFORE_VALUES = ("{", "[", ",")
-# Of a whole file as Python holds its text, which is one, two or four bytes for each sign, by the widest of all. It is
-# held once more in the values. A digest of 100 pools is 103 MiB, all of it ASCII.
+# The memory that Python needs for the text of a file. Python uses one, two or four bytes for each character; the widest
+# character decides. The values need about the same again. The digest of 100 pools is 103 MiB of ASCII.
 MOST_MIB = 256.0
 _FOUR_BYTES = re.compile(rb"[\xf0-\xf4]")
 _HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class TooMuchError(ValueError):
-    """It may be JSON, and is more than anybody's; the text says by what."""
+    """Raised for text that exceeds a limit on its size; the message names the limit."""
 
 
 def read(text: str) -> Any:
-    """What the text says.
+    """Return the value of a JSON text.
 
-    ValueError for what is no JSON, nests deeper than any value does, or has a number that is none (NaN); TooMuchError
-    for what would take much memory, before any of it is taken.
+    Raises:
+        ValueError: the text is not JSON, is nested too deeply, or contains NaN or an infinite number.
+        TooMuchError: the value would need too much memory. The check runs before the text is parsed.
     """
     if sum(map(text.count, _BEFORE_VALUES)) > MAX_VALUES:
-        raise TooMuchError(f"it has more than {MAX_VALUES:,} parts")
+        raise TooMuchError(f"it has more than {MAX_VALUES:,} elements")
     try:
         value = json.loads(text, parse_constant=_refused, parse_float=_finite)
     except RecursionError:
@@ -47,7 +51,11 @@ def read(text: str) -> Any:
 
 
 def read_file(path: Path) -> Any:
-    """What a file says, as `read`; its text is not kept. OSError where it cannot be read."""
+    """Return the value of a JSON file, with the same limits as `read`. The text is not kept in memory.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     return read(_text(path))
 
 
@@ -55,7 +63,7 @@ def _text(path: Path) -> str:
     most = int(MOST_MIB * 1024**2)
     with path.open("rb") as file:
         content = file.read(most + 1)
-    # What is no UTF-8 becomes a sign of two bytes.
+    # Bytes that are not UTF-8 become U+FFFD, which takes two bytes.
     width = 1 if content.isascii() else 4 if _FOUR_BYTES.search(content) else 2
     if len(content) * width > most:
         raise TooMuchError(f"its text takes more than {MOST_MIB:g} MiB of memory")
@@ -63,7 +71,7 @@ def _text(path: Path) -> str:
 
 
 def _of_whole_signs(value: Any) -> Any:
-    """Half of a sign, which a JSON text can name, is no Unicode, and no file takes it: `?` stands for it."""
+    """Return the value with `?` for each unpaired surrogate: JSON can express one, UTF-8 cannot."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode(errors="replace").decode()
     if isinstance(value, list):
@@ -74,12 +82,12 @@ def _of_whole_signs(value: Any) -> Any:
 
 
 def _refused(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a finite number")
 
 
 def _finite(digits: str) -> float:
     value = float(digits)
-    if math.isinf(value):  # `1e999`, which is written again as a word that is no JSON
+    if math.isinf(value):  # `1e999`, which json.dumps writes as `Infinity`, which is not JSON
         _refused(digits)
     return value
 
@@ -94,15 +102,15 @@ def _nests_too_deep(value: Any) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """The value where it is a text, and none otherwise."""
+    """Return the value if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
-    """The value where it is an object, and an empty one otherwise."""
+    """Return the value if it is a mapping, else an empty mapping."""
     return value if isinstance(value, Mapping) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value where it is a list, and an empty one otherwise."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []

@@ -1,7 +1,7 @@
-"""The report on a change: what every form of it (Markdown, HTML, annotations, JSON) is made from.
+"""The data model of a report. The Markdown, HTML, annotation and JSON forms are all made from it.
 
-It holds nothing secret: values are texts that are fit to be shown (values.py). docs/preview-report.schema.json is made
-from these models, and `version` changes with any field that a reader of an older report would miss.
+It contains no secrets: values are strings that are safe to print (values.py). docs/preview-report.schema.json is
+generated from these models. `version` changes with a field that a reader of an older report would need.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-# Bounds of ours: no stack comes near them, and whoever forges a report can make no other figure of it.
+# Our own bounds, far above any real stack. They limit the numbers that a forged report can contain.
 _MOST = 10**9
 _MOST_USD = 1e12
 
 
 class Model(BaseModel):
-    """A part of the report; camelCase in JSON, and nothing beyond the fields it has."""
+    """The base class of all parts of a report: camelCase names in JSON, no unknown fields."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -28,15 +28,15 @@ class Model(BaseModel):
         alias_generator=to_camel,
         populate_by_name=True,
         allow_inf_nan=False,
-        # What stands below a field is its description in the schema.
+        # The docstring below a field is its description in the schema.
         use_attribute_docstrings=True,
-        # A report that is written has every field.
+        # A written report has every field.
         json_schema_serialization_defaults_required=True,
     )
 
 
 class Operation(StrEnum):
-    """What the engine would do with a resource."""
+    """The operation that the engine would perform on a resource."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -49,43 +49,45 @@ class PropertyChange(Model):
     """One property that differs."""
 
     path: str
-    """As the engine writes it, such as `versions[0].instanceTemplate`; parts of a JSON text are behind a `#`."""
+    """The path in the engine's form, such as `versions[0].instanceTemplate`; `#` precedes a path inside a JSON text."""
     kind: Literal["add", "delete", "update"]
     forces_replacement: bool = False
     before: str | None = None
-    """As JSON, shortened; `[secret]` and `(unknown)` stand for what nobody may or can see. None: there was none."""
+    """The old value as shortened JSON, `[secret]` for a secret, `(unknown)` for a value that only an update can
+    compute. None: the property did not exist."""
     after: str | None = None
+    """The new value, in the same form."""
 
 
 class Resource(Model):
-    """One resource of the stack, and what would happen to it."""
+    """One resource of the stack with its operation."""
 
     urn: str
     type: str
     name: str
     operation: Operation
     parent: str = ""
-    """The URN of the component it belongs to; empty below the stack itself."""
+    """The URN of its parent component; empty for a child of the stack itself."""
     component: str = ""
-    """The name of the topmost component it is in, such as a pool; empty where it is in none."""
+    """The name of its topmost component, such as a pool; empty for a resource outside of components."""
     moved_from: str = ""
-    """Its URN before the change, where that is another one: renamed or moved, and told to the engine by an alias."""
+    """Its URN before the change if an alias renames or moves it; otherwise empty."""
     properties: tuple[PropertyChange, ...] = ()
     replaced_for: tuple[str, ...] = ()
     """The properties that force the replacement."""
     depends_on: tuple[str, ...] = ()
-    """URNs."""
+    """The URNs of the resources it depends on."""
     protected: bool = False
     retained: bool = False
-    """Whether the engine forgets it without deleting it in the cloud (retainOnDelete)."""
+    """True if the engine removes it from the state without deleting it in the cloud (retainOnDelete)."""
     may_replace: bool = False
-    """Whether it is told as an update, and nobody here knows whether that replaces it."""
+    """True for an update that may turn out to be a replacement: an offline preview cannot decide it."""
     imported: bool = False
-    """Whether it is told as created, and exists already: the stack takes it over."""
+    """True for a resource that is listed as created, but already exists: the stack imports it."""
 
 
 class Counts(Model):
-    """How many resources of each operation; the stack itself, which is no resource of a cloud, is left out."""
+    """The number of resources for each operation, without the root stack resource."""
 
     create: int = Field(default=0, ge=0, le=_MOST)
     update: int = Field(default=0, ge=0, le=_MOST)
@@ -93,13 +95,13 @@ class Counts(Model):
     delete: int = Field(default=0, ge=0, le=_MOST)
     same: int = Field(default=0, ge=0, le=_MOST)
     moved: int = Field(default=0, ge=0, le=_MOST)
-    """Those among the others that have a new URN."""
+    """The resources with a new URN; each is also counted by its operation."""
     may_replace: int = 0
-    """Those among the updated of which nobody here knows whether they are replaced."""
+    """The updates that may be replacements; each is also counted in `update`."""
 
     @classmethod
     def of(cls, resources: Iterable[Resource]) -> Counts:
-        """Those of these resources."""
+        """Count the operations of these resources."""
         listed = list(resources)
         operations = Counter(each.operation.value for each in listed)
         return cls(
@@ -110,7 +112,7 @@ class Counts(Model):
 
 
 class Place(Model):
-    """Where something stands in the head's files; lines count from 1."""
+    """A location in the files of the head; lines count from 1."""
 
     file: str
     line: int = Field(ge=1, le=_MOST)
@@ -118,7 +120,7 @@ class Place(Model):
 
 
 class Severity(StrEnum):
-    """`danger` fails nothing by itself and is never left out of a report."""
+    """The severity of a finding. A `danger` does not change the exit code, and no report omits it."""
 
     DANGER = "danger"
     WARNING = "warning"
@@ -126,10 +128,10 @@ class Severity(StrEnum):
 
 
 class Finding(Model):
-    """What a reviewer should know: a danger, or a word of the engine, the program or the catalog."""
+    """A danger, or a message of the engine, the program or the catalog."""
 
     rule: str
-    """A name of docs/reference/preview-dangers.md, such as `gate-removed`."""
+    """The name of the rule in docs/reference/preview-dangers.md, such as `gate-removed`."""
     severity: Severity
     text: str
     hint: str = ""
@@ -139,7 +141,7 @@ class Finding(Model):
 
 
 class Violation(Model):
-    """A policy that a resource, or the stack, breaks."""
+    """A policy that a resource or the stack violates."""
 
     policy: str
     pack: str
@@ -150,7 +152,7 @@ class Violation(Model):
 
 
 class Amount(Model):
-    """USD. None where a price is unknown; `at_least` where only a part of the prices is known."""
+    """Costs in USD. None: the price is unknown. `at_least`: only some of the prices are known."""
 
     at_rest_usd_per_hour: float | None = Field(default=None, ge=0, le=_MOST_USD)
     at_max_usd_per_hour: float | None = Field(default=None, ge=0, le=_MOST_USD)
@@ -159,7 +161,7 @@ class Amount(Model):
 
 
 class PoolCost(Model):
-    """One pool before and after; None where there is none."""
+    """The cost of one pool before and after; None where the pool does not exist."""
 
     pool: str
     before: Amount | None
@@ -167,70 +169,70 @@ class PoolCost(Model):
 
 
 class Cost(Model):
-    """What the pools of a stack cost before and after, by the catalog's prices; disks and traffic are not in it."""
+    """The cost of the pools of a stack, before and after, by the prices of the catalog; without disks and traffic."""
 
     before: Amount | None
     after: Amount | None
     pools: tuple[PoolCost, ...] = ()
-    """Those whose cost differs, or that come or go."""
+    """The pools that are added, removed or have a different cost."""
 
 
 class Status(StrEnum):
-    """How it went with a stack."""
+    """The result of the preview of one stack."""
 
     PREVIEWED = "previewed"
     FAILED = "failed"
-    """The head cannot be previewed; `error` says why, and the change is not safe to merge."""
+    """The head cannot be previewed. `error` has the reason, and the change is not safe to merge."""
     BASE_FAILED = "base-failed"
-    """The base itself does not come up, so there is nothing to compare with."""
+    """The base does not deploy, so there is no comparison."""
     NEW = "new"
     """The base has no such stack: everything is created."""
     REMOVED = "removed"
-    """The head has no such stack file any more; its resources stay until somebody destroys them."""
+    """The head deletes the stack file; the resources stay until `pulumi destroy` deletes them."""
 
 
 class Stack(Model):
-    """One stack."""
+    """The report on one stack."""
 
     stack: str
     file: str
-    """Its file, relative to the root of the repository."""
+    """Its stack file, relative to the root of the repository."""
     state: str = ""
-    """The name of the file with the exported state that it was compared with; empty for the base, brought up."""
+    """The name of the exported state file it was compared with; empty for a comparison with the deployed base."""
     status: Status
     error: str = ""
-    """The engine's own words, without escape codes, shortened."""
+    """The engine's error message, shortened and without escape codes."""
     place: Place | None = None
-    """Where in its file the error says that something is wrong."""
+    """The location that the error message names."""
     counts: Counts = Counts()
     resources: tuple[Resource, ...] = ()
-    """All of them, the unchanged too, in the order of their URNs."""
+    """All resources, also the unchanged, sorted by URN."""
     outputs: tuple[PropertyChange, ...] = ()
-    """Outputs of the stack that differ."""
+    """The stack outputs that differ."""
     findings: tuple[Finding, ...] = ()
     violations: tuple[Violation, ...] = ()
     policies: str = ""
-    """Which policies were asked, or why none were."""
+    """A sentence on the policy packs that ran, or why none ran."""
     cost: Cost | None = None
-    """None where no stack file of pools could be read."""
+    """None if no stack file with pools could be read."""
     seconds: float = Field(default=0.0, ge=0, le=_MOST)
 
     @property
     def changed(self) -> tuple[Resource, ...]:
-        """Those that something happens to, moves included."""
+        """The resources that change, including moved ones."""
         return tuple(each for each in self.resources if each.operation != Operation.SAME or each.moved_from)
 
 
 class Side(Model):
-    """One of the two that are compared."""
+    """One of the two revisions that are compared."""
 
     ref: str
-    """As it was asked for; for a state, its file."""
+    """The ref as the caller gave it; for a state, a description of it."""
     commit: str = ""
 
 
 class Wall(Model):
-    """One thing the head's code was kept from, or was not."""
+    """One kind of isolation of the head's code, and if it was active."""
 
     name: str
     stands: bool
@@ -238,14 +240,14 @@ class Wall(Model):
 
 
 class Report(Model):
-    """All stacks."""
+    """The report on all stacks of a change."""
 
     version: Literal[1] = 1
     made_by: str
-    """Such as `gpu-ci 0.1.0`."""
+    """The program and its version, such as `gpu-ci 0.1.0`."""
     how: Literal["base", "state", "credentials", "drift"]
-    """Against a base that was brought up offline, against an exported state, from a preview with credentials, or what
-    exists against what the stacks' states say."""
+    """The kind of comparison. `base`: with the base, deployed offline. `state`: with an exported state. `credentials`:
+    from a preview with credentials. `drift`: what exists, compared with the state."""
     base: Side
     head: Side
     stacks: tuple[Stack, ...]
@@ -253,9 +255,13 @@ class Report(Model):
 
     @property
     def exit_code(self) -> int:
-        """0 nothing changes, 1 an error, 2 changes, 3 a replacement or a deletion, 4 a mandatory policy is broken.
+        """The exit code of the command.
 
-        An output that changes is a change; a stack file that goes is a deletion.
+        - 0: nothing changes.
+        - 1: an error.
+        - 2: a change, including a changed output.
+        - 3: a replacement or a deletion, including a removed stack file.
+        - 4: a violation of a mandatory policy.
         """
         if any(each.status in (Status.FAILED, Status.BASE_FAILED) for each in self.stacks):
             return 1

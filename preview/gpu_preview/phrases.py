@@ -1,4 +1,4 @@
-"""The words that the forms of a report share."""
+"""Phrases that the Markdown, HTML and comment forms of a report share."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from gpu_catalog.cost import NOT_INCLUDED
 
 from .model import Amount, Counts, Finding, Operation, Report, Resource, Severity, Side, Stack, Status, Violation
 
-NONE_ASKED = "no policy pack was asked"
+NONE_ASKED = "no policy pack was given"
 
-SECRETS_TAKEN = "whose secrets are taken for unchanged"
-"""What a comparison with an exported state cannot see."""
+SECRETS_TAKEN = "assuming that its secrets are unchanged"
+"""The limit of a comparison with an exported state."""
 
-NOT_IN_COSTS = f"{' and '.join(NOT_INCLUDED).capitalize()} are in none of these amounts."
-"""What no price of the catalog holds."""
+NOT_IN_COSTS = f"These amounts do not include {' and '.join(NOT_INCLUDED)}."
+"""The costs that the catalog has no prices for."""
 
-# The sandbox's hint at a reference to something that neither the program makes nor sandbox.yaml names.
+# The sandbox's hint for a reference to a resource that neither the program creates nor sandbox.yaml lists.
 _MISSED = re.compile(r"\b(?:list|add) (?:it|its \w+) in sandbox\.yaml\b")
-_LIST_IT = "The base's own sandbox.yaml has to list what exists already: commit it to the base first."
+_LIST_IT = "List resources that already exist in sandbox.yaml, and commit that to the base first."
 _SIGNS = {
-    "≥": "≥: at least that, without what is billed by use or has no known price.",
-    "?": "?: billed by use, or no price is known.",
+    "≥": "≥: a minimum, without items that are billed by use or have no known price.",
+    "?": "?: billed by use, or the price is unknown.",
 }
 KEEPS_JOBS = "keeps-jobs"
-"""The rule of a finding that says what interrupts no job; a comment is made without the rules themselves."""
+"""The rule of a finding that lists changes that interrupt no job. The comment command does not import the rules."""
 
-# The worst first, as in the sentences that count them.
+# From the worst to the least severe operation, as in the sentences that count them.
 DONE = {
     Operation.REPLACE: "replaced",
     Operation.DELETE: "deleted",
@@ -38,20 +38,20 @@ DONE = {
 }
 _STOPS = (".", "!", "?", "…")
 HOW = {
-    "base": "compared with the base, brought up offline",
-    "state": "compared with what is exported of each stack",
+    "base": "compared with the base, deployed offline",
+    "state": "compared with the exported state of each stack",
     "credentials": "previewed with credentials",
     "drift": "what exists, compared with the state",
 }
 
 
 def number(count: int, one: str, many: str = "") -> str:
-    """Such as `1 danger`, `2 dangers`."""
+    """Return a count with its noun, such as `1 danger` or `2 dangers`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def counted(counts: Counts) -> str:
-    """Such as `1 replaced, 2 updated, 66 unchanged`; those there are none of are left out."""
+    """Return all counts above zero, such as `1 replaced, 2 updated, 66 unchanged`."""
     parts = [(getattr(counts, operation.value), word) for operation, word in DONE.items()]
     parts.insert(-1, (counts.moved, "moved"))
     texts = {word: f"{count:,} {word}" for count, word in parts if count}
@@ -62,20 +62,20 @@ def counted(counts: Counts) -> str:
 
 
 def outcome(stack: Stack, how: str = "base") -> str:
-    """What would happen to the stack, or did (`how` is a report's), as the end of a sentence that its name begins."""
+    """Return the result of a stack: the end of a sentence that begins with its name. `how` is a field of the report."""
     if how == "drift" and stack.status == Status.FAILED:
-        return "cannot be read, so nobody knows whether it is as it was left"
+        return "cannot be read, so its drift is unknown"
     if how == "drift" and is_quiet(stack):
-        return f"is as it was left, {counted(stack.counts)}"
+        return f"has not drifted, {counted(stack.counts)}"
     if stack.status == Status.FAILED:
         return "cannot be previewed, so it is not safe to merge"
     if stack.status == Status.BASE_FAILED:
-        return "not compared, because the base does not come up"
+        return "not compared, because the base does not deploy"
     if stack.status == Status.REMOVED:
-        stays = "stays until somebody destroys it" if total(stack) == 1 else "stay until somebody destroys them"
-        return f"its stack file is gone, and {number(total(stack), 'resource')} {stays}"
+        stays = "stays until it is destroyed" if total(stack) == 1 else "stay until they are destroyed"
+        return f"its stack file is removed, and {number(total(stack), 'resource')} {stays}"
     if is_quiet(stack):
-        # A gate that is gone from a program's code changes no property, and much.
+        # A gate that the program no longer declares changes no property, but it is a danger.
         nothing = "no property changes" if of_severity(stack, Severity.DANGER) else "nothing changes"
         return f"{nothing}, {counted(stack.counts)}"
     outputs = f", {number(len(stack.outputs), 'output differs', 'outputs differ')}" if stack.outputs else ""
@@ -83,59 +83,61 @@ def outcome(stack: Stack, how: str = "base") -> str:
 
 
 def concerns(stack: Stack) -> str:
-    """How many dangers and broken policies, such as `1 danger, 2 mandatory policies broken`; empty for none."""
+    """Return the counts of dangers and violations, such as `1 danger, 2 mandatory policies violated`, or ""."""
     mandatory = sum(each.level == "mandatory" for each in stack.violations)
     advisory = len(stack.violations) - mandatory
     dangers = len(of_severity(stack, Severity.DANGER))
     parts = [
         number(dangers, "danger") if dangers else "",
-        number(mandatory, "mandatory policy broken", "mandatory policies broken") if mandatory else "",
-        number(advisory, "advisory policy broken", "advisory policies broken") if advisory else "",
+        number(mandatory, "mandatory policy violated", "mandatory policies violated") if mandatory else "",
+        number(advisory, "advisory policy violated", "advisory policies violated") if advisory else "",
     ]
     return ", ".join(part for part in parts if part)
 
 
 def asked(report: Report) -> str:
-    """What the outcomes of its stacks answer."""
+    """Return a phrase for the question that the report answers."""
     return "what differs" if report.how == "drift" else "what would happen"
 
 
 def total(stack: Stack) -> int:
-    """How many resources there are, and were."""
+    """Return the number of all resources, including deleted ones."""
     counts = stack.counts
     return counts.create + counts.update + counts.replace + counts.delete + counts.same
 
 
 def is_quiet(stack: Stack) -> bool:
-    """Whether nothing happens to any resource or output of a stack that was compared."""
+    """Return True if the stack was compared, and no resource or output of it changes."""
     counts = stack.counts
     differs = counts.create or counts.update or counts.replace or counts.delete or counts.moved or stack.outputs
     return stack.status in (Status.PREVIEWED, Status.NEW) and not differs
 
 
 def base_hint(stack: Stack) -> str:
-    """What to do about a base in which something is missed that exists; empty where nothing says so."""
+    """Return a hint for a base that fails because sandbox.yaml does not list an existing resource, or ""."""
     return _LIST_IT if stack.status == Status.BASE_FAILED and _MISSED.search(stack.error) else ""
 
 
 def policies(stack: Stack) -> str:
-    """Which policies were asked; empty where none was to be, or where the preview failed before they were."""
+    """Return the sentence on policy packs; empty if none was given, or if the preview failed before they ran."""
     return "" if stack.status == Status.FAILED or stack.policies == NONE_ASKED else stack.policies
 
 
 def of_severity(stack: Stack, *severities: Severity) -> list[Finding]:
-    """The stack's findings of these severities."""
+    """Return the findings of a stack that have one of these severities."""
     return [each for each in stack.findings if each.severity in severities]
 
 
 def sentence(found: Finding) -> str:
-    """What it says, with a full stop where a hint follows."""
+    """Return the text of a finding, with a full stop if a hint follows."""
     return found.text if not found.hint or found.text[-1:] in _STOPS else f"{found.text}."
 
 
 def without_repeats(violations: Iterable[Violation]) -> Iterator[Violation]:
-    """Violations, the mandatory first, each without what the same rule has said before: what it is for, which is the
-    first line of its text, and how to mend it, which is the last."""
+    """Yield the violations, mandatory ones first, without text that an earlier violation of the same policy has.
+
+    Two lines of the text are the same for each resource: the first (the purpose) and the last (the remedy).
+    """
     known_lines: dict[tuple[str, str], list[str]] = {}
     for each in sorted(violations, key=lambda each: (each.level != "mandatory", each.pack, each.policy)):
         lines = each.text.splitlines()
@@ -146,9 +148,9 @@ def without_repeats(violations: Iterable[Violation]) -> Iterator[Violation]:
 
 
 def causes_first(resources: Sequence[Resource]) -> list[Resource]:
-    """Resources, each after those among them that it depends on; as they are where they depend on each other."""
+    """Return the resources sorted so that each follows its dependencies; in their given order if there is a cycle."""
     listed = {each.urn: each for each in resources}
-    # Each goes in by itself first, because the sorter keeps the order in which it met them.
+    # Add each resource alone first: the sorter keeps the order in which nodes are added.
     sorter = TopologicalSorter(dict.fromkeys(listed, ()))
     for each in listed.values():
         sorter.add(each.urn, *(urn for urn in each.depends_on if urn in listed))
@@ -159,36 +161,39 @@ def causes_first(resources: Sequence[Resource]) -> list[Resource]:
 
 
 def worst_first(resources: Iterable[Resource]) -> list[Resource]:
-    """Resources, the worst operation first."""
+    """Return the resources, sorted from the worst to the least severe operation."""
     order = list(DONE)
     return sorted(resources, key=lambda each: order.index(each.operation))
 
 
 def failed_first(stacks: Iterable[Stack]) -> list[Stack]:
-    """Stacks, those that could not be previewed first: that is the first thing to know."""
+    """Return the stacks, with those that could not be previewed first."""
     return sorted(stacks, key=lambda each: each.status not in (Status.FAILED, Status.BASE_FAILED))
 
 
 def signs(amounts: Iterable[str]) -> str:
-    """What the signs mean that stand in these amounts; empty where none does."""
+    """Return the meaning of each sign (`≥`, `?`) in these amounts, or ""."""
     shown = "".join(amounts)
     return " ".join(texts for sign, texts in _SIGNS.items() if sign in shown)
 
 
 def worst_month(stack: Stack) -> str:
-    """What its pools cost in the worst month, before and after; empty where no cost is known."""
+    """Return the cost of the worst month before and after, or "" if no cost is known."""
     return change(stack.cost.before, stack.cost.after, "worst_month_usd") if stack.cost else ""
 
 
 def change(before: Amount | None, after: Amount | None, field: str) -> str:
-    """Such as `1.20 → 2.40 (+1.20)`, in USD; `≥` where only a part of the prices is known, `?` where none is."""
+    """Return a change in USD, such as `1.20 → 2.40 (+1.20)`.
+
+    `≥` marks an amount for which only some prices are known, `?` one without a known price.
+    """
     old, new = _value(before, field), _value(after, field)
     shown = f"{_usd(before, old)} → {_usd(after, new)}"
     if before is None or after is None:
         return shown if before or after else "none"
     if _usd(before, old) == _usd(after, new):
         return _usd(after, new)
-    # Of two lowest values the difference says nothing.
+    # A difference between two minimums has no meaning.
     if old is None or new is None or before.at_least or after.at_least:
         return shown
     return f"{shown} ({new - old:+,.2f})"
@@ -206,10 +211,10 @@ def _usd(amount: Amount | None, value: float | None) -> str:
 
 
 def commit(revision: Side) -> str:
-    """The first characters of the commit, as many as Git shows in a repository of some size."""
+    """Return the first 10 characters of the commit, as Git abbreviates in a large repository."""
     return revision.commit[:10]
 
 
 def origin(report: Report) -> str:
-    """How the comparison was made."""
+    """Return a phrase for the kind of comparison."""
     return HOW[report.how]

@@ -1,7 +1,7 @@
-"""What Pulumi.yaml says: where its stacks' files are, and values for all of them.
+"""Reads Pulumi.yaml: the folder of the stack files, and configuration values for all stacks.
 
-The form is that of pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go (Project, ProjectConfigType). A pull
-request brings the file, so it is read as one that anybody may have written.
+Source of the format: pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go (Project, ProjectConfigType). A pull
+request can change the file, so its content is untrusted.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ _LEFT_OUT = ("node_modules", "site-packages")
 
 
 class OutsideError(ValueError):
-    """The stack files are said to be where no file of the project is."""
+    """Raised if `stackConfigDir` names a folder outside of the project."""
 
 
 def path(project: Path) -> Path | None:
-    """The file in a project's folder; None where there is none that can be read."""
+    """Return the path of the project file in a folder, or None if no readable file exists."""
     return _read(project)[0]
 
 
 def settings(project: Path) -> Mapping[str, Any]:
-    """What it says; nothing where it cannot be read, because the engine itself tells that better."""
+    """Return the content of the project file; empty if it cannot be read, which the engine reports itself."""
     return as_map(_read(project)[1])
 
 
 def name(project: Path) -> str:
-    """The name of the project; empty where none can be read."""
+    """Return the name of the project, or "" if it cannot be read."""
     return as_text(settings(project).get("name"))
 
 
 def set_runtime_options(project: Path, names: Sequence[str] = NAMES, **options: str) -> None:
-    """Write the file again with these options of its runtime; nothing where it cannot be read.
+    """Set options of the runtime in the project file. Do nothing if the file cannot be read.
 
-    All else keeps its text: PyYAML takes 12:30:00 for a number and `no` for false, the engine for what they are. The
-    caller makes sure that no folder on the way is a link.
+    The other values keep their text: PyYAML reads 12:30:00 as a number and `no` as false, the engine does not. The
+    caller ensures that no folder in the path is a symbolic link.
     """
     for file in (project / name for name in names):
         try:
@@ -73,9 +73,10 @@ def _read(project: Path) -> tuple[Path | None, Any]:
 
 
 def stack_folder(project: Path) -> Path:
-    """Where the files of its stacks are: beside it, or where `stackConfigDir` says, or `config`, its older name.
+    """Return the folder of the stack files: that of the project, or the one in `stackConfigDir` (formerly `config`).
 
-    OutsideError for a folder that is not in the project's, or below a link.
+    Raises:
+        OutsideError: the folder is outside of the project or below a symbolic link.
     """
     content = settings(project)
     inside = as_text(content.get("stackConfigDir")) or as_text(content.get("config"))
@@ -85,34 +86,37 @@ def stack_folder(project: Path) -> Path:
         whole = project.resolve()
         folder = whole / inside
         fits = folder.resolve() == folder and folder.is_relative_to(whole) and not folder.is_symlink()
-    except (OSError, RuntimeError, ValueError):  # a name that is none, or links without an end
+    except (OSError, RuntimeError, ValueError):  # an invalid path, or a loop of symbolic links
         fits = False
     if not fits:
-        raise OutsideError("stackConfigDir of Pulumi.yaml leads out of the project, or over a link, or is no path")
+        raise OutsideError(
+            "stackConfigDir of Pulumi.yaml is not a folder in the project, or is below a symbolic link\n"
+            "  expected: a relative path to a folder of the project"
+        )
     return project / inside
 
 
 def defaults(stack_file: Path) -> Mapping[str, Any]:
-    """What `config:` of the project gives every stack that says nothing else, by key; of one of its stack files."""
+    """Return the default configuration (`config:`) of the project that a stack file belongs to, by key."""
     project = next((each for each in stack_file.parents if path(each)), None)
     content = settings(project) if project else {}
     values = {str(key): _value(each) for key, each in as_map(content.get("config")).items()}
-    # A key without a namespace is the project's own.
+    # A key without a namespace belongs to the namespace of the project.
     named = {key if ":" in key else f"{as_text(content.get('name'))}:{key}": value for key, value in values.items()}
     return {key: value for key, value in named.items() if value is not None}
 
 
 def moved(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
-    """Why two sides of a change are not the same project to the engine; nothing where they are.
+    """Return why base and head are different projects for the engine, or "" if they are the same.
 
-    `before` and `after` are the project's folders in what has been checked out below `roots`.
+    `before` and `after` are the folders of the project in the checkouts below `roots`.
     """
     old, new = (name(each) for each in (before, after))
     if old and new and old != new:
         return (
-            "the project has another name in the head, so to the engine its stacks are others, and all that the old "
-            f"ones have stays as it is\n  got: {visible(new, 100)}\n  expected: {visible(old, 100)}\n"
-            "  hint: pulumi stack rename, in a change of its own"
+            "the head renames the project, so the engine treats its stacks as new ones and keeps the old resources\n"
+            f"  got: {visible(new, 100)}\n  expected: {visible(old, 100)}\n"
+            "  hint: use pulumi stack rename, in a separate change"
         )
     if bool(old) == bool(new):
         return ""
@@ -120,10 +124,10 @@ def moved(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
     for other in _projects(root):
         if name(other) == (old or new):
             return (
-                f"the project {visible(old or new, 100)} is in another folder in the {lacks}, so nothing can be "
+                f"the project {visible(old or new, 100)} is in another folder in the {lacks}, so it cannot be "
                 f"compared\n  got: {visible(str(other.relative_to(root)), 100)} in the {lacks}, "
                 f"{visible(str(after.relative_to(roots[1])), 100)} in the {has}\n"
-                "  hint: move it in a change of its own; its stacks stay the same, as its name does"
+                "  hint: move the project in a separate change; its name and its stacks stay the same"
             )
     return ""
 
@@ -137,7 +141,7 @@ def _projects(root: Path) -> Iterator[Path]:
 
 
 def _value(content: Any) -> Any:
-    """A value alone, or a map with `value` or `default`, and more that says what it has to be."""
+    """Return the value of an entry, which is a plain value, or a mapping with `value` or `default`."""
     if isinstance(content, Mapping):
         return content.get("value", content.get("default"))
     return content

@@ -1,4 +1,7 @@
-"""A stack file of the head as YAML's nodes, which know their lines; refused before it can do harm to who reads it."""
+"""Reads a stack file of the head as YAML nodes, which have line numbers.
+
+Rejects a file that would exhaust time or memory.
+"""
 
 from __future__ import annotations
 
@@ -12,80 +15,87 @@ from typing import Any
 import yaml
 from yaml.constructor import SafeConstructor
 
-# The largest stack file one would write is a tenth of it, and PyYAML takes seconds for a megabyte.
+# Ten times the largest realistic stack file. PyYAML needs seconds for a megabyte.
 _LARGEST_BYTES = 256 * 1024
-# Aliases let a few lines stand for billions of values, and whoever reads the values would count them one by one.
+# With aliases, a few lines can expand to billions of values, and code that walks the values visits each one.
 _MOST_NODES = 100_000
-# Of a number's digits Python makes one number in a time that grows with their square, and no text beyond 4,300 of them.
+# The time to parse a number grows with the square of its digits, and Python rejects more than 4,300 digits.
 _LONGEST_NUMBER = 256
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-# Half a character of UTF-16, which no UTF-8 holds, and the end of a text to whatever is written in C.
+# Unpaired surrogates, which UTF-8 cannot encode, and NUL, which ends a string in C.
 _NO_TEXT = re.compile("[\\ud800-\\udfff\\0]")
-# Of what is no number, date or map, PyYAML's constructors raise whatever int(), re and a table of theirs do.
+# PyYAML's constructors do not wrap the exceptions of int(), re and their lookup tables for invalid values.
 _NO_VALUE = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
 
 class InvalidStackFileError(Exception):
-    """A file that is not to be read; the text says why, and holds none of its content."""
+    """Raised for a rejected file; the message has the reason and none of the file's content."""
 
 
 def compose(path: Path) -> yaml.Node | None:
-    """The nodes of a plain file of moderate size; None for an empty one, InvalidStackFileError for any other file.
+    """Return the root node of a stack file, or None if the file is empty.
 
-    A pull request brings the file, so it may as well be a link to something else, a pipe that never ends, or a few
-    aliases that stand for more values than memory holds. Nobody may change the nodes: who asks next gets the same.
+    The file is untrusted: it may be a symbolic link, a pipe without an end, or aliases that expand beyond memory. The
+    nodes are cached and shared, so callers must not change them.
+
+    Raises:
+        InvalidStackFileError: the file is not a regular file, is too large, or is not safe to read.
     """
     return _nodes(_text(path))
 
 
 def editable(path: Path) -> yaml.Node | None:
-    """The same, in nodes that the caller may change."""
+    """Return the root node like `compose`, in nodes that the caller may change."""
     return _composed(_text(path))
 
 
 def loaded(path: Path) -> Any:
-    """What the file says, as maps, lists and plain values; None for an empty one. InvalidStackFileError as above."""
-    node = _composed(_text(path))  # nodes of its own, because PyYAML writes what `<<` stands for into them
+    """Return the content as mappings, lists and scalars, or None for an empty file.
+
+    Raises:
+        InvalidStackFileError: see `compose`.
+    """
+    node = _composed(_text(path))  # not the cached nodes: PyYAML expands `<<` in place
     try:
         return None if node is None else SafeConstructor().construct_document(node)
     except _NO_VALUE:
-        raise InvalidStackFileError("has a value that is none") from None
+        raise InvalidStackFileError("has an invalid value") from None
 
 
 def _text(path: Path) -> str:
     try:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode):
-            raise InvalidStackFileError("is no plain file")
+            raise InvalidStackFileError("is not a regular file")
         if found.st_size > _LARGEST_BYTES:
-            raise InvalidStackFileError(f"has {found.st_size} bytes, and no stack file has more than {_LARGEST_BYTES}")
+            raise InvalidStackFileError(f"has {found.st_size} bytes, which is above the limit of {_LARGEST_BYTES}")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidStackFileError(f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InvalidStackFileError("is no YAML") from None
+        raise InvalidStackFileError("is not valid YAML: it is not UTF-8") from None
 
 
 def _composed(text: str) -> yaml.Node | None:
     try:
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError:
-        raise InvalidStackFileError("is no YAML") from None
+        raise InvalidStackFileError("is not valid YAML") from None
     except RecursionError:
-        raise InvalidStackFileError("is nested without an end") from None
+        raise InvalidStackFileError("is nested too deeply") from None
     if node is not None and _size(node) > _MOST_NODES:
-        raise InvalidStackFileError(f"stands for more than {_MOST_NODES} values by its aliases")
+        raise InvalidStackFileError(f"expands to more than {_MOST_NODES} values through aliases")
     for each in _scalars(node):
         if each.tag in _NUMBERS and len(each.value) > _LONGEST_NUMBER:
             raise InvalidStackFileError(
-                f"has a number of {len(each.value)} characters, and no number has {_LONGEST_NUMBER}"
+                f"has a number of {len(each.value)} characters, which is above the limit of {_LONGEST_NUMBER}"
             )
         if _NO_TEXT.search(each.value):
-            raise InvalidStackFileError("has a character that no text holds")
+            raise InvalidStackFileError("has a NUL character or an unpaired surrogate")
     return node
 
 
-# Every rule asks for the lines of the same two files, and a file of 100 pools takes a tenth of a second each time.
+# Every rule reads the lines of the same two files, and parsing a file of 100 pools takes 0.1 s.
 _nodes = lru_cache(maxsize=8)(_composed)
 
 
@@ -109,7 +119,7 @@ def _scalars(root: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
 
 
 def _size(root: yaml.Node) -> int:
-    """How many nodes there are with every alias written out; more than any limit where one holds itself."""
+    """Return the number of nodes with all aliases expanded; above the limit if an alias contains itself."""
     sizes: dict[int, int] = {}
     entered: set[int] = set()
     left = [(root, False)]

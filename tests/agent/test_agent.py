@@ -400,14 +400,14 @@ def test_a_runner_that_ends_without_a_job_names_why(reason: str) -> None:
 def test_a_stop_while_it_waits_interrupts_the_runner_and_takes_it_from_github() -> None:
     life = Life()
     life.job = None
-    life.fail["wait"] = AgentExit("stopped", "the machine was told to stop")
-    assert life.end() == ("stopped", "the machine was told to stop")
+    life.fail["wait"] = AgentExit("stopped", "the machine received a stop signal")
+    assert life.end() == ("stopped", "the machine received a stop signal")
     assert life.did[-3:] == ["wait", "interrupt", "remove 5"]
 
 
 def test_a_preemption_during_a_job_interrupts_it_and_says_which_job_was_lost() -> None:
     life = Life()
-    life.fail["finish"] = AgentExit("stopped", "the machine was told to stop")
+    life.fail["finish"] = AgentExit("stopped", "the machine received a stop signal")
     finish = life.finish
 
     def taken(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
@@ -447,12 +447,12 @@ def test_a_stop_over_which_pythons_own_code_fails_is_a_stop() -> None:
 
     def stopped_in_between(until: float) -> tuple[str, str] | None:
         try:
-            raise AgentExit("stopped", "the machine was told to stop")
+            raise AgentExit("stopped", "the machine received a stop signal")
         except AgentExit:
             raise KeyError("limbo")  # noqa: B904 - as threading.Thread.start does
 
     life.wait = stopped_in_between  # type: ignore[method-assign]
-    assert life.end() == ("stopped", "the machine was told to stop")
+    assert life.end() == ("stopped", "the machine received a stop signal")
     assert life.did[-2:] == ["interrupt", "remove 5"]
 
 
@@ -467,7 +467,7 @@ def test_an_agent_that_fails_beside_a_runner_leaves_none() -> None:
 
 def test_a_preemption_before_there_is_a_runner_is_named_too() -> None:
     life = Life()
-    life.fail["obtain"] = AgentExit("stopped", "the machine was told to stop")
+    life.fail["obtain"] = AgentExit("stopped", "the machine received a stop signal")
     obtain = life.obtain
 
     def taken(runner: RunnerConfig, deadline: float) -> Path:
@@ -488,7 +488,7 @@ def test_container_optimized_os_is_refused_for_a_runner_already_by_the_check_mac
 
 def test_on_a_computer_that_is_no_machine_of_google_no_runner_is_started() -> None:
     life = Life()
-    with pytest.raises(AgentExit, match="not-isolated: runners are started on machines of Compute Engine only"):
+    with pytest.raises(AgentExit, match="not-isolated: runners start only on Compute Engine VMs"):
         life.run(is_google=False)
     assert life.did[-1] == "VERDICT pass"
 
@@ -496,7 +496,7 @@ def test_on_a_computer_that_is_no_machine_of_google_no_runner_is_started() -> No
 def test_a_machine_that_is_started_again_after_a_runner_takes_no_second_job() -> None:
     assert Life().end()[0] == "job-done"
     again = Life()
-    assert again.end() == ("used", "a runner was started here before, on this disk")
+    assert again.end() == ("used", "a runner was started on this disk before")
     # What its job left may run by now, and is shut out before the machine says a word of its end.
     assert again.did == [*CHECKED[:1], "close"]
 

@@ -183,8 +183,8 @@ def test_an_agent_that_did_not_arrive_is_a_fail(machine: Boot, archive: str) -> 
     assert end == {
         "reason": "no-config",
         "detail": words,
-        "meaning": "the machine's metadata says nothing it can go by",
-        "next_step": "bring the stack up again",
+        "meaning": "the machine's metadata has no valid configuration",
+        "next_step": "run pulumi up again",
         "stops_pool": True,
         "step": "start",
     }
@@ -264,7 +264,7 @@ def test_a_machine_that_is_told_to_stop_says_so(machine: Boot) -> None:
     until((machine.folder / "begun").exists)
     process.send_signal(signal.SIGTERM)
     serial, _ = process.communicate(timeout=30)
-    assert machine.verdict(serial) == verdict("the machine was told to stop in step check", 2, "stopped")
+    assert machine.verdict(serial) == verdict("the machine received a stop signal in step check", 2, "stopped")
 
 
 def test_a_machine_that_is_taken_away_says_so(machine: Boot) -> None:
@@ -272,7 +272,7 @@ def test_a_machine_that_is_taken_away_says_so(machine: Boot) -> None:
     until((machine.folder / "begun").exists)
     machine.google.values["instance/preempted"] = "TRUE"
     serial, _ = process.communicate(timeout=30)
-    words = "Google takes the machine away (instance/preempted is TRUE)"
+    words = "Google preempts the machine (instance/preempted is TRUE)"
     assert machine.verdict(serial) == verdict(words, 2, "preempted")
     assert machine.google.last("gpu-agent/notice") == {"reason": "preempted", "words": words}
 
@@ -368,7 +368,7 @@ def test_on_container_optimized_os_agent_and_check_run_in_containers(machine: Bo
 def test_a_container_that_cannot_be_fetched_is_a_fail(machine: Boot) -> None:
     cos(machine, pull=1)
     found, _ = machine.run(says("fine"))
-    assert found == verdict("the container of the check could not be fetched: unauthorized", 2, "check-failed")
+    assert found == verdict("the container image of the check could not be downloaded: unauthorized", 2, "check-failed")
 
 
 def test_on_a_computer_that_is_no_machine_of_google_no_container_is_started(machine: Boot) -> None:
@@ -376,7 +376,7 @@ def test_on_a_computer_that_is_no_machine_of_google_no_container_is_started(mach
     machine.tools.add("python3", f'exec "{sys.executable}" "$@"')
     machine.is_google = False
     found, serial = machine.run(says("fine"))
-    words = "a driver is installed on machines of Compute Engine only, and this is none"
+    words = "drivers are installed only on Compute Engine VMs, and this is not one"
     assert found == verdict(words, 2, "no-driver")
     assert not any(word in serial for word in ("cos-extensions", "mount", "docker"))
 
@@ -392,8 +392,8 @@ def test_a_supervisor_that_is_stopped_before_it_can_listen_says_so(machine: Boot
     found, serial = machine.run(says("fine"))
     # The signal may come before the shell has noted the process that it has just started.
     assert found in (
-        verdict("the machine was told to stop, and its agent ended with code 143", 2, "stopped"),
-        verdict("the machine was told to stop before its agent was started", 2, "stopped"),
+        verdict("the machine received a stop signal, and its agent ended with code 143", 2, "stopped"),
+        verdict("the machine received a stop signal before its agent was started", 2, "stopped"),
     )
     assert serial.count("SHUTDOWN -h now") == 1
 

@@ -87,7 +87,7 @@ def test_a_check_for_which_no_time_is_left_counts_as_one_that_hangs(checked: Che
 
 @pytest.mark.parametrize("archive", ["", "!!!", "Zm9"])
 def test_a_check_that_did_not_arrive_is_a_fail(checked: Checked, archive: str) -> None:
-    words = "the check did not arrive: the machine's metadata has no readable gpu-smoke-pyz"
+    words = "the machine's metadata has no readable gpu-smoke-pyz, which contains the check"
     assert checked.check("", archive=archive) == Verdict("fail", 2, words, "no-config")
 
 
@@ -139,7 +139,7 @@ def test_a_later_boot_takes_the_torch_that_an_earlier_one_installed(checked: Che
     assert checked.serial == [
         "gpu-ci: the image has no torch; installing torch 9.9.9",
         "pip install --quiet --no-cache-dir torch==9.9.9",
-        "gpu-ci: the image has no torch; torch 9.9.9 is there from an earlier boot",
+        "gpu-ci: the image has no torch; torch 9.9.9 was installed by an earlier boot",
     ]
 
 
@@ -172,7 +172,10 @@ def test_on_somebodys_own_computer_torch_goes_with_the_boot(tmp_path: Path, chec
 
 def test_a_torch_that_cannot_be_installed_is_named_with_pips_words(checked: Checked) -> None:
     without_torch(checked, 'echo "ERROR: No matching distribution found"; exit 1')
-    words = "torch 9.9.9 could not be installed: ERROR: No matching distribution found; the network may have no way out"
+    words = (
+        "torch 9.9.9 could not be installed: ERROR: No matching distribution found; "
+        "the network may lack internet access"
+    )
     assert checked.check(says("fine")) == Verdict("fail", 2, words, "check-failed")
 
 
@@ -184,7 +187,7 @@ def test_a_torch_for_another_cuda_is_installed_from_pytorchs_own_index(checked: 
         "pip install --quiet --no-cache-dir uv==0.13.8",
         f"uv pip install --quiet --no-cache --python {home}/python --torch-backend cu126 torch==2.14.0",
     ]
-    words = "torch 2.14.0+cu126 could not be installed: error: no answer; the network may have no way out"
+    words = "torch 2.14.0+cu126 could not be installed: error: no answer; the network may lack internet access"
     assert verdict == Verdict("fail", 2, words, "check-failed")
 
 
@@ -195,7 +198,9 @@ def test_an_image_that_cannot_make_an_environment_gets_what_it_takes_from_its_di
     checked.tools.add("python3", "exit 1")
     checked.tools.only("env")
     verdict = checked.check(says("fine"))
-    assert verdict == Verdict("fail", 2, "no environment for torch could be made: E: no network", "check-failed")
+    assert verdict == Verdict(
+        "fail", 2, "the environment for torch could not be created: E: no network", "check-failed"
+    )
     assert "apt-get -qq -o DPkg::Lock::Timeout=300 update noninteractive 1" in checked.serial
 
 
@@ -258,13 +263,13 @@ def test_where_there_is_an_image_for_it_the_check_runs_in_a_container(checked: C
 def test_a_container_that_cannot_be_fetched_is_a_fail(checked: Checked) -> None:
     checked.tools.add("docker", 'echo "unauthorized" >&2; exit 1')
     verdict = checked.check(says("fine"), driver=DriverConfig("cos", "R580", image="registry.example/torch"))
-    words = "the container of the check could not be fetched: unauthorized"
+    words = "the container image of the check could not be downloaded: unauthorized"
     assert verdict == Verdict("fail", 2, words, "check-failed")
 
 
 def test_a_stop_while_torch_is_installed_is_no_verdict(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> None:
-        raise AgentExit("stopped", "the machine was told to stop")
+        raise AgentExit("stopped", "the machine received a stop signal")
 
     monkeypatch.setattr(checks, "_python", stopped)
     with pytest.raises(AgentExit, match="stopped: "):

@@ -34,13 +34,13 @@ def test_a_machine_that_the_manager_registers_knows_no_app() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"registered_by": "manager"}, "registered_by: manager goes with runner and without github"),
+        ({"registered_by": "manager"}, "registered_by: manager requires runner and excludes github"),
         (
             {"registered_by": "manager", "runner": RUNNER, "github": GITHUB},
-            "registered_by: manager goes with runner and without github",
+            "registered_by: manager requires runner and excludes github",
         ),
         ({"registered_by": "both", "runner": RUNNER}, "registered_by: expected machine or manager, got 'both'"),
-        ({"runner": RUNNER}, "github and runner: one is there without the other"),
+        ({"runner": RUNNER}, "github and runner: must be set together"),
     ],
 )
 def test_who_registers_is_said_whole(given: dict[str, object], problem: str) -> None:
@@ -54,8 +54,8 @@ def test_who_registers_is_said_whole(given: dict[str, object], problem: str) -> 
     [
         (None, "the machine's metadata has no gpu-agent-config"),
         ("", "the machine's metadata has no gpu-agent-config"),
-        ("{", "gpu-agent-config is no JSON: "),
-        ("[" * 100_000, "gpu-agent-config is no configuration: it is nested without an end"),
+        ("{", "gpu-agent-config is not valid JSON: "),
+        ("[" * 100_000, "gpu-agent-config is not a configuration: it is nested too deeply"),
     ],
 )
 def test_it_ends_the_machine_with_what_is_wrong(text: str | None, words: str) -> None:

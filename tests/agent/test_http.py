@@ -82,7 +82,7 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
 )
 def test_the_deadline_holds_against_a_peer(talk: Talk):
     begun = time.monotonic()
-    assert why_not(talk, within_sec=0.3) == "no whole answer before the deadline"
+    assert why_not(talk, within_sec=0.3) == "no complete answer before the deadline"
     # Not a measure of speed: without the deadline the first never ends, and the others drip for more than a second.
     assert time.monotonic() - begun > 0.29
 
@@ -92,11 +92,11 @@ def test_the_deadline_holds_against_a_peer_that_drips_its_body():
         stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
         drips(b"x" * 1000)(made, stream)
 
-    assert why_not(talk, within_sec=0.3) == "no whole answer before the deadline"
+    assert why_not(talk, within_sec=0.3) == "no complete answer before the deadline"
 
 
 def test_the_deadline_holds_against_a_peer_that_does_not_read():
-    assert why_not(hangs, within_sec=0.3, body=b"x" * 50_000_000) == "no whole answer before the deadline"
+    assert why_not(hangs, within_sec=0.3, body=b"x" * 50_000_000) == "no complete answer before the deadline"
 
 
 def test_the_deadline_holds_against_a_peer_that_reads_a_little_at_a_time():
@@ -108,7 +108,7 @@ def test_the_deadline_holds_against_a_peer_that_reads_a_little_at_a_time():
             if made.over.wait(0.004):
                 break
 
-    assert why_not(talk, within_sec=0.3, body=b"x" * 50_000_000) == "no whole answer before the deadline"
+    assert why_not(talk, within_sec=0.3, body=b"x" * 50_000_000) == "no complete answer before the deadline"
     assert sum(read) < 25_000_000, "it was given all the time that it took"
 
 
@@ -121,7 +121,7 @@ def test_the_deadline_holds_against_a_name_server_that_hangs(monkeypatch: pytest
     # The lookup itself goes on until here: nothing but the deadline can have ended the wait.
     assert time.monotonic() - begun < 4
     over.set()
-    assert failed.value.reason == "no whole answer before the deadline"
+    assert failed.value.reason == "no complete answer before the deadline"
 
 
 def test_nobody_is_asked_after_the_deadline():
@@ -133,16 +133,16 @@ def test_nobody_is_asked_after_the_deadline():
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (OK[:-2], "the answer is cut off: 2 bytes are missing"),
+        (OK[:-2], "the answer is truncated: 2 bytes are missing"),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
-            "the answer is cut off or is no HTTP (IncompleteRead)",
+            "the answer is truncated or is not HTTP (IncompleteRead)",
         ),
         (
             b"HTTP/1.1 200 OK\r\n\r\nhello",
-            "the answer does not say how long it is, so that a cut one would look whole",
+            "the answer has no length, so a truncated one would not be detected",
         ),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "the answer is cut off or is no HTTP (BadStatusLine)"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "the answer is truncated or is not HTTP (BadStatusLine)"),
         (b"", "RemoteDisconnected"),
     ],
 )
@@ -228,9 +228,9 @@ def test_a_url_that_is_no_plain_one_is_refused_without_quoting_it(url: str):
 @pytest.mark.parametrize(
     ("chunks", "reason"),
     [
-        (b"-5\r\nabc\r\n0\r\n\r\n", "the answer is cut off or is no HTTP (ValueError)"),
-        (b"-1\r\nabc", "the answer is cut off or is no HTTP (IncompleteRead)"),
-        (b"z\r\nabc\r\n0\r\n\r\n", "the answer is cut off or is no HTTP (IncompleteRead)"),
+        (b"-5\r\nabc\r\n0\r\n\r\n", "the answer is truncated or is not HTTP (ValueError)"),
+        (b"-1\r\nabc", "the answer is truncated or is not HTTP (IncompleteRead)"),
+        (b"z\r\nabc\r\n0\r\n\r\n", "the answer is truncated or is not HTTP (IncompleteRead)"),
     ],
 )
 def test_a_chunk_whose_length_is_none_is_no_answer(chunks: bytes, reason: str):
@@ -241,14 +241,14 @@ def test_a_chunk_that_says_it_never_ends_is_not_read_to_its_end(monkeypatch: pyt
     """http.client reads one of -1 bytes until the connection ends."""
     monkeypatch.setattr(http, "_ENVELOPE_BYTES", 1000)
     talk = says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + b"x" * 300_000)
-    assert why_not(talk, limit_bytes=1000) == "the answer is longer than it may be"
+    assert why_not(talk, limit_bytes=1000) == "the answer is longer than the limit"
 
 
 def test_an_address_is_asked_where_there_is_room_for_no_thread(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(threading.Thread, "start", full)
     with pytest.raises(Unreachable) as failed:
         asked("http://metadata.google.internal/")
-    assert failed.value.reason == "there is no room for a thread to look its name up in"
+    assert failed.value.reason == "no thread for the name lookup could be started"
     for address in ("127.0.0.1", "::1"):
         assert http._addresses(address, 80, CLOCK.now() + 20, CLOCK)[0][4][:2] == (address, 80)
 

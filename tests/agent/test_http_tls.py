@@ -22,7 +22,7 @@ def asked(url: str, within_sec: float = 20) -> Answer:
 def test_the_deadline_holds_against_a_peer_that_hangs_in_the_tls_handshake():
     with peer(hangs) as made, pytest.raises(Unreachable) as failed:
         asked(f"https://127.0.0.1:{made.port}", 0.3)
-    assert failed.value.reason == "no whole answer before the deadline"
+    assert failed.value.reason == "no complete answer before the deadline"
 
 
 def test_a_certificate_that_nobody_vouches_for_is_no_answer(tls: ssl.SSLContext):

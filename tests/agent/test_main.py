@@ -18,7 +18,7 @@ def test_ends_lists_every_end_and_which_stop_the_pool(capsys: pytest.CaptureFixt
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(OUTCOMES)
     (line,) = [line for line in lines if line.startswith("no-secret")]
-    assert line.endswith(": stops the pool; grant the pool's account the secret it names")
+    assert line.endswith(": stops the pool; grant the pool's account access to the secret")
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["ends", "-h"]])
@@ -32,7 +32,7 @@ def test_help_says_what_there_is_and_is_what_no_word_gives(
 @pytest.mark.parametrize("words", [["run", "twice"], ["ends", "no-secret"]])
 def test_a_command_that_is_given_more_runs_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
-    assert capsys.readouterr().out == f"gpu_agent.pyz {words[0]}: takes no words, got {words[1]}\n{USAGE}"
+    assert capsys.readouterr().out == f"gpu_agent.pyz {words[0]}: takes no arguments, got {words[1]}\n{USAGE}"
 
 
 @pytest.mark.parametrize("words", [["shutdown"], ["shutdown", "now"]])
@@ -52,9 +52,7 @@ def test_a_computer_that_is_no_machine_of_google_is_left_alone(
     if maker:
         (tmp_path / "product_name").write_text(f"{maker}\n")
     assert main(["run"]) == 2
-    assert capsys.readouterr().out == (
-        "gpu_agent.pyz run: this is no machine of Google Compute Engine, and it is left alone\n"
-    )
+    assert capsys.readouterr().out == ("gpu_agent.pyz run: this is not a Compute Engine VM, so nothing is changed\n")
 
 
 @pytest.fixture
@@ -88,9 +86,9 @@ def test_a_variable_alone_makes_no_machine_of_a_computer(
     own_computer.setenv("GCE_METADATA_HOST", google.address)
     assert main(["run"]) == 2
     assert capsys.readouterr().out == (
-        "gpu_agent.pyz run: this is no machine of Google Compute Engine, "
+        "gpu_agent.pyz run: this is not a Compute Engine VM, "
         f"GCE_METADATA_HOST is {google.address}, and no metadata server there has gpu-agent-config, "
-        "and it is left alone\n"
+        "so nothing is changed\n"
     )
 
 

@@ -62,7 +62,7 @@ def test_an_end_of_a_machine_that_goes_down_takes_no_longer_than_it_has(tmp_path
     host, clock = Slow(), FakeClock()
     said, lines = reporter(tmp_path, host, clock)
     by = clock.now() + 20
-    said.end("stopped", "the machine was told to stop", lambda: by)
+    said.end("stopped", "the machine received a stop signal", lambda: by)
     assert host.within_sec == [15, 5, 0]
     assert [line.split()[0] for line in lines] == ["SMOKE-RESULT", "GPU-AGENT-END"]
 
@@ -152,7 +152,7 @@ def test_whatever_timed_out_names_its_step(tmp_path: Path) -> None:
 def test_a_used_machine_is_no_failure_of_its_gpu_and_wakes_nobody(tmp_path: Path) -> None:
     host = Host()
     said, lines = reporter(tmp_path, host)
-    said.end("used", "a runner was started here before, on this disk")
+    said.end("used", "a runner was started on this disk before")
     assert [key for key, _ in host.published] == ["gpu-agent/end"]
     assert [line.split(" ")[0] for line in lines] == ["GPU-AGENT-END"]
     assert [severity for severity, _, _ in host.logged] == ["INFO"]
@@ -165,7 +165,7 @@ def test_a_stop_of_a_machine_that_waits_for_its_registration_wakes_nobody(
     host = Host()
     said, _ = reporter(tmp_path, host)
     said.step(step)
-    said.end("stopped", f"the machine was told to stop in step {step}")
+    said.end("stopped", f"the machine received a stop signal in step {step}")
     assert [found for found, _, _ in host.logged] == [severity]
 
 

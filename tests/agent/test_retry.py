@@ -61,13 +61,13 @@ def test_it_ends_at_once_where_the_next_wait_would_last_until_the_deadline():
     clock = FakeClock()
     with pytest.raises(AgentExit) as ended:
         retry_until(failing(9, after_sec=60), deadline=clock.now() + 90, clock=clock)
-    assert str(ended.value) == "rate-limited: too many (asked once; the next wait would be 90 s, over the deadline)"
+    assert str(ended.value) == "rate-limited: too many (tried once; the next wait would be 90 s, over the deadline)"
     assert clock.slept == []
 
 
 def test_it_says_how_often_it_asked():
     clock = FakeClock()
-    with pytest.raises(AgentExit, match=r"asked 3 times; the next wait would be 4 s, over the deadline\)$"):
+    with pytest.raises(AgentExit, match=r"tried 3 times; the next wait would be 4 s, over the deadline\)$"):
         retry_until(failing(9), deadline=clock.now() + 5, clock=clock)
     assert clock.slept == [1, 2]
 

@@ -252,7 +252,7 @@ def test_a_step_without_a_limit_may_take_its_time(tmp_path: Path) -> None:
 def test_a_machine_that_is_stopped_says_so_and_in_which_step(tmp_path: Path) -> None:
     run = Run(tmp_path, 'channel.step("waiting", 60); here("there")')
     run.signal("there")
-    assert run.end() == ("stopped", "the machine was told to stop in step waiting", "waiting")
+    assert run.end() == ("stopped", "the machine received a stop signal in step waiting", "waiting")
 
 
 def test_a_machine_that_is_stopped_to_be_taken_away_says_that(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_an_agent_that_does_not_come_to_its_end_is_killed(tmp_path: Path) -> Non
     """
     run = Run(tmp_path, work, grace=0.2)
     run.signal("there")
-    assert run.end() == ("stopped", "the machine was told to stop in step start", "start")
+    assert run.end() == ("stopped", "the machine received a stop signal in step start", "start")
 
 
 def test_a_restart_that_the_driver_needs_is_no_end(tmp_path: Path) -> None:

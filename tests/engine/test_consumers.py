@@ -67,7 +67,7 @@ def test_what_depends_on_a_pool_is_not_made_while_its_check_has_not_passed(tmp_p
     with closing(SandboxRunner(project=project, folder=tmp_path / "dependent")) as runner:
         runner.run("world", "break", "stockout", "--times", "2")
         failed, done = runner.steps(*UP, ok=False)
-        assert failed.has("the smoke check could not run: no zone had a machine for the check")
+        assert failed.has("the smoke check could not run: no zone had capacity for the check machine")
         made = {name for operation, name in done if operation == "create"}
         assert {"l4-template", "anytime"} <= made
         assert made.isdisjoint({"l4-gate", "l4-group", "afterwards"})

@@ -117,7 +117,7 @@ def test_another_maximum_leaves_busy_nodes_and_their_jobs_alone(busy: SandboxRun
 
     # By now a third node runs for the idle runner of the changed scale set. The group keeps room for all of them.
     lowered, _ = busy.steps(*changed(busy, minIdle=1, max=1))
-    assert lowered.has("has 3 nodes, so its maximum is 3 and not 1: no running node was ended")
+    assert lowered.has("has 3 nodes, so its maximum is 3 and not 1; no running node was terminated")
     assert jobs(busy) == {"0": "0", "1": "1"}
     assert limits(busy)["maxSize"] == 3
 

@@ -60,7 +60,7 @@ def test_a_public_repository_is_refused_in_the_preview(hub: SandboxRunner) -> No
     refused = hub.run("preview", "--stack", "dev", **PLANTED, ALSO="open-web", ok=False)
     assert refused.has(
         "RunnerGroup 'gpu': repositories[2]: is a public repository",
-        "hint: remove it, and let it use GitHub's own runners",
+        "hint: remove it; its workflows can use GitHub-hosted runners",
     )
     assert "Traceback" not in refused.output
     assert world(hub) == []

@@ -132,7 +132,7 @@ def test_a_check_machine_that_nobody_was_left_to_delete_is_deleted_by_the_next_u
     after = sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview")
     for row in left:
         zone = row["id"].split("/")[3]
-        assert after.has(f"removing {row['name']}, left in {zone} by an earlier check")
+        assert after.has(f"deleting {row['name']}, left in {zone} by an earlier check")
     knows_exactly_its_own(sandbox)
 
 

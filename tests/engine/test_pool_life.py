@@ -65,7 +65,7 @@ def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_ser
     assert done == NEW_TEMPLATE
     assert failed.has(
         "error: the smoke check failed in us-central1-a: l4: no CUDA device",
-        "hint: nothing has taken this template; the next up asks again, with it or with another one",
+        "hint: no pool uses this template; the next pulumi up checks this template again, or a changed one",
     )
     assert "Traceback" not in failed.output
     # Both are there at once, under names of their own.
@@ -97,8 +97,8 @@ def test_a_check_passes_by_the_serial_port_where_a_policy_forbids_guest_attribut
     finally:
         restricted.close()
     assert passed.has(
-        "Google refuses guest attributes of the check machine (organization policy "
-        "compute.disableGuestAttributesAccess); its verdict is read from the serial port",
+        "Google rejects guest attributes of the check machine (organization policy "
+        "compute.disableGuestAttributesAccess); the gate reads the verdict from the serial port",
         "pass: l4:",
     )
     assert done == [*NEW_TEMPLATE, *NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
@@ -131,9 +131,9 @@ def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: San
     proven.run("world", "break", "quota")
     failed = proven.run(*larger, ok=False)
     assert failed.has(
-        "error: Google refused the check machine: Quota 'PREEMPTIBLE_NVIDIA_L4_GPUS' exceeded.  Limit: 0.0 in region "
+        "error: Google rejected the check machine: Quota 'PREEMPTIBLE_NVIDIA_L4_GPUS' exceeded.  Limit: 0.0 in region "
         "us-central1.",
-        "hint: another zone and another try draw on the same quota: ask for more, at IAM & Admin > Quotas & System "
+        "hint: other zones and other tries use the same quota: request more, at IAM & Admin > Quotas & System "
         "Limits, filter PREEMPTIBLE-NVIDIA-L4-GPUS-per-project-region of us-central1: "
         "https://console.cloud.google.com/iam-admin/quotas?project=example-ci-staging",
     )
@@ -142,8 +142,8 @@ def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: San
     proven.run("world", "break", "stockout", "--times", "3")
     failed = proven.run(*larger, ok=False)
     assert failed.has(
-        "error: the smoke check could not run: no zone had a machine for the check: us-central1-a, us-central1-b, "
-        "us-central1-c\n",
+        "error: the smoke check could not run: no zone had capacity for the check machine: us-central1-a, "
+        "us-central1-b, us-central1-c\n",
         "hint: try again later, add zones, or set smoke.onNoCapacity to unproven",
     )
 
@@ -151,8 +151,8 @@ def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: San
     proven.run("world", "break", "stockout", "--zone", "us-central1-b")
     passed, done = proven.steps(*larger)
     assert passed.has(
-        "us-central1-a has no machine to give; Google names us-central1-c",
-        "us-central1-b has no machine to give; Google names us-central1-a, us-central1-c",
+        "us-central1-a has no capacity for the machine; Google suggests us-central1-c",
+        "us-central1-b has no capacity for the machine; Google suggests us-central1-a, us-central1-c",
         "starting a check machine in us-central1-c",
     )
     assert done == [*NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
@@ -163,10 +163,10 @@ def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: San
 def test_an_unproven_template_is_warned_of_until_an_up_asks_again(proven: SandboxRunner) -> None:
     smoke = {"deadlineSec": 1200, "onNoCapacity": "unproven"}
     unproven = changed(proven, diskGib=120, smoke=smoke)
-    none = "no zone had a machine for the check: us-central1-a, us-central1-b, us-central1-c"
+    none = "no zone had capacity for the check machine: us-central1-a, us-central1-b, us-central1-c"
     warning = (
-        f"warning: the pool has taken a template that is unproven: {none}",
-        f"hint: pulumi up --replace '{GATE_URN}' asks again; so does smoke.onNoCapacity: fail",
+        f"warning: the pool uses a template that is unproven: {none}",
+        f"hint: run pulumi up --replace '{GATE_URN}' to check again, or set smoke.onNoCapacity: fail",
     )
     proven.run("world", "break", "stockout", "--times", "3")
     taken, done = proven.steps(*unproven)

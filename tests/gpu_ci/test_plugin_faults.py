@@ -104,15 +104,15 @@ def test_wrong_arguments_are_told_property_by_property_without_a_traceback() -> 
             "machineType",
             "; ".join(
                 (
-                    "is no machine type that has a GPU",
-                    "expected: a GCE machine type with a GPU, such as g2-standard-8",
+                    "is not a machine type with a GPU",
+                    "expected: a Compute Engine machine type with a GPU, such as g2-standard-8",
                     "hint: did you mean g2-standard-8",
                 )
             ),
         ),
         (
             "max",
-            "must be at least 1; expected: the most machines there may be at any time, 1 to 1000",
+            "must be at least 1; expected: the maximum number of machines at any time, 1 to 1000",
         ),
         (
             "maxx",

@@ -112,7 +112,7 @@ def test_a_namespace_that_another_one_has_left_is_free() -> None:
 def test_a_pool_whose_nodes_have_no_plugin_is_not_kept_from_the_clusters() -> None:
     kept_off = {"devicePlugin": {"builtInPools": ["elsewhere", "a10g"]}}
     assert told(of_cluster(**kept_off)).startswith(
-        f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.builtInPools[1]: has nodes without a plugin of their own: its "
+        f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.builtInPools[1]: has nodes without their own device plugin: its "
         "check would wait for GPUs until its deadline\n  got: 'a10g'\n"
     )
     values = of_cluster(**kept_off)
@@ -122,7 +122,7 @@ def test_a_pool_whose_nodes_have_no_plugin_is_not_kept_from_the_clusters() -> No
 
 def test_private_ranges_of_a_cluster_are_there_once_each() -> None:
     [problem] = refused(of_cluster(privateRanges=["10.1.0.0/16", "10.2.0.0/16", "10.1.0.0/16"])).problems
-    assert (problem.path, problem.text) == (f"{CLUSTER}.privateRanges[2]", "is there twice")
+    assert (problem.path, problem.text) == (f"{CLUSTER}.privateRanges[2]", "is a duplicate")
 
 
 def test_a_subnet_in_two_zones_is_told_of_the_cluster_and_not_of_its_pools() -> None:
@@ -139,7 +139,7 @@ def test_a_resource_of_another_form_is_told_once() -> None:
 def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner_is_wrong() -> None:
     found = refused(stack({"minIdle": 3, "runner": {"image": "ghcr.io/acme/cuda-runner:2.336.0"}})).problems
     assert [(problem.path, problem.text) for problem in found][1:] == [
-        (f"{POOL}.minIdle", "is more than the pool has room for, 2 on 2 nodes")
+        (f"{POOL}.minIdle", "is more than the 2 runners that fit on 2 nodes")
     ]
 
 
@@ -148,12 +148,8 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
     [
         (
             {"runner": {"image": "ghcr.io/acme/cuda-runner:2.336.0"}},
-            (
-                "runner.image: has no digest: what its tag names may be another image tomorrow, and "
-                "that one nobody has "
-                "checked"
-            ),
-            "docker buildx imagetools inspect <image> tells it; put it behind the tag: :2.336.0@sha256:…",
+            ("runner.image: has no digest: its tag can point to another, unchecked image later"),
+            "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…",
         ),
         (
             {"runner": {"image": IMAGE, "containerMode": "kubernetes"}},
@@ -168,17 +164,16 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
         (
             {"machineType": "g5.2xlarge"},
             "machineType: is not chosen",
-            "remove it: instanceTypes is its name here, and takes several, such as [g6.2xlarge, g6.4xlarge]",
+            "remove it: use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
         ),
         (
             {"instanceTypes": ["p3dn.24xlarge"], "market": "standard"},
             (
-                "releaseVersion: is missing: driver R580 is the last that knows the V100 32GB, and "
-                "without it a node takes "
-                "EKS's newest release"
+                "releaseVersion: is missing: R580 is the last driver that supports the V100 32GB, but "
+                "by default nodes use EKS's newest release"
             ),
             (
-                "one that has driver 580, in the form of 1.35.3-20260917; "
+                "use a release with driver 580, in the format of 1.35.3-20260917; "
                 "github.com/awslabs/amazon-eks-ami/releases lists "
                 "them"
             ),
@@ -224,7 +219,7 @@ def test_gpus_under_another_name_than_a_check_asks_for_are_refused(clusters: dic
         f"Pulumi.staging.yaml: {CLUSTER}.devicePlugin.sharing: gives GPUs another name, and the check of a10g would "
         f"wait for nvidia.com/gpu until its deadline\n  got: {got}\n  expected: nvidia.com/gpu, which "
         f"the check of a pool "
-        "asks for\n  hint: renameByDefault: false, or strategy: single for MIG"
+        "requests\n  hint: renameByDefault: false, or strategy: single for MIG"
     )
 
 
@@ -295,7 +290,7 @@ def test_a_session_as_long_as_an_up_is_no_warning(monkeypatch: pytest.MonkeyPatc
 def test_a_pull_secret_that_the_stack_does_not_make_is_worth_a_word() -> None:
     values = stack({"runner": {"image": IMAGE, "imagePullSecrets": ["ghcr"]}})
     [warning] = stack_warnings.warnings(load(values), DAY)
-    assert warning.startswith("gpu-ci:pools.a10g.runner.imagePullSecrets: the stack makes no Secret ghcr")
+    assert warning.startswith("gpu-ci:pools.a10g.runner.imagePullSecrets: the stack does not create the Secret ghcr")
     values["gpu-ci:clusters"]["ci"]["imagePullSecrets"] = [
         {"name": "ghcr", "registry": "ghcr.io", "username": "bot", "password": "projects/acme-ci/secrets/ghcr"}
     ]
@@ -306,8 +301,8 @@ def test_a_cluster_without_a_pool_is_worth_a_word() -> None:
     values = config() | {"gpu-ci:clusters": ON_CLUSTER["gpu-ci:clusters"]}
     assert stack_warnings.warnings(load(values), DAY) == [
         (
-            "gpu-ci:clusters.ci: no pool is on it, so nothing is made for it; hint: remove it, or name it as the "
-            "clusterName of a pool"
+            "gpu-ci:clusters.ci: no pool uses this cluster, so the stack creates nothing on it; hint: remove it, or "
+            "set it as the clusterName of a pool"
         )
     ]
     assert stack_warnings.warnings(load(stack()), DAY) == []
@@ -316,7 +311,7 @@ def test_a_cluster_without_a_pool_is_worth_a_word() -> None:
 def test_a_quota_of_aws_is_told_with_its_name() -> None:
     assert stack_warnings.warnings(load(stack(quotas={"us-east-1": {"L-DB2E81BA": 8}})), DAY) == [
         (
-            'gpu-ci:quotas: says nothing of L-3819A6DF "All G and VT Spot Instance Requests" (us-east-1), '
+            'gpu-ci:quotas: lacks L-3819A6DF "All G and VT Spot Instance Requests" (us-east-1), '
             "so these limits are unknown"
         )
     ]

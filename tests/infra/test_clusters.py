@@ -353,7 +353,7 @@ def test_the_pool_is_exported_with_its_choices_cost_and_verdict() -> None:
     assert pool["cost"]["usdPerHourAtMax"] == 2 * pool["cost"]["usdPerHourByType"]["g5.4xlarge"]
     assert (
         pool["smokeSummary"]
-        == "a10g: the check ended well on 1 node, and what it found is in the log of the Job gpu-ci/smoke-job-1"
+        == "a10g: the check passed on 1 node; its report is in the log of the Job gpu-ci/smoke-job-1"
     )
     [target] = outputs["smokeTargets"]
     assert target == {
@@ -391,23 +391,23 @@ def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
         (stack({"zones": ["us-east-1f"]}), ".zones[0]: has no subnet"),
         (
             stack({"runner": {"image": IMAGE, "cpus": 8}}),
-            ".runner.cpus: is more than g5.2xlarge has left for pods, 7 CPUs",
+            ".runner.cpus: is more than the 7 CPUs that g5.2xlarge has for pods",
         ),
         (
             stack({"runner": {"image": IMAGE, "memoryGib": 28}}),
-            ".runner.memoryGib: is more than g5.2xlarge has left for pods, 27 GiB",
+            ".runner.memoryGib: is more than the 27 GiB that g5.2xlarge has for pods",
         ),
         (
             stack({"diskGib": 50, "runner": {"image": IMAGE, "ephemeralStorageGib": 45}}),
-            ".runner.ephemeralStorageGib: is more than a disk of 50 GiB has left for pods, 44 GiB",
+            ".runner.ephemeralStorageGib: is more than the 44 GiB that a disk of 50 GiB has for pods",
         ),
-        (stack({"runner": {"image": IMAGE, "gpus": 2}}), ".runner.gpus: is more than g5.2xlarge has, 1"),
-        (stack({"minIdle": 3}), ".minIdle: is more than the pool has room for, 2 on 2 nodes"),
+        (stack({"runner": {"image": IMAGE, "gpus": 2}}), ".runner.gpus: is more than the 1 of g5.2xlarge,"),
+        (stack({"minIdle": 3}), ".minIdle: is more than the 2 runners that fit on 2 nodes"),
         (stack({"namespace": "x"}), ".namespace: is filled in by the program, not by the stack file"),
         (stack({"smoke": {"deadlineSec": 60}}), ".smoke.deadlineSec: must be at least 600"),
         (
             stack({"smoke": {"nodes": 3}}),
-            ".smoke.nodes: is more than the pool may have, 2: the last of them would never come\n  got: 3\n",
+            ".smoke.nodes: is more than the pool's maximum of 2 nodes, so the check could never pass\n  got: 3\n",
         ),
         (stack({"namespaceGpus": 9}), ".namespaceGpus: is filled in by the program, not by the stack file"),
     ],
@@ -420,7 +420,7 @@ def test_a_subnet_is_in_one_zone() -> None:
     values = stack()
     values["gpu-ci:clusters"]["ci"]["subnets"]["us-east-1b"] = "subnet-0123456789abcdef0"
     assert (
-        "gpu-ci:clusters.ci.subnets.us-east-1b: is the subnet of us-east-1a already, and a subnet is in one zone"
+        "gpu-ci:clusters.ci.subnets.us-east-1b: is already the subnet of us-east-1a, but a subnet is in one zone"
         in str(refused(values))
     )
 

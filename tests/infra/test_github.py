@@ -148,10 +148,11 @@ def test_the_key_of_the_app_given_as_its_value_is_told_to_be_kept_in_secret_mana
     for given in (PEM, "hunter2"):
         app = {"id": 1, "installationId": 1, "privateKey": given}
         assert told(stack(app=app)) == (
-            "Pulumi.staging.yaml: gpu-ci:site.github.app.privateKey: is not the name of a secret of Secret Manager\n"
+            "Pulumi.staging.yaml: gpu-ci:site.github.app.privateKey: is not the name of a secret in Secret Manager\n"
             "  got: a value that is not shown, as it may be a secret\n"
-            "  expected: the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>\n"
-            "  hint: keep the value there, and name the secret here: projects/<project>/secrets/<name>"
+            "  expected: the secret of Secret Manager with its private key, as projects/<project>/secrets/<name>\n"
+            "  hint: store the value in Secret Manager, and give the name of the secret here: "
+            "projects/<project>/secrets/<name>"
         )
 
 

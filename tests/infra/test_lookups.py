@@ -37,13 +37,13 @@ def refusing(token: str, words: str) -> Calls:
 
 def test_a_public_repository_and_one_that_is_not_there_are_told_where_the_stack_file_has_them() -> None:
     assert told({"runnerGroup": {"repositories": ["kernels", "open-web", "nowhere"]}}) == (
-        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[1]: is a public repository: anybody's pull request "
+        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[1]: is a public repository: any user's pull request "
         "could run code on the machines\n"
         "  got: 'open-web'\n"
-        "  expected: a private or an internal repository\n"
-        "  hint: remove it, and let it use GitHub's own runners\n"
+        "  expected: a private or internal repository\n"
+        "  hint: remove it; its workflows can use GitHub-hosted runners\n"
         "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[2]: GitHub has no such repository\n"
-        "  hint: check the name and the owner, and that the token may see it"
+        "  hint: check the name and the owner, and that the token has access to the repository"
     )
 
 
@@ -72,16 +72,16 @@ def test_a_repository_that_may_not_be_looked_up_is_told_with_githubs_words() -> 
         ),
     }
     assert told({"runnerGroup": {"repositories": ["kernels", "open-web"]}}, one_alone) == (
-        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[0]: cannot be looked up on GitHub\n"
+        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[0]: could not be looked up on GitHub\n"
         "  got: GET https://api.github.com/repos/acme/kernels: 403 Resource not accessible []\n"
         "  expected: an answer to GET /repos/{owner}/{repo}\n"
         "  hint: check that the token or the App may read the repository's metadata, and that api.github.com is "
-        "reached\n"
-        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[1]: is a public repository: anybody's pull request "
+        "reachable\n"
+        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[1]: is a public repository: any user's pull request "
         "could run code on the machines\n"
         "  got: 'open-web'\n"
-        "  expected: a private or an internal repository\n"
-        "  hint: remove it, and let it use GitHub's own runners"
+        "  expected: a private or internal repository\n"
+        "  hint: remove it; its workflows can use GitHub-hosted runners"
     )
 
 

@@ -53,7 +53,8 @@ def test_a_stack_asks_for_commit_statuses_and_needs_a_manager_for_them() -> None
     assert told(stack(commitStatuses=True)) == (
         "Pulumi.staging.yaml: gpu-ci:site.github.commitStatuses: needs the runner manager, and the stack has none\n"
         "  got: True\n"
-        "  expected: whether the runner manager writes on a job's commit why the job waits for a machine; managerApp "
+        "  expected: true to let the runner manager write a commit status with the reason why a job waits for a "
+        "machine; managerApp "
         "then needs Commit statuses: read and write\n"
         "  hint: add managerApp, or remove it"
     )
@@ -151,7 +152,7 @@ def test_more_instances_than_pools_are_refused_by_the_preview_and_by_check(tmp_p
         "is more than the number of pools on Compute Engine",
         "3",
         "at most 1",
-        "each instance has a share of the pools, and a share has a pool at least",
+        "each instance serves a share of the pools, and a share contains at least one pool",
     )
     (tmp_path / "Pulumi.dev.yaml").write_text(json.dumps({"config": values}))
     assert problems(read_stack_file(tmp_path / "Pulumi.dev.yaml")) == [problem]

@@ -62,7 +62,7 @@ def test_a_stack_that_asks_for_none_makes_none() -> None:
         (
             {"networks": {"us-central1": HERE, "us-centrall1": HERE}},
             "gpu-ci:site.networks.us-centrall1",
-            "is no region of Google Cloud",
+            "is not a region of Google Cloud",
         ),
         ({"networks": {"us-central1": {}}}, "gpu-ci:site.networks.us-central1.ipRange", "is missing"),
         (

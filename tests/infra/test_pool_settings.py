@@ -35,7 +35,7 @@ def test_pools_given_as_json_text_are_read() -> None:
 @pytest.mark.parametrize(("value", "got"), [(None, "nothing"), (4, "4"), ([], "a list"), ("spot", "text")])
 def test_a_pool_that_is_no_map_is_reported(value: Any, got: str) -> None:
     assert told(config({"l4": L4, "t4": value})) == (
-        f"{HERE}.t4: must be a map\n  got: {got}\n  expected: a kind and the choices of that kind\n"
+        f"{HERE}.t4: must be a map\n  got: {got}\n  expected: a kind and the fields of that kind\n"
         "  hint: such as {kind: gce-runners, …}; to remove the pool, delete its name too"
     )
 
@@ -140,7 +140,7 @@ def test_labels_are_the_same_in_any_order_and_case() -> None:
     pools = {"a": L4 | {"runnerLabels": ["gpu", "Big"]}, "b": L4 | {"runnerLabels": ["big", "GPU"]}}
     assert told(config(pools)) == (
         f"{HERE}.b.runnerLabels: has the same runner labels as the pool a\n  got: [big, GPU]\n"
-        "  expected: labels no other pool has, so that a job knows where it goes\n"
+        "  expected: labels that no other pool has\n"
         "  hint: such as runnerLabels: [big, GPU, b]"
     )
 
@@ -151,7 +151,7 @@ def test_labels_another_pool_has_by_default_are_taken() -> None:
     pools = {"a": L4 | {"runnerLabels": ["self-hosted", "gpu", "l4"]}, "l4": L4}
     assert told(config(pools)) == (
         f"{HERE}.l4: has the same runner labels as the pool a\n  got: [self-hosted, gpu, l4]\n"
-        "  expected: labels no other pool has, so that a job knows where it goes\n"
+        "  expected: labels that no other pool has\n"
         "  hint: give the pool a other labels"
     )
 

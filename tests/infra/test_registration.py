@@ -101,11 +101,11 @@ def test_without_an_app_or_a_group_a_pool_checks_itself_and_registers_nothing(va
 
 def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:
     assert told(stack(secrets=[KEY])) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.secrets: no job can read: this pool registers runners, and their jobs "
-        "are kept from the machine's identity\n"
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.secrets: cannot be read by jobs: jobs of a pool with runners "
+        "have no access to the machine's service account\n"
         "  got: a list\n"
         "  expected: nothing here, or runner.docker: rootful\n"
-        "  hint: pass it to workflows with gpu-ci:github.secrets, or with their own identity "
+        "  hint: pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
         "(docs/guides/compute-engine.md)"
     )
     assert load(stack(secrets=[KEY], runner={"docker": "rootful"})).pools
@@ -138,11 +138,11 @@ def test_container_optimized_os_is_refused_where_runners_would_register() -> Non
     image = "projects/cos-cloud/global/images/family/cos-stable"
     cos = {"driver": {"source": "cos", "checkImage": CONTAINER}, "image": image}
     assert told(stack(**cos)) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.driver.source: runs no runner: Container-Optimized OS has neither Python "
-        "nor what GitHub's runner needs\n"
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.driver.source: cannot run runners: Container-Optimized OS lacks Python "
+        "and the dependencies of GitHub's runner\n"
         "  got: 'cos'\n"
         "  expected: image or installer\n"
-        "  hint: take an image of Ubuntu or Debian, or leave driver and image out"
+        "  hint: use an Ubuntu or Debian image, or remove driver and image"
     )
     assert load(stack(None, **cos)).pools
 
@@ -176,11 +176,11 @@ def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
 def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -> None:
     standby = {"market": "standard", "standby": {"stoppedSize": 1}}
     assert told(stack(**standby)) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.standby: cannot wait stopped: a machine registers its runner as soon as "
-        "it runs, and would be stopped with its job\n"
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.standby: is not supported for machines that register their own "
+        "runners, because a stop would end their job\n"
         "  got: a map\n"
         "  expected: nothing here\n"
-        "  hint: leave standby out"
+        "  hint: remove standby"
     )
     assert load(stack(None, **standby)).pools
 
@@ -200,14 +200,17 @@ def test_what_does_not_go_with_the_managers_standby_is_told_of_the_stack_file() 
     pool = {"market": "flex-start", "maxRunDurationSec": 3600, "localSsdCount": 1, "standby": chosen}
     found = refused(stack(owner=MANAGED, **pool)).problems
     assert [(each.path.removeprefix("gpu-ci:pools.l4."), each.text) for each in found] == [
-        ("standby", "flex-start machines cannot wait stopped"),
+        ("standby", "is not supported for flex-start machines, which cannot wait stopped"),
         (
             "standby.mode",
-            "is not for pools with runners: the runner manager starts their machines, when a job waits",
+            "is not supported in pools with runners, where the runner manager starts machines when jobs wait",
         ),
         (
             "standby.initialDelaySec",
-            "is not for pools with runners: the runner manager stops a machine once its check has passed",
+            (
+                "is not supported in pools with runners, where the runner manager stops a machine after its check has "
+                "passed"
+            ),
         ),
         ("standby", "the machine has local SSDs, which lose their data when the machine stops"),
         ("standby.stoppedSize", "is more than max"),
@@ -217,7 +220,7 @@ def test_what_does_not_go_with_the_managers_standby_is_told_of_the_stack_file() 
 def test_secrets_are_refused_once_where_the_manager_registers() -> None:
     [problem] = refused(stack(owner=MANAGED, secrets=[KEY])).problems
     assert problem.path == "gpu-ci:pools.l4.secrets"
-    assert problem.text.startswith("no job can read: this pool registers runners")
+    assert problem.text.startswith("cannot be read by jobs: jobs of a pool with runners")
 
 
 ALONE = {"owner": "acme", "plan": "team"}
@@ -246,8 +249,8 @@ def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
     values |= {"gpu-ci:pools": {**values["gpu-ci:pools"], "m4": L4}}
     assert stack_warnings.warnings(load(values), date(2026, 11, 1)) == [
         (
-            f"{missing}: is missing beside {there}, so machines of these pools register no runners, and stay on: "
-            f"l4, m4; hint: give {missing} too"
+            f"{missing}: is missing, although {there} is set, so machines of these pools register no runners, "
+            f"and stay on: l4, m4; hint: give {missing} too"
         )
     ]
 

@@ -45,23 +45,23 @@ runner, secrets, ladder, priceCeilingUsd
   hint: did you mean market
 Pulumi.staging.yaml: gpu-ci:pools.a100.max: must be a whole number
   got: 'four'
-  expected: the most machines there may be at any time, 1 to 1000
+  expected: the maximum number of machines at any time, 1 to 1000
   hint: such as max: 4
 Pulumi.staging.yaml: gpu-ci:pools.h100.zones[1]: has no nvidia-h100-80gb
   got: 'us-central1-f'
   expected: zones of one region that have the GPU, such as [us-central1-a, us-central1-b]
   hint: zones that have it: us-central1-a, us-central1-b, us-central1-c
-Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU
+Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is not a machine type with a GPU
   got: 'g2-standrd-8'
-  expected: a GCE machine type with a GPU, such as g2-standard-8
+  expected: a Compute Engine machine type with a GPU, such as g2-standard-8
   hint: did you mean g2-standard-8
 Pulumi.staging.yaml: gpu-ci:pools.t4.max: is missing
   got: nothing
-  expected: the most machines there may be at any time, 1 to 1000
+  expected: the maximum number of machines at any time, 1 to 1000
   hint: such as max: 4
 Pulumi.staging.yaml: gpu-ci:pools.t4.runnerLabels: has the same runner labels as the pool h100
   got: [Big, gpu]
-  expected: labels no other pool has, so that a job knows where it goes
+  expected: labels that no other pool has
   hint: such as runnerLabels: [Big, gpu, t4]
 6 problems in Pulumi.staging.yaml; no pool was created or changed"""
 
@@ -106,7 +106,7 @@ def test_a_project_number_is_not_a_project_id() -> None:
     assert told(config(**{"gcp:project": "123456789012"})) == (
         "Pulumi.staging.yaml: gcp:project: has a form that is not accepted\n"
         "  got: '123456789012'\n"
-        "  expected: the id (not the number) of the Google Cloud project the pools are in: 6 to 30 lower-case letters, "
+        "  expected: the id (not the number) of the pools' Google Cloud project: 6 to 30 lower-case letters, "
         "digits and dashes, beginning with a letter\n"
         "  hint: such as gcp:project: acme-ci"
     )

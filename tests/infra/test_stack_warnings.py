@@ -62,10 +62,7 @@ def test_an_image_past_its_end_is_told_once_however_many_pools_boot_it() -> None
 def test_limits_nobody_gave_are_said_to_be_unknown() -> None:
     given = {"gpu-ci:quotas": {"us-central1": {"PREEMPTIBLE_NVIDIA_L4_GPUS": 5}}}
     assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == [
-        (
-            "gpu-ci:quotas: says nothing of GPUS_ALL_REGIONS (global), SSD_TOTAL_GB (us-central1), "
-            "so these limits are unknown"
-        )
+        ("gpu-ci:quotas: lacks GPUS_ALL_REGIONS (global), SSD_TOTAL_GB (us-central1), so these limits are unknown")
     ]
 
 

@@ -1,4 +1,4 @@
-"""What tests of the manager leave as it was."""
+"""Fixtures that restore global state after tests of the manager."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def signals() -> Iterator[None]:
-    """`gpu-ci manager run` takes these signals for the rest of its process, which is that of the tests here."""
+    """Restore the signal handlers. `gpu-ci manager run` sets them for its process, which is that of the tests here."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():

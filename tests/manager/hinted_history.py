@@ -1,4 +1,4 @@
-"""A history whose manager has a webhook: GitHub's deliveries are lost, doubled, late and forged by chance."""
+"""A history whose manager has a webhook. GitHub's deliveries are lost, duplicated, late and forged at random."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _SHORTEST_SEC = 2
 
 @dataclass
 class HintedHistory(History):
-    """The next pass begins two seconds after a hint, and after ten seconds without one."""
+    """A history in which the next pass begins two seconds after a hint, and ten seconds later without a hint."""
 
     statuses: dict[int, str] = field(default_factory=dict)
-    """Of the jobs, as far as deliveries were sent."""
+    """The status in the last sent delivery of each job."""
     mail: list[tuple[float, dict[str, str], bytes, bool]] = field(default_factory=list)
-    """When each delivery comes, and whether it is forged."""
+    """The time of each delivery, with True for a forged one."""
     woken: bool = False
     early: int = 0
-    """Passes that a hint began."""
+    """The number of passes that began after a hint."""
     forged_that_woke: int = 0
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class HintedHistory(History):
             self.woken = False
 
     def send(self) -> None:
-        """A delivery for each job that has another state than before."""
+        """Send a delivery for each job whose state has changed."""
         chance, now = self.world.chance, self.world.now
         for number, job in self.world.jobs.items():
             if self.statuses.get(number) == job.status:

@@ -1,6 +1,6 @@
-"""A world for the control loop: GitHub, Compute Engine, time and faults by chance, and the rules that must hold in it.
+"""A simulated world for the control loop: GitHub, Compute Engine, time and random faults, with rules that must hold.
 
-Everything happens in virtual time. The world checks the rules itself, at the instant at which one would be broken.
+Everything happens in virtual time. The world checks the rules at the moment at which one would be broken.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from tests.manager.machine_key import PRIVATE, certificate_of, published
 
 REPOSITORY = "example-org/kernels"
 BOOT_SEC, IDLE_SEC = 300, 120
-# Of one private key, as each takes a while to make.
+# All keys use one private key, because the creation of each takes a while.
 CERTIFICATES = tuple(certificate_of(PRIVATE, number) for number in (1, 2))
-# How long a machine waits for its registration, and how much longer than IDLE_SEC for the manager to take it away.
+# Seconds that a machine waits for its registration, and seconds beyond IDLE_SEC in which the manager removes it.
 REGISTER_SEC, LATE_SEC = 120, 300
 PASS_SEC = 10.0
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
 
 
 class Killed(BaseException):
-    """kill -9 at this point."""
+    """The process is killed here, as with kill -9."""
 
 
 class BrokenRuleError(AssertionError):
@@ -58,7 +58,9 @@ class BrokenRuleError(AssertionError):
 def pool(
     name: str, most: int, *labels: str, market: str = "spot", registered_by: str = "manager", standby: int = 0
 ) -> Pool:
-    """A pool of one machine type in three zones; where it is `spot`, with rungs in another region and of standard."""
+    """Return a pool of one machine type in three zones. With `spot` it also has standard rungs and rungs in another
+    region.
+    """
     markets = ("spot", "standard") if market == "spot" else (market,)
     near = [Rung(zone, "g2-standard-8", each, "nvidia-l4", 0.4) for each in markets for zone in ZONES]
     far = Rung("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, f"templates/{name}-east")
@@ -78,7 +80,7 @@ def pool(
 
 
 def commit_of(job: JobKey) -> str:
-    """The commit of a job: one for each run."""
+    """Return the commit of a job. Each run has its own."""
     return f"{job.run_id:040x}"
 
 
@@ -93,16 +95,16 @@ class WorldJob:
     status: str = "queued"
     conclusion: str = ""
     runner: str = ""
-    """Its name at GitHub."""
+    """The name of its runner at GitHub."""
     instance: str = ""
-    """Google's number of the machine that it was given to."""
+    """Google's id of the machine to which it was assigned."""
     cancel_at: float | None = None
     cancelled: float | None = None
     """When a person cancelled it."""
     fails_at: float | None = None
-    """When GitHub gives up its runner, whose machine is gone."""
+    """When GitHub gives up its runner after the end of the machine."""
     zombie: bool = False
-    """Queued for ever: GitHub gives it to no runner."""
+    """True for a job that GitHub never assigns to a runner."""
 
 
 @dataclass
@@ -118,31 +120,31 @@ class Vm:
     idle_since: float | None = None
     off_at: float | None = None
     listed_at: float = 0.0
-    """When it is in a list at last: with its operation, at the latest."""
+    """When it first appears in a list, at the latest with its operation."""
     silent: bool = False
-    """Its agent never registers a runner, and never switches the machine off."""
+    """True if its agent never registers a runner and never switches the machine off."""
     waits_until: float | None = None
-    """A flex-start machine is PENDING until then, and has the capacity or is deleted by Google."""
+    """A flex-start machine is PENDING until this time. Then it gets its capacity, or Google deletes it."""
     in_vain: bool = False
     hung: bool = False
-    """It stops to work once its runner is registered: GitHub lists the runner as offline."""
+    """True if it hangs after its runner's registration: GitHub lists the runner as offline."""
     published_at: float | None = None
-    """When it published its key; where the manager registers its runner."""
+    """When it published its key, if the manager registers its runner."""
     sent: int = 0
     """The runner whose registration is in its metadata."""
     arrives_at: float = 0.0
-    """When the metadata is changed, and when the runner has started from it."""
+    """When the metadata changes and the runner has started from it."""
     boots: int = 1
-    """A key is made in each boot."""
+    """The number of boots, each with a new key."""
     stops_at: float | None = None
     starts_at: float | None = None
-    """When a stop or a start that was asked for is done."""
+    """When a requested stop or start is done."""
     inserted_at: float = 0.0
 
 
 @dataclass
 class World:
-    """All of it."""
+    """The whole simulated world."""
 
     seed: int
     pools: list[Pool]
@@ -154,30 +156,30 @@ class World:
     vms: dict[tuple[str, str], Vm] = field(default_factory=dict)
     operations: dict[str, tuple[float, InsertError | None, str]] = field(default_factory=dict)
     requests: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """When each insert was asked for, and its operation."""
+    """When each insert was requested, with its operation."""
     registered: dict[int, str] = field(default_factory=dict)
-    """Names of all runners by their number at GitHub, which keeps those whose machine is gone."""
+    """Names of all runners by id. GitHub keeps runners whose machine is gone."""
     registered_at: dict[int, float] = field(default_factory=dict)
     by_manager: set[int] = field(default_factory=set)
     """The runners that the manager has registered."""
     preempted: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """Names of machines, and when Google took them back, by Google's number."""
+    """Names of machines and the time of their preemption, by Google's id."""
     reruns: Counter[tuple[int, int]] = field(default_factory=Counter)
     statuses: dict[tuple[str, str], CommitStatus] = field(default_factory=dict)
     machines_of_job: Counter[str] = field(default_factory=Counter)
     skew_sec: float = 0.0
     started: int = 0
-    """Starts of machines on standby."""
+    """The number of starts of machines on standby."""
     forgotten: float = 0.0
-    """When the manager's memory was lost last: what it waits for begins anew."""
+    """When the manager last lost its memory. Its waits start again from this time."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
         self._ids = 0
-        # No page says how long Compute Engine knows a request by its id, and carries out a repeated one once.
+        # No page documents how long Compute Engine recognizes a repeated request by its id.
         self.knows_requests_sec = self.chance.choice((60.0, 60.0, 3600.0))
-        # In some worlds faults meet that seldom meet in the others: machines end and leave their runners at GitHub,
-        # and the manager forgets them and makes machines of the same names.
+        # In some worlds rare combinations of faults are frequent. Machines end and leave their runners at GitHub. The
+        # manager loses its memory and creates machines with the same names.
         rates = self.chance.choice(((0.0, 0.1, 0.05, 0.0), (0.001, 0.2, 0.05, 0.03), (0.004, 0.8, 0.4, 0.1)))
         self.crash_rate, self.forget_rate, self.hung_rate, self.hung_crash_rate = rates
         # GitHub's documentation names no order of its list of runners.
@@ -188,11 +190,11 @@ class World:
         return self._ids
 
     def instance_id(self) -> str:
-        """Google's number of a new machine: no machine before it had that, not even one of the same name."""
+        """Return Google's id of a new machine. It is new even if an earlier machine had the same name."""
         return f"{self.chance.randrange(10**12):012}{self.number():07}"
 
     def stray_runners(self) -> set[str]:
-        """The names of the runners at GitHub that only the manager could unregister."""
+        """Return the names of the runners at GitHub that only the manager could unregister."""
         return {name for number, name in self.registered.items() if number in self.by_manager}
 
     # -- what happens -------------------------------------------------------------------------------------------------
@@ -213,10 +215,10 @@ class World:
                 self._job_over(vm)
 
     def preempt(self, vm: Vm) -> None:
-        """Google takes a spot machine back: its operation says so, and its job is lost."""
+        """Preempt a spot machine: an operation reports it, and its job is lost."""
         self.preempted[vm.machine.id] = (vm.machine.name, self.now)
         if vm.job:
-            # A runner that gets the notice in time cancels its job. GitHub waits ten minutes for one that does not.
+            # A runner that gets the notice in time cancels its job. For any other runner GitHub waits ten minutes.
             if self.chance.random() < 0.5:
                 vm.job.fails_at = self.now + 600
             else:
@@ -228,7 +230,7 @@ class World:
         del self.vms[(vm.machine.zone, vm.machine.name)]
 
     def crash(self, vm: Vm) -> None:
-        """The machine's host fails, or a person deletes the machine: nobody unregisters its runner."""
+        """End a machine by a fault of its host, or by a person. Its runner stays registered."""
         if vm.job:
             vm.job.fails_at = self.now + 600
         vm.job, vm.runner_id, vm.idle_since = None, 0, None
@@ -238,7 +240,7 @@ class World:
             del self.vms[(vm.machine.zone, vm.machine.name)]
 
     def register(self, name: str, *, by_manager: bool) -> int:
-        """Register a runner at GitHub; its number."""
+        """Register a runner at GitHub and return its id."""
         number = self.number()
         self.registered[number], self.registered_at[number] = name, self.now
         if by_manager:
@@ -246,7 +248,7 @@ class World:
         return number
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, a second at a time."""
+        """Let time pass, second by second."""
         for _ in range(round(seconds)):
             self.now += 1
             for vm in list(self.vms.values()):
@@ -275,7 +277,7 @@ class World:
             vm.stops_at, vm.published_at = None, None
             self._set(vm, "TERMINATED", End("stopped"))
         elif vm.starts_at is not None and self.now >= vm.starts_at:
-            # The key of the boot before is published until this boot has made its own.
+            # The key of the previous boot stays published until this boot publishes its own.
             vm.starts_at, vm.created, vm.runs_at, vm.boots = None, self.now, self.now + 5, vm.boots + 1
             self._set(vm, "STAGING")
         elif machine.off or machine.status == "STOPPING":
@@ -304,7 +306,7 @@ class World:
                     vm.job.status, vm.job.conclusion = "completed", "success"
                     self._job_over(vm)
             elif vm.runner_id and vm.idle_since is not None and self.now - vm.idle_since > self._idle_sec(vm):
-                # A runner that the manager has registered stays at GitHub, and one whose agent gets no answer.
+                # A runner that the manager registered stays at GitHub, and so does one whose agent gets no answer.
                 if machine.registered_by == "machine" and not (self.faults and self.chance.random() < 0.2):
                     self.registered.pop(vm.runner_id, None)
                 vm.runner_id = 0
@@ -316,11 +318,11 @@ class World:
         return IDLE_SEC + (LATE_SEC if vm.machine.registered_by == "manager" else 0)
 
     def _ready(self, vm: Vm) -> None:
-        """The machine has checked its GPU: it registers its runner, or waits for the manager."""
+        """Continue a machine that has checked its GPU: it registers its runner, or waits for the manager."""
         if vm.machine.registered_by != "manager":
             name = runner_name(vm.machine)
             if self.faults and self.chance.random() < 0.1:
-                # The answer was lost: GitHub has that name, and the agent takes the next one.
+                # The answer was lost. GitHub has that name, and the agent uses the next one.
                 self.register(name, by_manager=False)
                 name += "-2"
             vm.runner_id, vm.idle_since = self.register(name, by_manager=False), self.now
@@ -339,7 +341,7 @@ class World:
             self._set(vm, "TERMINATED", End("not-registered"))
 
     def busy(self, runner: str) -> bool:
-        """Whether GitHub has given a job to the runner of this name."""
+        """Return True if GitHub has assigned a job to the runner of this name."""
         return any(job.status == "in_progress" and job.runner == runner for job in self.jobs.values())
 
     def _job_over(self, vm: Vm) -> None:
@@ -370,7 +372,7 @@ class World:
                 job.runner = self.registered[vm.runner_id]
 
     def left_over(self) -> list[str]:
-        """Names of machines that ought to be gone: all but those on standby, as many as each pool has."""
+        """Return the names of machines that should be gone: all except each pool's machines on standby."""
         room = {each.name: each.standby for each in self.pools}
         found = []
         for vm in self.vms.values():
@@ -390,7 +392,7 @@ class World:
 
 
 class Faulty:
-    """Calls that fail by chance: before anything is done, after all is done, or with the death of the manager."""
+    """Calls with random faults: before the action, after it, or with the end of the manager."""
 
     def __init__(self, world: World, rate: float, kill_rate: float) -> None:
         self.world, self.rate, self.kill_rate = world, rate, kill_rate
@@ -458,7 +460,7 @@ class FakeGithub:
         return Run(key, attempt, "completed" if done else "in_progress", conclusion, self.world.now, bad)
 
     def register(self, pool: Pool, name: str) -> NewRunner:
-        """As the adapter does it: a name that is taken is freed first, unless its runner has a job."""
+        """Register a runner as the adapter does: a taken name is freed first, unless its runner has a job."""
         self.faulty.before()
         for number, known in list(self.world.registered.items()):
             if known != name:
@@ -507,7 +509,7 @@ class FakeGithub:
         self.faulty.after()
 
     def _cancelled_by_a_person(self, job: WorldJob) -> bool:
-        """Whether that is clear: within minutes of a preemption the manager may have seen neither."""
+        """Return True if a person certainly cancelled the job. Within minutes of a preemption the cause is unclear."""
         _, taken = self.world.preempted.get(job.instance, ("", None))
         return job.cancelled is not None and (taken is None or taken + 240 < job.cancelled)
 
@@ -580,7 +582,7 @@ class FakeCompute:
         return operation
 
     def _waits(self, vm: Vm, operation: str) -> None:
-        """Google looks for capacity. No page tells whether the operation ends with the wait or with the request."""
+        """Start the search for capacity. No page documents if the operation ends with the wait or with the request."""
         chance = self.world.chance
         vm.machine = Machine(**{**vm.machine.__dict__, "status": "PENDING"})
         vm.waits_until = vm.created = self.world.now + (chance.choice((10, 200, 1800)) if self.world.faults else 10)
@@ -598,7 +600,7 @@ class FakeCompute:
         return Metadata(_fingerprint(vm.machine), {METADATA_KEY: ""} if vm.machine.sealed else {})
 
     def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
-        """It is accepted at once, and changes the metadata a little later."""
+        """Accept new metadata at once, and apply it a little later."""
         self.faulty.before()
         vm = self.world.vms.get((machine.zone, machine.name))
         if vm is None:
@@ -613,7 +615,7 @@ class FakeCompute:
         except ValueError:
             if self.world.forgotten < vm.inserted_at:
                 raise BrokenRuleError(f"{machine.name}: sealed to the key of an earlier boot") from None
-            # A manager that lost its memory cannot know. The machine cannot open it, and ends.
+            # A manager that lost its memory cannot know this. The machine cannot decrypt the registration, and ends.
             opened = {"runnerId": -1, "machine": runner_name(vm.machine)}
         assert key == METADATA_KEY
         assert opened["machine"] == runner_name(vm.machine)
@@ -644,7 +646,7 @@ class FakeCompute:
         operation = f"operation-{world.number()}"
         until, error = world.now + world.chance.choice((0, 3, 15)), None
         if not vm.machine.off or vm.starts_at is not None:
-            # Google starts nothing that is on.
+            # Google does not start a machine that is on.
             world.operations[operation] = (until, None, machine.name)
             return operation
         if world.chance.random() < self.stockouts:
@@ -672,12 +674,12 @@ class FakeCompute:
 
 
 def _fingerprint(machine: Machine) -> str:
-    """Of its metadata: no two machines have the same, not even two of one name."""
+    """Return the fingerprint of a machine's metadata. It differs for all machines, even for two of one name."""
     return f"{machine.id} {machine.sealed}"
 
 
 class FileStore:
-    """The memory as bytes, which a kill leaves as they are."""
+    """A store with the memory as bytes, which remain after a kill."""
 
     def __init__(self, world: World) -> None:
         self.content, self.world = b"", world
@@ -694,7 +696,7 @@ class FileStore:
 
 @dataclass
 class History:
-    """One history: a world, a manager that may be killed, and the passes it made."""
+    """One history: a world, a manager that may be killed, and its passes."""
 
     world: World
     fault_rate: float = 0.0
@@ -709,12 +711,12 @@ class History:
         self.start()
 
     def start(self) -> None:
-        """A manager that begins anew, on a computer whose clock shows another time, and now and then without memory."""
+        """Start a new manager on a computer with another clock time, and sometimes without its memory."""
         github = FakeGithub(self.world, self.faulty)
         compute = FakeCompute(self.world, self.faulty, self.stockouts)
         if self.world.faults and self.world.chance.random() < self.world.forget_rate:
             self.store.content, self.world.forgotten = b"", self.world.now
-            # What it wrote on commits is forgotten too, and stays there.
+            # The commit statuses that it wrote are forgotten too, and stay on the commits.
             self.world.statuses.clear()
         ahead_sec = self.world.chance.choice((0.0, 3600.0, -3600.0))
         self.manager = Manager(
@@ -722,7 +724,7 @@ class History:
         )
 
     def run(self, passes: int) -> None:
-        """So many passes, ten seconds apart."""
+        """Run this number of passes, ten seconds apart."""
         for _ in range(passes):
             try:
                 self.passes.append(self.manager.step())
@@ -732,11 +734,11 @@ class History:
             self.rest()
 
     def rest(self) -> None:
-        """The time from one pass to the next."""
+        """Wait from one pass to the next."""
         self.world.advance(PASS_SEC)
 
     def calm_down(self) -> None:
-        """No faults from here on."""
+        """Stop all faults."""
         self.world.faults = False
         self.faulty.rate = self.faulty.kill_rate = 0.0
         self.stockouts = 0.0

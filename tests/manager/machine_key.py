@@ -1,4 +1,4 @@
-"""A machine's key pair and what the machine publishes of it; made once, as an RSA key takes a while."""
+"""A machine's key pair and its published form. It is created once, because an RSA key takes a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 
 def certificate_of(key: rsa.RSAPrivateKey, number: int = 1) -> x509.Certificate:
-    """Signed by itself, long ago: nobody verifies it. Another number makes another certificate."""
+    """Return an old self-signed certificate, because certificates are not verified. Each number gives another one."""
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gpu-agent")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(number).not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
@@ -20,7 +20,7 @@ def certificate_of(key: rsa.RSAPrivateKey, number: int = 1) -> x509.Certificate:
 
 
 def published(certificate: x509.Certificate) -> str:
-    """As it stands in the guest attribute."""
+    """Return the certificate as in the guest attribute."""
     return base64.b64encode(certificate.public_bytes(Encoding.DER)).decode()
 
 

@@ -1,4 +1,4 @@
-"""What `gpu-ci manager status` and `gpu-ci explain` print of a pass, and what the log has of it."""
+"""The output of `gpu-ci manager status` and `gpu-ci explain` about a pass, and the log of the pass."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def one_pass(observation: Observation, *events: Event) -> Pass:
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Path:
-    """A configuration, and a state in which three jobs wait for a pool of at most two machines; one is busy."""
+    """Return a folder with a configuration and a state: three jobs wait, and the pool has two machines, one of them
+    busy.
+    """
     (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
     jobs = (job(1), job(2), job(3), job(4, status="in_progress", runner="l4-a"))
     observation = seen(jobs=jobs, machines=(machine("l4-a"),), runners=(Runner(1, "l4-a", online=True, busy=True),))
@@ -73,7 +75,7 @@ def test_the_age_of_the_last_pass_tells_whether_a_manager_runs(
     asked: Path, monkeypatch: pytest.MonkeyPatch, ago_sec: float, text: str
 ) -> None:
     monkeypatch.setattr("time.time", lambda: NOW + ago_sec)
-    warning = ": no manager runs with this --state, and what follows may have changed"
+    warning = ": no manager runs with this --state, so this state may be out of date"
     expected = f"as of {text} ago{warning if ago_sec >= 240 else ''}"
     assert call(asked, "manager", "status").output.splitlines()[0] == expected
     explained = call(asked, "explain", URL.format(12, 2)).output.splitlines()
@@ -97,14 +99,14 @@ def test_explain_takes_the_address_of_an_attempt(asked: Path, more: str, ids: li
 
 
 def test_explain_says_what_it_means_that_a_job_is_unknown(asked: Path) -> None:
-    assert "knows of no such job" in call(asked, "explain", URL.format(99, 9)).output
+    assert "has no such job" in call(asked, "explain", URL.format(99, 9)).output
 
 
 @pytest.mark.parametrize(
     ("limited", "text"),
     [
-        (None, "the manager's last pass got no whole answer from GitHub"),
-        (NOW + 90, "github-limited: GitHub answers the manager again in 90 s; wait; GitHub names the time"),
+        (None, "the manager's last pass got no complete answer from GitHub"),
+        (NOW + 90, "github-limited: GitHub's rate limit ends in 90 s; wait until the time that GitHub names"),
     ],
 )
 def test_a_queue_that_is_unknown_says_why(
@@ -122,7 +124,7 @@ def test_a_queue_that_is_unknown_says_why(
 def test_what_is_no_address_of_a_job_is_refused(asked: Path) -> None:
     found = call(asked, "explain", "https://github.com/example-org/kernels")
     assert found.exit_code == 2
-    assert "is no address of a job" in found.stderr
+    assert "is not the address of a job" in found.stderr
 
 
 def test_without_a_manager_there_is_nothing_to_show(tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_what_fails_in_every_pass_is_logged_once() -> None:
 def test_the_loop_rests_as_long_as_github_asks() -> None:
     assert pause_sec(one_pass(seen()), 10) == 10
     assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 50)), 10) == 50
-    # Google names a preemption for an hour, and has to be asked within it.
+    # Google lists a preemption for an hour, so it must be read within that time.
     assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 3600)), 10) == 60
 
 
@@ -216,7 +218,7 @@ def test_the_configuration_may_be_an_object(asked: Path, monkeypatch: pytest.Mon
     assert options.configuration("gs://state/config.json") == read(asked / "manager.json")
     for address, text in (
         ("gs://other/config.json", "gs://other/config.json: does not exist"),
-        ("gs://state", "--config: is no address of an object"),
+        ("gs://state", "--config: is not the address of an object"),
     ):
         with pytest.raises(InputError, match=text):
             options.configuration(address)
@@ -241,7 +243,7 @@ def test_a_webhook_needs_its_secret(asked: Path) -> None:
     write_key(asked)
     found = run_once(asked, "--webhook", "127.0.0.1:8080")
     assert found.exit_code == 2
-    assert "--webhook and --webhook-secret need each other" in found.stderr
+    assert "--webhook and --webhook-secret must be given together" in found.stderr
 
 
 def test_a_file_that_holds_no_key_is_refused_at_the_start(asked: Path) -> None:
@@ -256,7 +258,7 @@ def test_a_file_that_holds_no_key_is_refused_at_the_start(asked: Path) -> None:
     assert [each.stderr.splitlines()[0].partition("key.pem: ")[2][:40] for each in found] == [
         "the App's key cannot be read: No such fi",
         "the App's key cannot be read: Is a direc",
-        "holds no RSA private key of 2048 bits or",
+        "does not contain an unencrypted RSA priv",
     ]
 
 
@@ -265,7 +267,7 @@ def run_once(folder: Path, *more: str) -> Result:
 
 
 def write_key(folder: Path) -> None:
-    """A private key in PEM form, in key.pem."""
+    """Write a private key in PEM form to key.pem."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     form = serialization.PrivateFormat.TraditionalOpenSSL
     content = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())

@@ -1,4 +1,4 @@
-"""Commit statuses: what is written on a commit whose jobs wait, when it is written, and what a failure changes."""
+"""Commit statuses of waiting jobs: their text, the time at which they are written, and the effect of failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def at(seconds: float, *jobs: Job) -> Observation:
 
 
 def write(observation: Observation, memory: Memory, *reasons: Reason) -> list[CommitStatus]:
-    """What is due, written as it would be."""
+    """Return the statuses that are due, and mark them as written."""
     by_job = {each.key: reason for each, reason in zip(observation.jobs or (), reasons, strict=True)}
     found = commit_statuses.due([POOL], observation, by_job, memory)
     for status in found:
@@ -90,20 +90,20 @@ def test_a_detail_that_changes_each_minute_is_written_every_15_minutes_within_gi
 
 
 def test_a_job_for_runners_of_others_writes_nothing() -> None:
-    """GitHub lists all jobs of a repository, and it may have self-hosted runners that are none of the pools'."""
+    """GitHub lists all jobs of a repository, which may also have self-hosted runners outside the pools."""
     reason = Reason("no-pool", "no pool has the labels linux, self-hosted")
     assert write(at(0, of_commit(1, "self-hosted", "linux")), Memory(), reason) == []
     assert len(write(at(0, of_commit(1, "self-hosted", "gpu", "v5")), Memory(), reason)) == 1
 
 
-# Two shares of two pools in runner groups of their own. Neither may start a machine.
+# Two shares of two pools in different runner groups. Neither may start a machine.
 L4 = replace(POOL, max=0, runner_group="a")
 T4 = replace(L4, name="t4", labels=frozenset({"gpu", "t4"}), runner_group="b")
 SHARES = assign([T4, L4], 2)
 
 
 def of_shares(observation: Observation, memories: list[Memory]) -> list[list[tuple[str, str]]]:
-    """What each share writes: context and the reason's code, after a pass of each."""
+    """Run a pass of each share, and return the contexts and reason codes that it writes."""
     found = []
     for own, memory in zip(SHARES, memories, strict=True):
         decision = decide([T4, L4], observation, memory, own)
@@ -158,7 +158,7 @@ def test_when_the_pools_are_divided_anew_one_share_takes_a_status_back() -> None
         [("gpu-ci/l4", done), ("gpu-ci", done)],
         [("gpu-ci/t4", done)],
     ]
-    # One manager for all pools has the usual name of a status, and takes the others back.
+    # A single manager for all pools uses the default context, and takes the other statuses back.
     whole = deepcopy(before)
     decision = decide([T4, L4], at(70, of_commit(1, "gpu", "l4")), whole)
     assert [
@@ -177,7 +177,7 @@ def test_what_is_unknown_takes_no_status_back(unknown: str) -> None:
 
 
 def test_a_thousand_commits_are_written_within_githubs_limits() -> None:
-    """Passes two seconds apart, as hints begin them."""
+    """Passes are two seconds apart, as after hints."""
     jobs = [replace(of_commit(number), head_sha=f"{number:040x}") for number in range(1000)]
     memory = Memory()
     counts = [len(write(at(2 * number, *jobs), memory, *([FULL] * 1000))) for number in range(31)]
@@ -186,7 +186,7 @@ def test_a_thousand_commits_are_written_within_githubs_limits() -> None:
 
 @dataclass
 class Refusing(Scripted):
-    """A GitHub that takes no commit status as long as it has an error to raise."""
+    """A GitHub that accepts no commit status while it has an error to raise."""
 
     error: Exception | None = None
     statuses: list[CommitStatus] = field(default_factory=list)
@@ -198,7 +198,7 @@ class Refusing(Scripted):
 
 
 def refusing(error: Exception | None, writes: bool = True) -> tuple[Refusing, Manager]:
-    """A manager with a job that no pool has the labels of."""
+    """Return a manager with a job whose labels no pool has."""
     view = GithubView(NOW, (of_commit(1, "gpu", "v5"),), ())
     world = Refusing(view=view, error=error)
     return world, Manager([POOL], world, world, Kept(), lambda: world.now, writes_statuses=writes)
@@ -252,7 +252,7 @@ def test_a_status_that_cannot_be_written_is_given_up_after_a_day() -> None:
 
 
 def test_a_change_that_github_does_not_show_is_not_written() -> None:
-    """It takes 140 characters, and 1,000 statuses of one context for a commit."""
+    """GitHub accepts 140 characters, and 1,000 statuses of one context for a commit."""
     memory = Memory()
     zones = ", ".join(f"us-central1-{letter}" for letter in "abcdefghijkl")
     [first] = write(at(0, of_commit()), memory, Reason("no-capacity", f"{zones}, us-east1-b"))
@@ -267,7 +267,7 @@ def test_without_being_asked_for_no_status_is_written() -> None:
 
 
 class Adapter(Refusing):
-    """The world of `refusing` instead of both adapters of the command."""
+    """The world of `refusing` in place of both adapters of the command."""
 
     made: ClassVar[list[Adapter]] = []
 
@@ -276,7 +276,7 @@ class Adapter(Refusing):
         self.made.append(self)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 @pytest.mark.parametrize("asked_for", [True, False])

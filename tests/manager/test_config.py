@@ -84,7 +84,7 @@ def test_a_pool_that_is_there_twice_is_refused(tmp_path: Path) -> None:
         read(written(tmp_path, {**CONFIG, "pools": [POOL, POOL]}))
 
 
-@pytest.mark.parametrize(("content", "problem"), [("{", "is no JSON"), (None, "cannot be read")])
+@pytest.mark.parametrize(("content", "problem"), [("{", "is not valid JSON"), (None, "cannot be read")])
 def test_a_file_that_is_none_is_named(tmp_path: Path, content: str | None, problem: str) -> None:
     file = tmp_path / "manager.json" if content is None else written(tmp_path, content)
     with pytest.raises(ConfigError, match=problem):

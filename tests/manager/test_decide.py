@@ -1,4 +1,4 @@
-"""Single decisions: what one pass does with exactly this observation and this memory."""
+"""Single decisions: the result of one pass for exactly this observation and memory."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_where_all_zones_are_out_the_reason_names_them_and_the_next_try() -> Non
         job().key: Reason("no-capacity", "no machine in us-central1-a, us-central1-b", NOW + 40)
     }
     later = decide([replace(POOL, max=9)], seen(jobs=(job(1), job(2), job(3)), now=NOW + 41), memory)
-    # Of each zone one insert finds out for all jobs.
+    # One insert tests each zone for all jobs.
     assert inserts(later) == [("us-central1-a", "spot"), ("us-central1-b", "spot")]
 
 
@@ -199,7 +199,7 @@ def test_a_pool_without_any_open_zone_asks_each_of_them_a_minute_after_its_last_
     assert inserts(asked) == [("us-central1-a", "spot")]
     [name] = asked.memory.pending
     failed = decide([POOL], seen(jobs=(job(),), now=NOW + 20, operations={name: stockout()}), asked.memory)
-    # The pause counts from this stockout, for pools that have another place to ask.
+    # The pause counts from this stockout for pools that have another place.
     assert failed.memory.cooldowns["us-central1-a g2-standard-8 spot"] == Cooldown(NOW + 1820, 10)
     assert failed.reasons[job().key].next_try == NOW + 30
 
@@ -207,7 +207,7 @@ def test_a_pool_without_any_open_zone_asks_each_of_them_a_minute_after_its_last_
 def test_of_a_regions_zones_those_without_a_remembered_stockout_are_asked_first() -> None:
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 600, 2)})
     assert inserts(decide([POOL], seen(jobs=(job(),)), memory)) == [("us-central1-b", "spot")]
-    # Another market, machine or region comes later on the ladder because people want that.
+    # Another market, machine type or region comes later on the ladder because users want that order.
     for other in (FIRM, replace(B, zone="us-east4-a"), replace(B, machine_type="g2-standard-16")):
         pool = replace(POOL, rungs=(A, other, B))
         assert inserts(decide([pool], seen(jobs=(job(),)), memory)) == [("us-central1-a", "spot")]
@@ -326,7 +326,7 @@ RUN = RunKey("example-org/kernels", 11)
 
 
 def lost_memory() -> Memory:
-    """Of a job whose machine Google has just taken back."""
+    """Return the memory of a job whose machine Google has just preempted."""
     known = MachineMemory("l4", NOW - 900, registered=True, job=LOST, place="us-central1 g2-standard-8")
     memory = Memory(machines={"l4-a": known})
     decision = decide([POOL], seen(preempted=frozenset({"l4-a"})), memory)
@@ -476,7 +476,7 @@ def test_a_busy_runner_that_is_offline_is_left_to_github() -> None:
 
 
 def test_a_job_that_a_person_cancels_after_its_machine_was_taken_back_is_not_run_again() -> None:
-    """GitHub waits for a lost runner for minutes, in which a person or a newer run may cancel the job."""
+    """GitHub waits minutes for a lost runner. In that time a person or a newer run may cancel the job."""
     still = Job(LOST, frozenset({"gpu", "l4"}), "in_progress", NOW - 900, runner_name="l4-a")
     waits = decide(
         [POOL], seen(jobs=(still,), runs={RUN: failed_run(status="in_progress")}, now=NOW + 61), lost_memory()
@@ -503,7 +503,7 @@ def test_an_insert_whose_answer_was_lost_is_not_repeated_once_its_job_is_gone() 
     first = decide([POOL], seen(jobs=(job(),)), Memory())
     second = decide([POOL], seen(), first.memory)
     assert second.actions == ()
-    # The machine may still be listed late, and counts until then.
+    # The machine may be listed late, and counts until then.
     one = decide([replace(POOL, max=1)], seen(jobs=(job(2),), now=NOW + 10), second.memory)
     assert inserts(one) == []
     assert decide([POOL], seen(now=NOW + 61), second.memory).memory.pending == {}
@@ -586,7 +586,7 @@ def test_a_pending_machine_counts_for_its_own_pool_until_it_is_listed_or_a_minut
     assert list(unknown.memory.pending) == [name]
     listed = decide([POOL], seen(jobs=(job(),), machines=(machine(name, job=slug(job().key)),)), second.memory)
     assert (listed.actions, listed.memory.pending, listed.covered) == ((), {}, {job().key: name})
-    # Listed before its operation has ended, it counts once; and never for another pool.
+    # A machine that is listed before its operation has ended counts once, and never for another pool.
     early = seen(jobs=(job(), job(2)), machines=(machine(name, job=slug(job().key)),))
     twice = decide([POOL], early, first.memory)
     assert [each.job for each in twice.actions if isinstance(each, Insert)] == [job(), job(2)]
@@ -610,7 +610,7 @@ def test_a_job_that_two_shares_may_serve_gets_a_machine_of_the_first_pools_share
     first, second = (decide(pools, waiting, Memory(), own) for own in (("l4",), ("l4-b",)))
     assert [each.pool for each in first.actions if isinstance(each, Insert)] == ["l4"]
     assert (second.actions, second.covered, second.reasons) == ((), {}, {})
-    # Where the job's repository may use the second group alone, it is the other way round.
+    # If the job's repository may use only the second group, the shares change places.
     groups = seen(jobs=(replace(job(), runner_groups=frozenset({"b"})),))
     first, second = (decide(pools, groups, Memory(), own) for own in (("l4",), ("l4-b",)))
     assert (first.actions, first.covered, first.reasons) == ((), {}, {})

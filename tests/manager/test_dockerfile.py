@@ -1,4 +1,6 @@
-"""The manager's image: locked packages, no rights, and nothing of the checkout but what the wheel is made of."""
+"""The manager's image: locked packages, no privileges, and only the files of the checkout from which the wheel is
+built.
+"""
 
 from __future__ import annotations
 

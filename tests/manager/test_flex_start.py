@@ -1,4 +1,4 @@
-"""Flex-start machines: Google takes the request at once and looks for capacity, for which the machine is PENDING."""
+"""Flex-start machines: Google accepts the request at once and looks for capacity while the machine is PENDING."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ STOCKOUT = OperationState(True, InsertError("no-capacity", "no capacity within t
 
 
 def begun(done: bool) -> tuple[Memory, Machine]:
-    """The memory after the first insert, whose operation ends with the request or with the wait, and its machine."""
+    """Return the memory after the first insert, whose operation ends with the request or with the wait, and its
+    machine.
+    """
     memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
     [(name, pending)] = memory.pending.items()
     pending.operation = "operation-1"
@@ -78,7 +80,7 @@ def test_a_machine_that_waits_for_a_job_which_is_gone_is_deleted_at_once() -> No
     memory, waits = begun(done=True)
     decision = decide([FLEX], seen(machines=(waits,), now=NOW + 20), memory)
     assert decision.actions == (Delete(waits, "no queued job needs it, and it waits for capacity"),)
-    # Its end is no stockout.
+    # The end of the machine is not a stockout.
     assert decide([FLEX], seen(now=NOW + 30), decision.memory).memory.cooldowns == {}
     other = decide([FLEX], seen(jobs=(job(2),), machines=(waits,), now=NOW + 20), memory)
     assert (other.actions, other.covered) == ((), {job(2).key: waits.name})

@@ -1,4 +1,4 @@
-"""The control loop in worlds where everything that can fail does: rules that hold in every history."""
+"""The control loop in worlds where everything can fail, with rules that hold in every history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTLED_PASSES = round((4 * (BOOT_SEC + IDLE_SEC) + 3600) / PASS_SEC)
 
 
 def history(seed: int, kind: type[History] = History) -> History:
-    """Jobs that come, go and are cancelled, in a world with faults by chance."""
+    """Return a history with jobs that come, end and are cancelled, in a world with random faults."""
     pools = POOLS if seed % 2 else BY_MACHINE
     world = World(seed, list(pools), skew_sec=(-600.0, 0.0, 600.0)[seed % 3])
     chance = world.chance
@@ -38,11 +38,13 @@ def history(seed: int, kind: type[History] = History) -> History:
     return made
 
 
-# `make test-histories` asks for 2,000.
+# `make test-histories` runs 2,000.
 @settings(max_examples=int(os.environ.get("HISTORIES", "15")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_no_busy_machine_is_deleted_and_every_job_ends_or_has_a_reason(seed: int) -> None:
-    """The worlds raise BrokenRuleError for a busy machine deleted, a maximum exceeded, or a cancelled run rerun."""
+    """The worlds raise BrokenRuleError for a deleted busy machine, an exceeded maximum, or a rerun of a
+    cancelled run.
+    """
     ends_well(history(seed))
 
 
@@ -56,7 +58,7 @@ def test_hints_that_are_lost_doubled_late_or_forged_change_no_end(seed: int) -> 
 
 
 def ends_well(made: History) -> None:
-    """Let all faults end, and hold what is then left to the rules."""
+    """Stop all faults, and check the rules for the remaining state."""
     made.calm_down()
     made.run(SETTLED_PASSES)
     world, last = made.world, made.passes[-1]

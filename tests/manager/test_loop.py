@@ -1,4 +1,4 @@
-"""The loop itself: what it does with answers that are late, lost or of no use."""
+"""The control loop with answers that are late, lost or unusable."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def manager(world: Scripted, memory: Memory | None = None, pool: Pool = POOL) ->
 
 
 def test_the_minutes_of_a_slow_sweep_do_not_count_against_a_machine_that_boots() -> None:
-    """Its runner may have registered and taken a job after the sweep had read the list of runners."""
+    """Its runner may have registered and taken a job after the sweep read the list of runners."""
 
     def five_minutes(world: Scripted) -> None:
         world.now += 300
@@ -153,14 +153,14 @@ def test_a_runner_that_has_just_taken_a_job_keeps_its_machine() -> None:
 
 
 def test_a_manager_without_memory_counts_machines_that_are_on_their_way() -> None:
-    """The manager before it was killed, and its state deleted, while Google carried out its insert."""
+    """The previous manager was killed and its state deleted while Google carried out its insert."""
     world = Scripted(view=GithubView(NOW, (job(),), ()), in_flight=(machine("l4-0a1b2c3d", "PROVISIONING"),))
     loop = Manager([replace(POOL, max=1)], world, world, store := Kept(), lambda: world.now)
     done = loop.step()
     assert world.started == []
     assert list(done.decision.covered.values()) == ["l4-0a1b2c3d"]
     assert not store.memory.begun
-    # Until it is in the list, it is asked for in each pass.
+    # Until the list contains it, each pass asks for it.
     loop.step()
     world.in_flight, world.listed = (), (machine("l4-0a1b2c3d"),)
     loop.step()
@@ -171,7 +171,7 @@ def test_a_manager_without_memory_counts_machines_that_are_on_their_way() -> Non
 
 
 def test_another_time_on_the_computers_clock_ends_no_machine_early() -> None:
-    """A manager starts anew on a computer whose clock is an hour ahead, while a machine boots."""
+    """A new manager starts on a computer whose clock is an hour ahead while a machine boots."""
     world = Scripted(listed=(machine("l4-a"),))
     loop, store = manager(world)
     loop.step()
@@ -199,7 +199,7 @@ def test_nothing_is_decided_before_github_has_said_what_time_it_is() -> None:
 def test_a_machine_that_another_manager_started_is_reported_once() -> None:
     world = Scripted(listed=(machine("l4-a"),))
     loop, _ = manager(world)
-    # What runs when the memory begins may be of the manager before.
+    # A machine that runs when the memory begins may belong to the previous manager.
     assert loop.step().events == []
     world.listed = (machine("l4-a"), machine("l4-b"), machine("other", pool="removed"))
     [event] = loop.step().events
@@ -217,11 +217,11 @@ def test_a_deletion_that_was_decided_on_half_a_minute_ago_is_decided_anew() -> N
         done = loop.step()
         assert world.deleted == deleted
         late = [event.detail for event in done.events if event.subject == "this pass"]
-        assert late == ([] if len(deleted) == 2 else ["took too long; the rest is decided anew"])
+        assert late == ([] if len(deleted) == 2 else ["took too long; the rest waits for the next pass"])
 
 
 def test_an_insert_is_made_however_old_the_observation_is() -> None:
-    """Its request is in the memory, and would be repeated anyway."""
+    """The request is in the memory and would be repeated anyway."""
     world = Scripted(listed=OFF[:1], delete_sec=31, view=GithubView(NOW, (job(),), ()))
     loop, _ = manager(world)
     loop.step()
@@ -250,7 +250,7 @@ def test_the_end_of_an_insert_is_asked_for_and_remembered() -> None:
 
 
 def test_runners_and_jobs_are_known_by_their_machines() -> None:
-    """The agent puts the instance's id behind the machine's name."""
+    """The agent appends the instance's id to the machine's name."""
     name = "l4-a-1234567890123456789"
     running = job(1, status="in_progress", runner=name)
     world = Scripted(
@@ -261,14 +261,16 @@ def test_runners_and_jobs_are_known_by_their_machines() -> None:
     known = store.memory.machines["l4-a"]
     assert (known.registered, known.job) == (True, running.key)
     assert [each.runner_name for each in done.seen.jobs or ()] == ["l4-a"]
-    # Google takes it back, and lists it no more.
+    # Google preempts the machine, and no longer lists it.
     world.listed, world.taken_back = (), frozenset({"l4-a"})
     loop.step()
     assert [lost.key for lost in store.memory.lost.values()] == [running.key]
 
 
 def test_a_runner_of_an_earlier_machine_of_a_name_is_not_taken_for_the_runner_of_the_next_one() -> None:
-    """Its machine is gone, and GitHub still lists it. Taken for the busy one, it would cost that machine its job."""
+    """Its machine is gone, and GitHub still lists its runner. If it counted as the busy one, the new machine would lose
+    its job.
+    """
     old, new = (
         Runner(7, "l4-a-1110000000000000000", online=False, busy=False),
         Runner(8, "l4-a-2220000000000000000", online=True, busy=True),
@@ -284,7 +286,7 @@ def test_a_runner_of_an_earlier_machine_of_a_name_is_not_taken_for_the_runner_of
 
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_a_runner_that_never_connects_does_not_cost_the_machines_other_runner_its_job(newest_first: bool) -> None:
-    """The answer to the agent's first registration was lost, and it registered a second runner."""
+    """The answer to the agent's first registration was lost, and the agent registered a second runner."""
     first, second = (
         Runner(7, "l4-a-1110000000000000000", online=False, busy=False),
         Runner(8, "l4-a-1110000000000000000-2", online=True, busy=True),
@@ -350,7 +352,7 @@ def test_a_change_that_fails_is_named_by_its_machine_or_run() -> None:
 def test_a_rerun_says_whether_it_is_of_one_job_or_of_all_that_failed() -> None:
     class Reruns(Scripted):
         def rerun(self, run: RunKey, job_id: int | None) -> None:
-            """Taken."""
+            """Accept the rerun."""
 
     for failed, detail in (((1,), "all failed jobs"), ((1, 2), "job 1")):
         view = GithubView(NOW, (), (), {RUN: failed_run(failed_jobs=failed)})

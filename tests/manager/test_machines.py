@@ -1,4 +1,4 @@
-"""What one pass takes from machines and runners: who may take a job, who has one, and who lost one."""
+"""Machines and runners in one pass: which ones may take a job, have a job, or have lost one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_machine_that_a_running_job_names_is_none_for_a_queued_job_although_it
     running, queued = job(1, status="in_progress", runner="l4-a"), job(2)
     both = seen(jobs=(running, queued), machines=(machine("l4-a"),), runners=(IDLE,))
     assert inserted(decide([POOL], both, Memory())) == 1
-    # A job that waits names no machine that counts.
+    # The runner of a waiting job does not count.
     waits = replace(both, jobs=(replace(running, status="queued"), queued))
     assert inserted(decide([POOL], waits, Memory())) == 1
 
@@ -61,7 +61,7 @@ def test_the_job_of_a_machine_is_the_running_one_that_names_it() -> None:
 
 
 def test_an_insert_that_is_repeated_counts_although_an_earlier_machine_of_that_name_is_still_listed() -> None:
-    """That one is deleted in the same pass, and the insert then makes a machine."""
+    """The earlier machine is deleted in the same pass, and the insert then creates a machine."""
     pool = replace(POOL, max=1)
     begun = decide([pool], seen(jobs=(job(),)), Memory())
     [name] = [each.machine for each in begun.actions if isinstance(each, Insert)]
@@ -78,7 +78,7 @@ def test_what_was_seen_of_a_machine_says_nothing_of_the_next_one_of_its_name() -
         decision = decide([POOL], listed, Memory(machines={"l4-a": had}))
         assert inserted(decision) == (not takes_a_job)
         assert decision.memory.machines["l4-a"].id == number
-    # One that Google has only begun to make has no id yet.
+    # A machine that Google has just begun to create has no id yet.
     begun = decide([POOL], seen(machines=(machine("l4-a"),)), Memory()).memory
     assert begun.machines["l4-a"].id == ""
     listed = seen(machines=(replace(machine("l4-a"), id="111"),), now=NOW + 10)
@@ -103,6 +103,6 @@ def test_a_runner_that_was_there_and_is_gone_has_two_minutes_and_its_machine_is_
     late = decide([POOL], seen(machines=(on,), now=NOW + 131), memory)
     assert late.actions == (Delete(on, "on for 120 s after its runner was gone from GitHub"),)
     assert late.memory.machines["l4-a"].condemned
-    # It came back in time.
+    # The runner came back in time.
     back = decide([POOL], seen(machines=(on,), runners=(BUSY,), now=NOW + 20), memory).memory
     assert back.machines["l4-a"].missing_since is None

@@ -1,4 +1,4 @@
-"""What the manager measures, as lines of its log and for Prometheus."""
+"""The manager's measurements, as lines of its log and for Prometheus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OBJECTIVE = replace(POOL, wait_objective_sec=60)
 
 
 class Loop:
-    """Passes of one pool, each with the memory of the one before."""
+    """Passes of one pool, each with the memory of the previous one."""
 
     def __init__(self) -> None:
         self.memory = Memory()
@@ -120,7 +120,7 @@ def test_the_log_has_the_state_of_each_pool_once_a_minute_and_says_which_passes_
     clock[0] = 59
     assert written(whole) == []
     clock[0] = 130
-    # An unknown queue is no empty one: it has no line.
+    # An unknown queue is not an empty queue, so it has no line.
     assert written(seen(jobs=None)) == [
         ("pass", {"share": 1, "whole": False, "sinceWholeSec": 71.0, "githubRequestsLeft": 4321})
     ]

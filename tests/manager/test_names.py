@@ -1,4 +1,4 @@
-"""Names that follow from what they name."""
+"""Names that are computed from their content."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ KEY = JobKey("example-org/kernels", 11, 1, 1)
         ("l4-0a1b2c3d-1234567890123456789-2", "l4-0a1b2c3d"),
         # Cut at 64 characters.
         ("l4-0a1b2c3d-12345678901234", "l4-0a1b2c3d"),
-        # Of an earlier machine of that name.
+        # An earlier machine of that name.
         ("l4-0a1b2c3d-9934567890123456789", "l4-0a1b2c3d-9934567890123456789"),
         ("l4-0a1b2c3d-9934567890123456789-2", "l4-0a1b2c3d-9934567890123456789-2"),
-        # Of a machine that is in no list for now.
+        # A machine that is currently missing in the list.
         ("l4-99999999-1234567890123456789", "l4-99999999"),
         ("l4-ffffffff-1234567890123456789", "l4-ffffffff-1234567890123456789"),
         ("workstation", "workstation"),
@@ -32,7 +32,7 @@ def test_a_runner_is_of_the_machine_whose_name_it_begins_with(runner: str, machi
 
 
 def test_a_job_and_a_machine_keep_their_names_over_releases() -> None:
-    """A manager of another release finds the machines and the memory of the one before."""
+    """A manager of another release finds the machines and the memory of the previous one."""
     assert slug(KEY) == "70b3531da0f3"
     assert machine_name("l4", KEY, 1) == "l4-9762dd86"
     assert len(machine_name("p" * 40, KEY, 1)) <= 63

@@ -19,7 +19,7 @@ class Clock:
 
 
 def ended(pauses: Pauses, pause_sec: float, shortest_sec: float) -> bool:
-    """Whether a wait ends at once."""
+    """Return True if a wait ends at once."""
     thread = threading.Thread(target=pauses.wait, args=(pause_sec, shortest_sec), daemon=True)
     thread.start()
     thread.join(0.2)

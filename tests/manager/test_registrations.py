@@ -1,4 +1,4 @@
-"""Runners that the manager registers for machines: when, for which, once, and which machines may go early."""
+"""Runners that the manager registers: when, for which machines, only once, and which machines may be deleted early."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JIT = "eyJwbGFudGVkIjoxfQ=="
 
 
 def ready(name: str = "l4-a", **others: Any) -> Machine:
-    """A machine that has published its key."""
+    """Return a machine that has published its key."""
     given = {"id": "42", "registered_by": "manager", "key": PUBLISHED, **others}
     return machine(name, **given)
 
@@ -71,7 +71,7 @@ def test_a_request_whose_outcome_is_unknown_is_repeated_after_half_a_minute() ->
 
 
 def test_a_machine_whose_runner_has_a_job_gets_no_other() -> None:
-    """Its registration has arrived, and the list of machines does not show that yet."""
+    """Its registration has arrived, but the list of machines does not show that yet."""
     runners = (Runner(7, "l4-a", online=True, busy=True),)
     assert decided(ready(), jobs=2, runners=runners).actions[:-1] == ()
 
@@ -97,7 +97,7 @@ def test_twenty_runners_are_registered_in_a_pass_of_all_pools_and_earlier_ones_d
 
 
 def test_the_machine_of_a_cancelled_job_goes_before_it_has_a_runner() -> None:
-    """It boots for minutes more, and can have no job."""
+    """It would boot for minutes more, and cannot have a job."""
     booting = ready(key="")
     first = decided(booting, jobs=0)
     assert first.actions == ()
@@ -105,7 +105,7 @@ def test_the_machine_of_a_cancelled_job_goes_before_it_has_a_runner() -> None:
     assert second.actions == ()
     third = decided(booting, jobs=0, memory=second.memory, now=NOW + 30)
     assert third.actions == (Delete(booting, "no queued job needs it, and it has no runner yet"),)
-    # A job that comes now is not for this machine, although Google still lists it as running.
+    # A new job is not assigned to this machine, although Google still lists it as running.
     assert decided(booting, jobs=1, memory=third.memory, now=NOW + 31).covered != {job(1).key: "l4-a"}
 
 
@@ -122,7 +122,7 @@ def test_a_registration_of_an_earlier_machine_of_the_name_does_not_count() -> No
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_machine_that_may_have_a_runner_is_not_deleted_early(sealed: bool) -> None:
-    """The manager was killed after it had asked, or GitHub's list does not have the runner yet."""
+    """The manager was killed after its request, or GitHub's list does not contain the runner yet."""
     memory = Memory(registrations={"l4-a": Registration("42", NOW - 100)})
     for later in (0, 30, 60):
         decision = decided(ready(sealed=sealed), jobs=0, memory=memory, now=NOW + later)
@@ -137,7 +137,7 @@ def test_a_machine_that_registers_itself_is_not_deleted_early() -> None:
 
 
 def test_without_a_memory_an_unused_runner_is_unregistered_before_its_machine_goes() -> None:
-    """The memory is lost, and GitHub's list says that the runner was registered."""
+    """The memory is lost, and GitHub's list shows that the runner was registered."""
     runners = (Runner(7, "l4-a", online=False, busy=False),)
     memory = decided(ready(), jobs=0, runners=runners).memory
     decision = decided(ready(), jobs=0, runners=runners, memory=memory, now=NOW + 30)
@@ -152,7 +152,7 @@ def test_of_two_machines_the_one_without_a_key_goes() -> None:
 
 
 def test_of_an_idle_runner_and_a_machine_without_one_the_machine_goes() -> None:
-    """The runner takes a job at once."""
+    """The runner can take a job at once."""
     idle, booting = ready("l4-a", sealed=True, key=""), ready("l4-b", key="")
     runners = (Runner(7, "l4-a", online=True, busy=False),)
     memory = decided(idle, booting, runners=runners).memory
@@ -162,7 +162,7 @@ def test_of_an_idle_runner_and_a_machine_without_one_the_machine_goes() -> None:
 
 
 def test_a_runner_that_never_reached_its_machine_does_not_age() -> None:
-    """It is offline until its registration arrives."""
+    """The runner is offline until its registration arrives."""
     runners = (Runner(7, "l4-a", online=False, busy=False),)
     memory = Memory(registrations={"l4-a": Registration("42", NOW - 20)})
     decision = decided(ready(), runners=runners, memory=memory)
@@ -194,7 +194,7 @@ def test_a_runner_whose_machine_is_gone_is_unregistered_and_then_forgotten() -> 
 
 
 def test_a_runner_that_stays_is_forgotten_after_a_day() -> None:
-    """GitHub removes one that was never used after a day, and one that works is not the manager's to remove."""
+    """GitHub removes an unused runner after a day, and the manager must not remove a working one."""
     works = Runner(7, "l4-a", online=True, busy=True)
     memory = Memory(registrations={"l4-a": Registration("42", NOW)})
     day = decided(jobs=0, runners=(works,), memory=memory, now=NOW + 24 * 3600)
@@ -212,7 +212,7 @@ def test_a_machine_that_is_missing_from_one_list_keeps_its_runner() -> None:
 
 
 def test_a_runner_of_another_shares_machine_is_no_stray() -> None:
-    """Each share begins with the memories of all shares, and lists the machines of its own pools alone."""
+    """Each share begins with the memories of all shares, and lists only the machines of its own pools."""
     t4 = replace(BROKERED, name="t4")
     name, removed = "t4-0a1b2c3d", "old-0a1b2c3d"
     runners = (Runner(7, name, online=False, busy=False), Runner(8, removed, online=False, busy=False))
@@ -220,7 +220,7 @@ def test_a_runner_of_another_shares_machine_is_no_stray() -> None:
     second = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"t4"})
     assert second.actions == (RemoveRunner(runners[0], None, "its machine is gone"),)
     assert set(second.memory.registrations) == {name}
-    # Machines of a pool that was removed belong to the share of the first pool.
+    # Machines of a removed pool belong to the share of the first pool.
     first = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"l4"})
     assert first.actions == (RemoveRunner(runners[1], None, "its machine is gone"),)
     assert set(first.memory.registrations) == {removed}
@@ -327,7 +327,7 @@ def of_key(make: Callable[[], Any]) -> str:
 
 
 def of_bits(bits: int) -> str:
-    """A certificate of an RSA key of this size; nobody has its private key, which takes seconds to make."""
+    """Return a certificate of an RSA key of this size. Its private key is not created, which would take seconds."""
     own = CERTIFICATE
     builder = x509.CertificateBuilder().subject_name(own.subject).issuer_name(own.subject).serial_number(1)
     builder = builder.public_key(rsa.RSAPublicNumbers(65537, (1 << bits - 1) | 1).public_key())
@@ -336,7 +336,7 @@ def of_bits(bits: int) -> str:
 
 
 def changed(before: bytes, after: bytes) -> str:
-    """A machine's certificate with other bytes in one place."""
+    """Return a machine's certificate with other bytes in one place."""
     content = base64.b64decode(PUBLISHED)
     assert content.count(before) == 1
     return base64.b64encode(content.replace(before, after)).decode()
@@ -364,7 +364,7 @@ MODULUS_END = CERTIFICATE.public_bytes(Encoding.DER).partition(b"\x02\x03\x01\x0
 )
 def test_nothing_is_registered_for_a_key_that_nothing_can_be_sealed_to(key: str) -> None:
     both = Both()
-    with pytest.raises(registration.UnusableKey, match="l4-a has published is no certificate of an RSA key"):
+    with pytest.raises(registration.UnusableKey, match="l4-a has published is not a certificate of an RSA key"):
         carried_out(both, ready(key=key))
     assert both.did == []
 

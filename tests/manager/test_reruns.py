@@ -1,4 +1,4 @@
-"""Which lost jobs are run again, how often, and whose cancellation counts."""
+"""Reruns of lost jobs: which jobs, how often, and the effect of cancellations."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_a_rerun_that_does_not_begin_is_asked_for_three_times_a_minute_apart() -
 
 
 def test_two_lost_jobs_of_a_run_with_another_failure_are_run_again_one_after_the_other() -> None:
-    """A rerun of one job sets the whole run running again, so that the second has to wait for it."""
+    """A rerun of one job sets the whole run to running, so the second job must wait for it."""
     other = JobKey(LOST.repository, LOST.run_id, 2, 1)
     lost = {slug(key): LostJob(key, "l4", NOW, 1) for key in (LOST, other)}
     failed = failed_run(failed_jobs=(1, 2, 3))
     first = decide([POOL], seen(runs={RUN: failed}), Memory(lost=lost))
     assert first.actions == (Rerun(RUN, 1, 1),)
-    # Its answer may have been lost: the same one again.
+    # Its answer may have been lost, so the same request follows.
     repeated = decide([POOL], seen(runs={RUN: failed}, now=NOW + 60), first.memory)
     assert repeated.actions == (Rerun(RUN, 1, 1),)
     begun = replace(failed, attempt=2, status="in_progress", conclusion="")
@@ -69,7 +69,7 @@ def test_a_lost_job_is_waited_for_a_day() -> None:
 
 
 def test_a_run_of_exactly_thirty_days_is_run_again() -> None:
-    """GitHub refuses to run again what is older."""
+    """GitHub refuses to rerun an older run."""
     month = failed_run(created_unix=NOW - 30 * 24 * 3600)
     assert decide([POOL], seen(runs={RUN: month}), lost_memory()).actions == (Rerun(RUN, 1, None),)
 

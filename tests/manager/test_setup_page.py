@@ -1,4 +1,4 @@
-"""What docs/guides/runner-manager-setup.md has to copy, and that each reason is on the pages about them."""
+"""The texts to copy in docs/guides/runner-manager-setup.md, and the description of each reason in the docs."""
 
 from __future__ import annotations
 

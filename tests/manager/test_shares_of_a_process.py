@@ -1,4 +1,4 @@
-"""What a process does with its shares: it takes those that nobody has, and gives them back; and what status shows."""
+"""The shares of a process: it takes free shares and gives them back, and status shows them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_views_of_all_shares_are_one_view() -> None:
     assert together([first, second]) == view(
         pools=["l4", "t4"], jobs=[job, {"repository": "a/b", "id": 2}], githubLimitedUntil=20.0, events=["insert"]
     )
-    # What one share does not know is unknown.
+    # A value that one share does not know is unknown.
     assert together([first, view(jobs=None)])["jobs"] is None
 
 

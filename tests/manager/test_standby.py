@@ -1,4 +1,4 @@
-"""Machines on standby: what one pass stops, keeps, starts and makes with exactly this observation and this memory."""
+"""Machines on standby: the machines that one pass stops, keeps, starts and creates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ZONE = "us-central1-a"
 
 
 def stock(name: str = "l4-s1", status: str = "RUNNING", **others: object) -> Machine:
-    """A machine that was made for standby, and has published the key of this boot while it runs."""
+    """Return a machine that was created for standby, with the published key of this boot if it runs."""
     plain: dict[str, object] = {"registered_by": "manager", "job": STANDBY, "id": "7"}
     if status == "RUNNING":
         plain["key"] = "first"
@@ -52,12 +52,12 @@ def stock(name: str = "l4-s1", status: str = "RUNNING", **others: object) -> Mac
 
 
 def off(name: str = "l4-s1", **others: object) -> Machine:
-    """The same after the manager has stopped it."""
+    """Return the same machine after the manager has stopped it."""
     return stock(name, "TERMINATED", **{"end": End("stopped"), **others})
 
 
 def stopped(*names: str, **others: object) -> Memory:
-    """The memory of a manager that has stopped these machines."""
+    """Return the memory of a manager that has stopped these machines."""
     given: dict[str, object] = {"unregistered": True, "stopped_for_later": True, "old_key": digest("first"), **others}
     return Memory(machines={name: MachineMemory("l4", NOW - 900, **given) for name in names or ("l4-s1",)})  # type: ignore[arg-type]
 
@@ -282,7 +282,7 @@ def test_no_machine_is_made_for_standby_where(reason: str) -> None:
 
 
 def test_a_machine_for_standby_is_made_at_the_first_place_that_has_lately_had_machines() -> None:
-    """The pause of the first place is over: a job would find out whether it has one again."""
+    """The pause of the first place is over: only a job tests if the place has capacity again."""
     memory = Memory(cooldowns={f"{ZONE} g2-standard-8 spot": Cooldown(NOW - 1, 1)})
     assert [each.rung for each in decide([STOCK], seen(), memory).actions if isinstance(each, Insert)] == [B]
     west = replace(A, zone="us-west1-a")
@@ -327,12 +327,12 @@ def test_only_a_machine_that_has_just_come_to_standby_ends_the_pauses() -> None:
         assert decision.memory.machines["l4-s1"].running_since is None
         return decision.memory.standby["l4"].unproven
 
-    # The one that is made now is the first in vain.
+    # This machine is the first one in vain.
     assert (left(NOW - 60), left(None)) == (1, 5)
 
 
 def test_a_manager_that_lost_its_memory_repeats_no_request_of_the_one_before() -> None:
-    """Compute Engine answers a request id that it knows with the old operation, and makes and starts nothing."""
+    """Compute Engine answers a known request id with the old operation, and creates and starts nothing."""
     two = replace(STOCK, standby=2)
     first = [each for each in decide([two], seen(), Memory()).actions if isinstance(each, Insert)]
     later = [each for each in decide([two], seen(now=NOW + 60), Memory()).actions if isinstance(each, Insert)]

@@ -1,4 +1,4 @@
-"""Where one pass starts machines: pools that share jobs, ladders over regions, and pools that were removed."""
+"""The places where one pass starts machines: pools that share jobs, ladders over regions, and removed pools."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEAR = Rung("us-central1-a", "g2-standard-8", "spot", "nvidia-l4", 0.4)
 FAR = Rung("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, "templates/l4-east")
 LARGE = Rung("us-central1-a", "g2-standard-16", "standard", "nvidia-l4", 1.2, "templates/l4-large")
 LADDER = replace(POOL, rungs=(NEAR, FAR, LARGE), max=9)
-# Two pools whose labels both have `gpu`.
+# Two pools whose labels both include `gpu`.
 L4 = replace(POOL, rungs=(NEAR,), max=1)
 T4 = Pool(
     "t4",
@@ -51,7 +51,7 @@ def asked(decision: Decision) -> list[tuple[str, str, str]]:
 
 
 def after(pool: Pool, error: InsertError, memory: Memory | None = None) -> Decision:
-    """The decision after the first insert has failed with this error."""
+    """Return the decision after the first insert has failed with this error."""
     first = decide([pool], seen(jobs=(job(),)), memory or Memory())
     [name] = first.memory.pending
     return decide([pool], seen(jobs=(job(),), operations={name: OperationState(True, error)}), first.memory)
@@ -190,7 +190,7 @@ def test_a_probe_on_its_way_has_no_time_of_its_next_try() -> None:
     spot = replace(LADDER, rungs=(NEAR, FAR))
     decision = decide([spot], seen(jobs=(job(1), job(2))), memory)
     assert asked(decision) == [("l4", "us-central1-a", "g2-standard-8")]
-    # Of a pool that is out everywhere each place is asked a minute after its last stockout: 700 - 480 + 60.
+    # If all places of a pool are out of capacity, each is asked a minute after its last stockout: 700 - 480 + 60.
     assert decision.reasons[job(2).key] == Reason("no-capacity", "no machine in us-central1-a, us-east1-b", NOW + 280)
 
 
@@ -219,7 +219,7 @@ def test_a_stop_that_an_earlier_version_kept_by_pool_still_counts() -> None:
 def test_what_google_refuses_in_one_region_is_asked_in_the_next() -> None:
     decision = after(LADDER, InsertError("refused", "Required 'compute.subnetworks.use' permission"))
     assert asked(decision) == [("l4", "us-east1-b", "g2-standard-8")]
-    # The zones of that region are not asked one after the other.
+    # The zones of that region are not tried one after the other.
     same = replace(LADDER, rungs=(NEAR, replace(NEAR, zone="us-central1-b")))
     assert asked(after(same, InsertError("refused", "Permission denied"))) == []
 
@@ -274,12 +274,12 @@ def test_a_zone_that_google_names_counts_for_five_minutes() -> None:
 
 
 def removed(group: str = "Default") -> list[Pool]:
-    """The configuration after l4 was taken out of it."""
+    """Return the configuration after l4 was removed."""
     return [replace(T4, runner_group=group)]
 
 
 def known_machine(**others: object) -> Memory:
-    """Of a machine that was seen while its pool was there."""
+    """Return the memory of a machine that was seen before its pool was removed."""
     silent = machine("l4-a", "STAGING")
     memory = decide([POOL], seen(machines=(silent,)), Memory()).memory
     [known] = memory.machines.values()
@@ -331,7 +331,7 @@ def test_of_surplus_runners_the_one_that_waited_longest_goes_first(age: int) -> 
     )
     decision = decide([POOL], seen(jobs=(job(),), machines=machines, runners=runners), memory)
     assert decision.actions == (RemoveRunner(runners[1], machines[1], "no queued job needs it"),)
-    # The other one is needed, and its time begins anew.
+    # The other machine is needed, and its time starts again.
     assert decision.memory.machines["l4-a"].surplus_since is None
 
 
@@ -361,7 +361,7 @@ def test_a_machine_counts_for_the_job_that_it_was_started_for() -> None:
     machines = (machine("l4-b", job=slug(jobs[1].key)), machine("l4-a", job=slug(jobs[0].key)))
     decision = decide([replace(POOL, max=9)], seen(jobs=jobs, machines=machines), Memory())
     assert decision.covered == {jobs[0].key: "l4-a", jobs[1].key: "l4-b"}
-    # Not where its pool lost the labels of that job.
+    # Not if its pool lost the labels of that job.
     lost, serves = replace(POOL, labels=frozenset({"other"})), replace(LADDER, name="serves")
     assert [pool for pool, _, _ in asked(decide([lost, serves], seen(jobs=jobs, machines=machines), Memory()))] == [
         "serves",
@@ -383,7 +383,7 @@ def test_the_last_zone_of_a_region_comes_first_where_the_others_had_stockouts() 
     zones = replace(POOL, rungs=(NEAR, replace(NEAR, zone="us-central1-b"), firm))
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 1)})
     assert asked(decide([zones], seen(jobs=(job(),)), memory)) == [("l4", "us-central1-b", "g2-standard-8")]
-    # And never before a rung that is earlier on the ladder.
+    # And never before an earlier rung of the ladder.
     memory.cooldowns["us-central1-b g2-standard-8 spot"] = Cooldown(NOW - 1, 1)
     [insert] = decide([zones], seen(jobs=(job(),)), memory).actions
     assert isinstance(insert, Insert)
@@ -409,7 +409,7 @@ def test_two_machines_that_are_taken_back_one_after_the_other_open_the_breaker()
     memory = Memory()
     for later, name in ((0, "l4-a"), (600, "l4-b")):
         listed = seen(machines=(machine(name),), preempted=frozenset({name}), now=NOW + later)
-        # Each one is in several observations.
+        # Each stockout is in several observations.
         memory = decide([firm], listed, decide([firm], listed, memory).memory).memory
     assert memory.preemptions == {"us-central1 g2-standard-8": [NOW, NOW + 600]}
     [insert] = decide([firm], seen(jobs=(job(),), now=NOW + 610), memory).actions

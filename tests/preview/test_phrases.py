@@ -38,10 +38,10 @@ def test_a_cost_before_and_after(before: Amount | None, after: Amount | None, sh
         (Status.PREVIEWED, Counts(same=3, moved=1), "1 moved, 3 unchanged"),
         (Status.PREVIEWED, Counts(create=1, delete=2), "2 deleted, 1 created"),
         (Status.NEW, Counts(create=4), "new, 4 created"),
-        (Status.REMOVED, Counts(same=1), "its stack file is gone, and 1 resource stays until somebody destroys it"),
-        (Status.REMOVED, Counts(same=3), "its stack file is gone, and 3 resources stay until somebody destroys them"),
+        (Status.REMOVED, Counts(same=1), "its stack file is removed, and 1 resource stays until it is destroyed"),
+        (Status.REMOVED, Counts(same=3), "its stack file is removed, and 3 resources stay until they are destroyed"),
         (Status.FAILED, Counts(), "cannot be previewed, so it is not safe to merge"),
-        (Status.BASE_FAILED, Counts(), "not compared, because the base does not come up"),
+        (Status.BASE_FAILED, Counts(), "not compared, because the base does not deploy"),
     ],
 )
 def test_what_would_happen_to_a_stack(status: Status, counts: Counts, words: str) -> None:
@@ -51,9 +51,9 @@ def test_what_would_happen_to_a_stack(status: Status, counts: Counts, words: str
 @pytest.mark.parametrize(
     ("status", "counts", "words"),
     [
-        (Status.PREVIEWED, Counts(same=66), "is as it was left, 66 unchanged"),
+        (Status.PREVIEWED, Counts(same=66), "has not drifted, 66 unchanged"),
         (Status.PREVIEWED, Counts(delete=1, update=2, same=3), "1 deleted, 2 updated, 3 unchanged"),
-        (Status.FAILED, Counts(), "cannot be read, so nobody knows whether it is as it was left"),
+        (Status.FAILED, Counts(), "cannot be read, so its drift is unknown"),
     ],
 )
 def test_what_became_of_a_stack_that_drifted_or_did_not(status: Status, counts: Counts, words: str) -> None:
@@ -62,7 +62,7 @@ def test_what_became_of_a_stack_that_drifted_or_did_not(status: Status, counts: 
     drifted = reports.report(found, found).model_copy(update={"how": "drift"})
     shown = markdown.render(drifted)
     assert (
-        f"| stack | what differs | look at | worst month, USD |\n|---|---|---|--:|\n| staging | {words} |" in shown
+        f"| stack | what differs | concerns | worst month, USD |\n|---|---|---|--:|\n| staging | {words} |" in shown
         or (f"**staging**: {words}" in shown)
     )
     assert words in html.render(drifted)
@@ -70,12 +70,12 @@ def test_what_became_of_a_stack_that_drifted_or_did_not(status: Status, counts: 
 
 
 def test_the_signs_of_amounts_are_explained_where_they_are_shown() -> None:
-    least = "≥: at least that, without what is billed by use or has no known price."
-    unknown = "?: billed by use, or no price is known."
+    least = "≥: a minimum, without items that are billed by use or have no known price."
+    unknown = "?: billed by use, or the price is unknown."
     assert phrases.signs(["1.00", "1.00 → 2.00 (+1.00)", "none"]) == ""
     assert phrases.signs(["1.00", "≥ 2.00"]) == least
     assert phrases.signs(["?", "≥ 2.00"]) == f"{least} {unknown}"
-    assert phrases.NOT_IN_COSTS == "Boot disks and network traffic are in none of these amounts."
+    assert phrases.NOT_IN_COSTS == "These amounts do not include boot disks and network traffic."
 
 
 def test_causes_stand_before_what_follows_from_them() -> None:
@@ -95,9 +95,9 @@ def test_causes_stand_before_what_follows_from_them() -> None:
 def test_a_base_that_misses_what_exists_is_told_whose_sandbox_file_names_it() -> None:
     error = "error: 404: no x\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
     failed = stack(status=Status.BASE_FAILED, error=error)
-    hint = "The base's own sandbox.yaml has to list what exists already: commit it to the base first."
+    hint = "List resources that already exist in sandbox.yaml, and commit that to the base first."
     assert phrases.base_hint(failed) == hint
-    assert "\n\nThe base's own `sandbox.yaml` has to list what exists" in markdown.render(reports.report(failed))
+    assert "\n\nList resources that already exist in `sandbox.yaml`" in markdown.render(reports.report(failed))
     assert hint in html.render(reports.report(failed))
     told = error.replace("list it", "its words are in")
     for other in (stack(status=Status.FAILED, error=error), stack(status=Status.BASE_FAILED, error=told)):
@@ -107,8 +107,8 @@ def test_a_base_that_misses_what_exists_is_told_whose_sandbox_file_names_it() ->
 @pytest.mark.parametrize(
     ("said", "status", "told"),
     [
-        ("no policy pack was asked", Status.PREVIEWED, ""),
-        ("no policy pack was asked; not asked: x", Status.PREVIEWED, "no policy pack was asked; not asked: x"),
+        ("no policy pack was given", Status.PREVIEWED, ""),
+        ("no policy pack was given; not asked: x", Status.PREVIEWED, "no policy pack was given; not asked: x"),
         ("asked: x", Status.PREVIEWED, "asked: x"),
         ("asked: x", Status.FAILED, ""),
     ],
@@ -124,7 +124,7 @@ def test_dangers_and_broken_policies_are_counted() -> None:
         findings=(reports.JOBS_END,) * 2 + (reports.OLD_RUNNER,),
         violations=(reports.PUBLIC, reports.UNLABELLED, reports.UNLABELLED),
     )
-    assert phrases.concerns(found) == "2 dangers, 1 mandatory policy broken, 2 advisory policies broken"
+    assert phrases.concerns(found) == "2 dangers, 1 mandatory policy violated, 2 advisory policies violated"
     assert phrases.concerns(stack()) == ""
 
 

@@ -37,9 +37,7 @@ def test_a_folder_outside_of_the_project_is_refused(tmp_path: Path, said: str) -
     folder = project(tmp_path / "in", f"stackConfigDir: {said}\n")
     (folder / "linked").symlink_to(tmp_path / "outside")
     (folder / "loop").symlink_to("loop")
-    with pytest.raises(
-        repository.GitError, match=r"stackConfigDir of Pulumi\.yaml leads out of the project, or over a link"
-    ):
+    with pytest.raises(repository.GitError, match=r"stackConfigDir of Pulumi\.yaml is not a folder in the project"):
         repository.stack_files(folder)
 
 
@@ -106,9 +104,7 @@ def moved(tmp_path: Path, folder: str = "") -> str:
 def test_a_project_with_another_name_is_another_one(tmp_path: Path) -> None:
     project(tmp_path / "base")
     project(tmp_path / "head", name="store")
-    assert moved(tmp_path).startswith(
-        "the project has another name in the head, so to the engine its stacks are others"
-    )
+    assert moved(tmp_path).startswith("the head renames the project, so the engine treats its stacks as new ones")
     assert "got: store\n  expected: shop\n" in moved(tmp_path)
     project(tmp_path / "head")
     assert moved(tmp_path) == ""
@@ -117,8 +113,8 @@ def test_a_project_with_another_name_is_another_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        ("new", "in another folder in the base, so nothing can be compared\n  got: old in the base, new in the head\n"),
-        ("old", "in another folder in the head, so nothing can be compared\n  got: new in the head, old in the base\n"),
+        ("new", "in another folder in the base, so it cannot be compared\n  got: old in the base, new in the head\n"),
+        ("old", "in another folder in the head, so it cannot be compared\n  got: new in the head, old in the base\n"),
     ],
 )
 def test_a_project_in_another_folder_is_no_new_one_and_none_that_is_gone(tmp_path: Path, asked: str, text: str) -> None:

@@ -1,1 +1,1 @@
-"""The registration of the runner by the runner manager, sealed to a key of this machine."""
+"""Registration of the runner by the runner manager, encrypted for a key of this machine."""

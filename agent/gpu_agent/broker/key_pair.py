@@ -1,7 +1,7 @@
-"""A key pair of this machine, to which others seal what only this machine may read.
+"""A key pair of this machine. Others encrypt messages with it that only this machine can read.
 
-A sealed message is CMS EnvelopedData (RFC 5652) in DER form, with RSA and AES-256 in CBC mode. It has no signature:
-everyone who may write the metadata of this machine can seal a message too, as the key is public.
+An encrypted message is CMS EnvelopedData (RFC 5652) in DER form, with RSA and AES-256 in CBC mode. It has no signature.
+The key is public, so everyone who may write the machine's metadata can encrypt a message too.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ _USE = "opens the registration of the runner"
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A fresh one. The private key is in the memory of this process alone."""
+    """A new key pair. The private key exists only in the memory of this process."""
 
     certificate: bytes
-    """The public key as a certificate in DER form, signed by itself: it only carries the key."""
+    """The public key as a self-signed certificate in DER form. The certificate only carries the key."""
     _private: bytes = field(repr=False)
-    """Both in PEM form."""
+    """The private key and the certificate in PEM form."""
 
     def open(self, sealed: bytes) -> bytes:
-        """Return the message; nothing, or anything, where it was sealed to another key."""
+        """Return the decrypted message. The result is empty or arbitrary if it was encrypted for another key."""
         return openssl.run(
             ["cms", "-decrypt", "-binary", "-inform", "DER", "-inkey", openssl.KEY], sealed, self._private, _USE
         )
 
     def seal(self, message: bytes) -> bytes:
-        """Seal a message as others do, to see that this machine can open it."""
+        """Encrypt a message as others do, to test that this machine can decrypt it."""
         return openssl.run(
             ["cms", "-encrypt", "-binary", "-outform", "DER", "-aes256", openssl.KEY], message, self._private, _USE
         )
 
 
 def make() -> KeyPair:
-    """AgentExit("no-tool") where this machine cannot make one."""
+    """Create a key pair. Raises AgentExit("no-tool") if this machine cannot create one."""
     made = openssl.run([*_REQUEST, "-keyout", "-", "-out", "-"], b"", b"", _USE)
     found = _CERTIFICATE.search(made)
     if found is None:
-        raise AgentExit("no-tool", f"openssl makes no key of RSA; it {_USE}")
+        raise AgentExit("no-tool", f"openssl does not create an RSA key; it {_USE}")
     return KeyPair(base64.b64decode(found[1]), made)

@@ -1,7 +1,7 @@
-"""A runner that the runner manager registers for this machine: no key of GitHub's is on the machine.
+"""A runner that the runner manager registers for this machine. No GitHub key is on the machine.
 
-The machine publishes a public key once it is ready for a job. The manager asks GitHub for a runner with the machine's
-name, seals the runner's configuration to that key, and writes it into the machine's metadata.
+The machine publishes a public key when it is ready for a job. The manager registers a runner with the machine's name,
+encrypts the runner's configuration for that key, and writes it into the machine's metadata.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .key_pair import KeyPair
 KEY = "gpu-agent/key"
 """The guest attribute with the machine's public key."""
 SEALED = "gpu-agent-registration"
-"""The metadata with the sealed registration."""
+"""The metadata key with the encrypted registration."""
 _PUBLISH_SEC = 60.0
-# The manager unregisters a runner that is idle, a minute or two after its time. Only a manager that does not run leaves
-# that to the machine, which cannot ask GitHub whether a job has just come.
+# The manager unregisters an idle runner a minute or two after its time. Only if no manager runs, the machine must end
+# by itself. It cannot ask GitHub if a job has just been assigned.
 _LATE_JOB_SEC = 300.0
 
 
 class Broker:
-    """The runner manager, as one machine sees it. Follows dependencies.Registrar."""
+    """The runner manager from the view of one machine. Implements dependencies.Registrar."""
 
     late_job_sec = _LATE_JOB_SEC
 
@@ -38,15 +38,15 @@ class Broker:
         self._clock = clock
 
     def rehearse(self, deadline: float) -> None:
-        """Show that this machine can publish a key, and open what is sealed to it."""
+        """Check that this machine can create a key and decrypt a message that was encrypted for it."""
         pair = key_pair.make()
         message = self._host.name().encode()
         if pair.open(pair.seal(message)) != message:
-            raise AgentExit("no-tool", "openssl does not open what it has sealed (openssl cms)")
+            raise AgentExit("no-tool", "openssl does not decrypt its own message (openssl cms)")
         self._publish(pair, deadline)
 
     def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:  # noqa: ARG002 - as Github has it
-        """Publish a key, and wait for the registration. AgentExit("not-registered") where none comes in time."""
+        """Publish a key and wait for the registration. Raises AgentExit("not-registered") if none arrives in time."""
         began = self._clock.now()
         pair = key_pair.make()
         self._publish(pair, deadline)
@@ -57,11 +57,11 @@ class Broker:
         return _registration(sealed, pair, name)
 
     def remove(self, runner_id: int, deadline: float) -> bool:  # noqa: ARG002 - as Github has it
-        """False: the manager alone can take the runner away."""
+        """Return False, because only the manager can remove the runner."""
         return False
 
     def forget(self) -> None:
-        """Do nothing: the key pair was forgotten when the registration was opened."""
+        """Do nothing, because the key pair was dropped when the registration was decrypted."""
 
     def _publish(self, pair: KeyPair, deadline: float) -> None:
         value = {"machine": self._host.name(), "certificate": base64.b64encode(pair.certificate).decode()}
@@ -73,14 +73,12 @@ class Broker:
 
 
 def _registration(sealed: str, pair: KeyPair, name: str) -> Registration:
-    """The registration of this machine. AgentExit("not-registered") for anything else."""
+    """Return the registration of this machine. Raises AgentExit("not-registered") for any other content."""
     try:
         value = json.loads(pair.open(base64.b64decode(sealed, validate=True)))
         machine, runner_id, jitconfig = value["machine"], value["runnerId"], value["jitConfig"]
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
-        raise AgentExit(
-            "not-registered", f"what the metadata {SEALED} holds is not sealed to this machine's key"
-        ) from None
+        raise AgentExit("not-registered", f"the metadata {SEALED} is not encrypted for this machine's key") from None
     if machine != name or not isinstance(runner_id, int) or not isinstance(jitconfig, str) or not jitconfig:
-        raise AgentExit("not-registered", f"what the metadata {SEALED} holds is no registration of this machine")
+        raise AgentExit("not-registered", f"the metadata {SEALED} is not a registration of this machine")
     return Registration(runner_id, jitconfig)

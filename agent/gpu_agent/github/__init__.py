@@ -1,1 +1,1 @@
-"""GitHub: the App's token, REST calls and the registration of one runner."""
+"""Access to GitHub: the App's token, REST calls and the registration of one runner."""

@@ -1,4 +1,4 @@
-"""One call of GitHub's REST API: asked again where that may help, and given back as its status and JSON where not."""
+"""A call of GitHub's REST API, repeated if a repetition may help, with its status and JSON as the result."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ..outcomes import AgentExit
 from ..retry import RetryableError, retry_after_sec, retry_until, server_unix
 
 URL_VARIABLE = "GPU_AGENT_GITHUB_URL"
-"""In the environment it takes the place of the configured address: the sandbox has a GitHub of its own."""
+"""The environment variable that replaces the configured address, because the sandbox emulates GitHub."""
 
 # docs.github.com, "API Versions".
 _VERSION = "2022-11-28"
-# GitHub ends a request itself after 10 seconds (docs.github.com, "Troubleshooting the REST API"): a connection that is
-# silent for much longer is lost, and another one may not be.
+# GitHub ends a request itself after 10 seconds (docs.github.com, "Troubleshooting the REST API"). A connection that is
+# silent for much longer is lost, and a new one may work.
 _ATTEMPT_SEC = 30
-# Where a secondary limit names no time, at least one minute (docs.github.com, "Rate limits for the REST API").
+# If a secondary limit names no time, wait at least one minute (docs.github.com, "Rate limits for the REST API").
 _SECONDARY_SEC = 60
 _MESSAGE_CHARACTERS = 300
 
 
 class Reply(NamedTuple):
-    """What GitHub said in the end."""
+    """The last answer from GitHub."""
 
     status: int
     value: Any
-    """Its JSON; None where it has no body."""
+    """The JSON of the answer; None without a body."""
     message: str
-    """GitHub's own words where it refuses, fit to be shown."""
+    """GitHub's message in a refusal, without secrets."""
     server_unix: float
     """Seconds since 1970 by GitHub's clock."""
 
@@ -55,18 +55,18 @@ class GithubApi:
         *,
         fresh_until: float = 0,
     ) -> Reply:
-        """Ask until there is an answer that another attempt would not change.
+        """Repeat the request until another attempt would not change the answer.
 
-        `bearer` makes the token of each attempt, as one may expire while its request waits. Until `fresh_until` a 401
-        may only mean that GitHub does not know the token everywhere yet.
-        Raises AgentExit("github-unreachable") or AgentExit("rate-limited") where the deadline leaves no time to repeat.
+        `bearer` returns the token of each attempt, because a token may expire while its request waits. Until
+        `fresh_until` a 401 may mean that some GitHub servers do not know the token yet. Raises
+        AgentExit("github-unreachable") or AgentExit("rate-limited") if the deadline leaves no time for another attempt.
         """
 
         def attempt() -> Reply:
             reply = self._once(method, path, bearer(), deadline, payload)
             if reply.status == 401 and self._clock.now() < fresh_until:
                 raise RetryableError(
-                    AgentExit("refused", f"GitHub answered 401 to a token that it has just made: {reply.message}")
+                    AgentExit("refused", f"GitHub answered 401 to a token that it has just issued: {reply.message}")
                 )
             return reply
 
@@ -81,7 +81,7 @@ class GithubApi:
         }
         if payload is not None:
             headers["Content-Type"] = "application/json"
-        # The query is left out of what is said, here as in http.py.
+        # The query is omitted from messages, as in http.py.
         what = f"{method} {self._url}{path.partition('?')[0]}"
         try:
             answer = self._ask(
@@ -104,7 +104,7 @@ class GithubApi:
                 AgentExit("github-unreachable", f"{what}: answered {answer.status}: {message}"), after_sec
             )
         if answer.status in (200, 201) and not isinstance(value, dict):
-            # Something between here and GitHub has answered: a portal, a proxy.
+            # A portal or proxy in front of GitHub has answered.
             raise RetryableError(
                 AgentExit("github-unreachable", f"{what}: answered {answer.status} without a JSON object")
             )
@@ -112,7 +112,9 @@ class GithubApi:
 
 
 def _checked(url: str) -> str:
-    """The address without a slash at its end. The App's token goes there, so it is https or this very machine."""
+    """Return the address without a final slash. It must be https or this machine, because the App's token is sent to
+    it.
+    """
     try:
         where = parsed(url)
     except ValueError as error:
@@ -125,7 +127,7 @@ def _checked(url: str) -> str:
 
 
 def _read(answer: Answer, token: str) -> tuple[Any, str]:
-    """The JSON of an answer, None where it is none; and its message, without the token, should it come back."""
+    """Return the JSON of an answer, or None, and its message without the token."""
     try:
         value = json.loads(answer.body) if answer.body else None
     except (ValueError, RecursionError):
@@ -138,10 +140,10 @@ def _read(answer: Answer, token: str) -> tuple[Any, str]:
 
 
 def _limit_sec(answer: Answer, message: str, clock: Clock) -> float | None:
-    """Seconds that a limit asks to wait, None where the answer is no limit.
+    """Return the seconds that a rate limit requests to wait, or None if the answer is not a rate limit.
 
-    docs.github.com, "Rate limits for the REST API": either limit may answer 403 or 429; Retry-After counts first, then
-    the hour's reset where nothing remains of it, and then a minute.
+    Either limit may answer 403 or 429 (docs.github.com, "Rate limits for the REST API"). Retry-After counts first, then
+    the reset of an exhausted hourly budget, then one minute.
     """
     headers = answer.headers
     exhausted = headers.get("x-ratelimit-remaining") == "0"

@@ -1,4 +1,4 @@
-"""The token by which a GitHub App names itself: a JWT signed with its private key, which never leaves memory."""
+"""The token with which a GitHub App authenticates: a JWT signed with its private key, which stays in memory."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ import json
 from .. import openssl
 from ..outcomes import AgentExit
 
-# docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App": issued 60 seconds in the past, against clocks
-# that differ, and expiring no more than 10 minutes ahead. Five minutes leave a fast machine room under that limit.
+# The token is issued 60 seconds in the past to allow for clock differences, and expires within 10 minutes
+# (docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App"). Five minutes keep a fast clock below that
+# limit.
 ISSUED_BEFORE_SEC = 60
 EXPIRES_AFTER_SEC = 300
 
-# Of RSA with 2048 bits, which is what GitHub makes. Signatures of other kinds of key are shorter.
+# The signature length of a 2048-bit RSA key, which GitHub creates. Signatures of other key types are shorter.
 _SIGNATURE_BYTES = 256
 
 
 def app_jwt(app_id: str, key: bytes, now: float) -> str:
-    """A JWT for the App, valid from a minute before `now` (seconds since 1970 by GitHub's clock) to five after it.
+    """Return a JWT for the App, valid from a minute before `now` to five minutes after it.
 
-    AgentExit("refused") where `key` is no RSA private key in PEM form, AgentExit("no-tool") without openssl.
+    `now` is in seconds since 1970 by GitHub's clock. Raises AgentExit("refused") if `key` is not an RSA private key in
+    PEM form, and AgentExit("no-tool") without openssl.
     """
     claims = {"iat": int(now) - ISSUED_BEFORE_SEC, "exp": int(now) + EXPIRES_AFTER_SEC, "iss": app_id}
     signed = f"{_encoded_json({'alg': 'RS256', 'typ': 'JWT'})}.{_encoded_json(claims)}"
@@ -32,18 +34,18 @@ def _encoded_json(value: dict[str, object]) -> str:
 
 
 def _encoded(content: bytes) -> str:
-    """base64url without padding, as RFC 7515 has it."""
+    """Return base64url without padding, as defined in RFC 7515."""
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 def _signature(content: bytes, key: bytes) -> bytes:
-    """RSASSA-PKCS1-v1_5 over SHA-256."""
+    """Return the RSASSA-PKCS1-v1_5 signature over SHA-256."""
     no_key = AgentExit(
-        "refused", "the secret holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
+        "refused", "the secret does not contain an unencrypted RSA private key of 2048 bits or more in PEM form"
     )
     if not 0 < len(key) <= openssl.KEY_LIMIT_BYTES:
         raise no_key
-    # An empty passphrase, because openssl would ask a person for one.
+    # An empty passphrase, because openssl would prompt for one.
     arguments = ["dgst", "-sha256", "-sign", openssl.KEY, "-passin", "pass:"]
     signature = openssl.run(arguments, content, key, "signs for the GitHub App")
     if len(signature) < _SIGNATURE_BYTES:

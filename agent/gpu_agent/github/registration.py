@@ -1,8 +1,8 @@
-"""What a runner needs of GitHub: one registration for one job, and nothing that would allow a second.
+"""Registration of one runner for one job at GitHub, with permissions that allow no more than needed.
 
-There is no start jitter. GitHub takes 180 registrations a minute, each machine asks for one, and machines do not boot
-to the second: a wait before the first request would cost each of them paid GPU time and would not spread 500 machines.
-What spreads them is the wait after a limit's answer (retry.py), which only they pay who met the limit.
+There is no start jitter. GitHub accepts 180 registrations a minute, each machine needs one, and machines do not boot at
+the same second. A wait before the first request would cost paid GPU time and would not spread 500 machines. Instead, a
+machine that meets the rate limit waits after the answer (retry.py).
 """
 
 from __future__ import annotations
@@ -19,59 +19,59 @@ from ..outcomes import AgentExit
 from .api import GithubApi, Reply
 from .app_token import app_jwt
 
-# A JWT counts as issued a minute ago: clocks that differ by less than half of that are not why GitHub refuses one.
+# A JWT is issued a minute in the past. A clock difference below half of that is not the reason for a refusal.
 _SKEW_SEC = 30
 _OTHER_NAMES = 3
 # "Runner names can only be 64 characters in length": actions/runner, pull request 1710.
 _NAME_CHARACTERS = 64
 _GROUP_PAGES = 100
 _GROUPS_PER_PAGE = 100
-# A repository has no groups of its own; its runners belong to the default one, whose number is always 1.
+# A repository has no runner groups. Its runners belong to the default group, whose id is always 1.
 _DEFAULT_GROUP = 1
-# A token is not known everywhere at GitHub at once: octokit/auth-app.js@010203fa:src/hook.ts asks again for 5 seconds.
+# Some GitHub servers may not know a new token yet: octokit/auth-app.js@010203fa:src/hook.ts repeats for 5 seconds.
 _FRESH_SEC = 5
-# GitHub refuses to remove a runner that it has just given a job, whose first sign comes a little later.
+# GitHub refuses to remove a runner that has just got a job. The first sign of the job comes a little later.
 _LATE_JOB_SEC = 60.0
 _SHOWN = 20
 
 _HINTS = {
-    301: "the owner or the repository has another name now",
-    307: "the owner or the repository has another name now",
-    401: "the App's id and its key do not belong together, or the key was deleted",
+    301: "the owner or the repository was renamed",
+    307: "the owner or the repository was renamed",
+    401: "the App's key does not belong to the App's id, or the key was deleted",
     403: "the App needs the permission 'Self-hosted runners: Read and write' (for one repository 'Administration: Read "
     "and write'), and its installation must have accepted it",
     404: "there is no such installation, organization or repository for this App",
-    409: "so it did to every other name that was tried",
-    422: "what was asked for is not possible, or is more than the App's installation has",
+    409: "every other name that was tried is taken too",
+    422: "the request is invalid, or exceeds the permissions of the App's installation",
 }
 
 
 @dataclass(frozen=True)
 class Registration:
-    """A runner that GitHub knows and that has not started yet."""
+    """A runner that is registered at GitHub and has not started yet."""
 
     runner_id: int
     jitconfig: str = field(repr=False)
-    """What the runner is started with: its credentials, base64."""
+    """The credentials with which the runner starts, base64."""
 
 
 class _Token(NamedTuple):
     value: str
     fresh_until: float
-    """Until then a 401 may pass."""
+    """The time until which a 401 may be temporary."""
 
 
 class Github:
-    """GitHub, as the App, for one organization or one repository.
+    """GitHub as the App, for one organization or one repository.
 
-    It keeps the App's key and no token: every operation asks for one of its own, which lives an hour.
+    The object keeps the App's key but no token. Each operation creates its own token, which is valid for an hour.
     """
 
     late_job_sec = _LATE_JOB_SEC
 
     def __init__(self, config: GithubConfig, key: bytes, clock: Clock, ask: Callable[..., Answer] = ask) -> None:
         if not 1 <= len(config.labels) <= 100:
-            # GitHub's limits. The rehearsal registers nothing, so that GitHub itself would say so on the first runner.
+            # These are GitHub's limits. The rehearsal registers no runner, so it would not meet them.
             raise AgentExit("no-config", f"github.labels: expected 1 to 100 labels, got {len(config.labels)}")
         self._config = config
         self._key = key
@@ -83,20 +83,22 @@ class Github:
             f"/repos/{owner}/{repository}/actions/runners" if repository else f"/orgs/{owner}/actions/runners"
         )
         self._groups = f"/orgs/{owner}/actions/runner-groups"
-        # The least that generates a JIT configuration (docs.github.com, "Permissions required for GitHub Apps"): "read"
-        # of either lists runners and makes none, and for a repository nothing smaller than its administration has
-        # runners at all. Naming the repository keeps the token from the App's other ones; an organization's
-        # permission is about no repository.
+        # The smallest permission that creates a JIT configuration (docs.github.com, "Permissions required for GitHub
+        # Apps"). "read" lists runners but creates none, and for a repository only administration includes runners. With
+        # the repository name the token covers no other repository of the App. An organization's permission covers no
+        # repository.
         self._asked: dict[str, Any] = (
             {"permissions": {"administration": "write"}, "repositories": [config.repository]}
             if repository
             else {"permissions": {"organization_self_hosted_runners": "write"}}
         )
         self.skew_sec = 0.0
-        """How far GitHub's clock was found ahead of the machine's; 0 unless GitHub refused a token for it."""
+        """Seconds by which GitHub's clock is ahead of the machine's; 0 unless GitHub refused a token because of the
+        clock.
+        """
 
     def rehearse(self, deadline: float) -> None:
-        """Do what registering does but for the last step. AgentExit says what GitHub would refuse."""
+        """Do all steps of a registration except the last one. Raises AgentExit with the refusal of GitHub."""
         token = self._token(deadline)
         if self._config.repository:
             self._expect(200, self._call("GET", f"{self._runners}?per_page=1", token, deadline), "the runners")
@@ -104,11 +106,13 @@ class Github:
             self._group(token, deadline)
 
     def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:
-        """Register one runner for one job, under `name` or, where that is taken, under `name` with a suffix.
+        """Register one runner for one job under `name`, or under `name` with a suffix if the name is taken.
 
-        Raises AgentExit, before the deadline: "refused", "rate-limited" or "github-unreachable".
-        A name is taken where an attempt came through whose answer was lost. GitHub removes such a runner by itself
-        after a day, as it never connects (docs.github.com, "Communicating with self-hosted runners").
+        A name may be taken by an attempt whose answer was lost. GitHub removes such a runner after a day, because it
+        never connects (docs.github.com, "Communicating with self-hosted runners").
+
+        Raises:
+            AgentExit: "refused", "rate-limited" or "github-unreachable", before the deadline.
         """
         token = self._token(deadline)
         group = _DEFAULT_GROUP if self._config.repository else self._group(token, deadline)
@@ -133,7 +137,9 @@ class Github:
         return Registration(runner_id, jitconfig)
 
     def remove(self, runner_id: int, deadline: float) -> bool:
-        """Take a registration back; True when GitHub has no such runner any more. It raises no end but `stopped`."""
+        """Remove a registration. Return True if GitHub no longer has the runner. Raises no AgentExit except
+        `stopped`.
+        """
         try:
             token = self._token(deadline)
             reply = self._call("DELETE", f"{self._runners}/{runner_id}", token, deadline)
@@ -144,11 +150,11 @@ class Github:
         return reply.status in (204, 404)
 
     def forget(self) -> None:
-        """Let go of the App's key. Nothing can be asked after it."""
+        """Drop the App's key. No request is possible after that."""
         self._key = b""
 
     def _token(self, deadline: float) -> _Token:
-        """An installation token that may do what registering needs and nothing else."""
+        """Return an installation token with only the permissions that a registration needs."""
         reply = self._mint(deadline)
         if reply.status == 401:
             skew_sec = reply.server_unix - self._clock.unix()
@@ -156,7 +162,7 @@ class Github:
                 self.skew_sec = skew_sec
                 reply = self._mint(deadline)
         self._expect(201, reply, "a token of the App's installation")
-        # Reading metadata comes with every permission and cannot be left out.
+        # The permission to read metadata is part of every token and cannot be omitted.
         asked = {**self._asked["permissions"], "metadata": "read"}
         more = [
             f"{name}: {level}" for name, level in _map(reply.value, "permissions").items() if asked.get(name) != level
@@ -164,13 +170,13 @@ class Github:
         if self._config.repository:
             names = [each.get("name") for each in _maps(reply.value, "repositories")]
             more += [f"repository {name}" for name in names if name != self._config.repository]
-        # An organization's token names the installation's repositories where only some were selected (the example of
-        # docs.github.com, "Create an installation access token for an app"); its permission is about none of them.
+        # If only some repositories are selected, an organization's token lists them (docs.github.com, "Create an
+        # installation access token for an app"). Its permission covers none of them.
         if more:
-            raise AgentExit("refused", f"GitHub's token may do more than was asked for: {_listed(more)}")
+            raise AgentExit("refused", f"GitHub's token has more permissions than requested: {_listed(more)}")
         token = reply.value.get("token")
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
-            raise AgentExit("refused", "GitHub's answer to a request for a token has no usable one")
+            raise AgentExit("refused", "GitHub's answer to a request for a token does not contain a usable token")
         return _Token(token, self._clock.now() + _FRESH_SEC)
 
     def _call(
@@ -189,7 +195,7 @@ class Github:
         )
 
     def _group(self, token: _Token, deadline: float) -> int:
-        """The number of the runner group with exactly the configured name."""
+        """Return the id of the runner group with exactly the configured name."""
         names: list[str] = []
         for page in range(1, _GROUP_PAGES + 1):
             path = f"{self._groups}?per_page={_GROUPS_PER_PAGE}&page={page}"
@@ -213,7 +219,7 @@ class Github:
             text += f"; {_HINTS[reply.status]}"
         if reply.status == 404:
             number = self._config.installation_id
-            text += f"; it asked as installation {number} (gpu-ci:site.github.runnerApp.installationId)"
+            text += f"; sent as installation {number} (gpu-ci:site.github.runnerApp.installationId)"
         if reply.status == 401 and self.skew_sec:
             text += f"; the machine's clock is off by {-self.skew_sec:+.0f} s, which the second request allowed for"
         raise AgentExit("refused", text)

@@ -1,4 +1,4 @@
-"""Google Compute Engine as the agent's cloud: metadata, Secret Manager and Cloud Logging, by the machine's identity."""
+"""Compute Engine as the agent's cloud: metadata, Secret Manager and Cloud Logging with the machine's identity."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _OFF_TRIES, _OFF_SEC, _OFF_PAUSE_SEC = 3, 20.0, 2.0
 
 
 class GoogleHost:
-    """This machine, as a virtual machine of Google's. Follows host.Host."""
+    """This machine as a Compute Engine VM. Implements host.Host."""
 
-    # The metadata server's addresses (cloud.google.com/compute/docs/metadata/querying-metadata); at the first of them
-    # are also the machine's name server, its clock and its DHCP server, which systemd-networkd asks as a user of its
-    # own when a lease is half over. Only HTTP hands out the machine's identity.
+    # The addresses of the metadata server (cloud.google.com/compute/docs/metadata/querying-metadata). The first address
+    # also serves DNS, NTP and DHCP; systemd-networkd sends DHCP requests as its own user when half of a lease has
+    # passed. Only HTTP returns the machine's identity.
     cut = BlockedAddresses(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 67, 123, 547))
 
     def __init__(
@@ -43,27 +43,29 @@ class GoogleHost:
         prefix: tuple[str, ...] = (),
         cut_power: Callable[[], object] = lambda: None,
     ) -> None:
-        """`cut_power` is the last way to end the machine, where `shutdown` cannot be started or fails."""
+        """Create the host. `cut_power` is the last way to end the machine if `shutdown` cannot be started or fails."""
         self._clock = clock
         self._prefix = prefix
         self._cut_power = cut_power
         self._metadata = Metadata(environ.get("GCE_METADATA_HOST", "metadata.google.internal"), clock)
-        # A sandbox has these somewhere else.
+        # A sandbox has these services at other addresses.
         self._secrets = environ.get("GPU_AGENT_SECRETMANAGER_URL", "https://secretmanager.googleapis.com")
         self._logging = environ.get("GPU_AGENT_LOGGING_URL", "https://logging.googleapis.com")
         self._etag = "0"
         self._facts: dict[str, str] = {}
 
     def name(self) -> str:
-        """Name and number, as names are unique within a zone only, and a name comes back with another machine."""
+        """Return the name with the id. Names are unique only within a zone, and a later machine may have the
+        same name.
+        """
         return f"{self._fact('instance/name')}-{self._fact('instance/id')}"
 
     def attribute(self, key: str) -> str | None:
-        """The instance's metadata by this key."""
+        """Return the instance's metadata with this key."""
         return self._metadata.read(f"instance/attributes/{key}")
 
     def awaited_attribute(self, key: str, deadline: float) -> str | None:
-        """The instance's metadata by this key, once somebody has set it."""
+        """Wait for the instance's metadata with this key, and return it."""
         while (left := deadline - self._clock.now()) > 0:
             value, _ = self._change(f"instance/attributes/{key}", "0", min(left, _NOTICE_SEC))
             if value:
@@ -71,12 +73,12 @@ class GoogleHost:
         return None
 
     def publish(self, key: str, value: str, within_sec: float = 15.0, *, is_public_key: bool = False) -> None:
-        """As a guest attribute; the key is namespace/key."""
+        """Write a guest attribute. The key is namespace/key."""
         self._metadata.publish(key, value, within_sec, is_public_key=is_public_key)
 
     def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None:
-        """One entry of the log gpu-agent, at this machine."""
-        # Whatever goes wrong: the same words are on the serial port, and no log ends a job.
+        """Write an entry of this machine to the log gpu-agent."""
+        # Any error is ignored: the serial port has the same text, and a failed log entry must not end a job.
         with contextlib.suppress(Exception):
             self._write_entry(severity, {**fields, "message": message}, self._clock.now() + within_sec)
 
@@ -97,7 +99,7 @@ class GoogleHost:
         http.ask("POST", url, headers=headers, body=body, deadline=until, clock=self._clock)
 
     def secret(self, name: str, deadline: float, grant_sec: float) -> bytes:
-        """The latest version of projects/<project>/secrets/<name>."""
+        """Return the latest version of projects/<project>/secrets/<name>."""
         url = f"{self._secrets}/v1/{name}/versions/latest:access"
         granted_by = self._clock.now() + grant_sec
 
@@ -125,17 +127,18 @@ class GoogleHost:
         )
 
     def _grant(self, name: str) -> str:
-        """Who was refused, and the command that would let it in; nothing where the machine cannot tell who it is."""
+        """Return the refused account and the command that grants access, or "" if the account is unknown."""
         email, _ = self._metadata.glance("instance/service-accounts/default/email", _EMAIL_SEC)
         _, project, _, secret = name.split("/", 3)
         command = (
             f"gcloud secrets add-iam-policy-binding {secret} --project {project} --member serviceAccount:{email} "
             "--role roles/secretmanager.secretAccessor"
         )
-        return f"; refused was {email}; {command}" if email else ""
+        return f"; refused account: {email}; {command}" if email else ""
 
     def notice(self, timeout_sec: float) -> Notice | None:
-        """Preemption is waited for and maintenance looked up between: the one comes within 30 s, the other in an hour.
+        """Wait for a preemption, and check for maintenance in between. A preemption needs a reaction within 30 s,
+        maintenance within an hour.
 
         cloud.google.com/compute/docs/instances/preemptible, cloud.google.com/compute/docs/gpus/gpu-host-maintenance.
         """
@@ -145,17 +148,17 @@ class GoogleHost:
             preempted, etag = self._held_back("instance/preempted", self._etag, min(max(until - asked, 0), _NOTICE_SEC))
             self._etag = etag or "0"
             if preempted == "TRUE":
-                return Notice("preempted", "Google takes the machine away (instance/preempted is TRUE)")
+                return Notice("preempted", "Google preempts the machine (instance/preempted is TRUE)")
             event, _ = self._metadata.glance("instance/maintenance-event", 5)
             if event.startswith("TERMINATE"):
-                return Notice("maintenance", f"the host is to be maintained (instance/maintenance-event is {event})")
+                return Notice("maintenance", f"host maintenance is announced (instance/maintenance-event is {event})")
             if self._clock.now() >= until:
                 return None
-            # A server that is down, or does not hold its answer back, is asked once a second.
+            # A server that is down, or that answers at once, is asked once a second.
             self._clock.sleep(min(asked + 1, until) - self._clock.now())
 
     def _change(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
-        """A value that is not there yet: a server that does not hold its answer back is asked once a second."""
+        """Wait for a value that is missing. A server that answers at once is asked once a second."""
         asked = self._clock.now()
         value, etag = self._held_back(path, known, within_sec)
         if not value:
@@ -163,20 +166,20 @@ class GoogleHost:
         return value, etag
 
     def _held_back(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
-        """A value and its ETag, once it is another one than that of `known`, or after that time.
+        """Return a value and its ETag when it differs from `known`, or after the given time.
 
-        The documentation does not say how the server answers a request for a value that is missing. It may answer at
+        The documentation does not say how the server answers a waiting request for a missing value. It may answer at
         once.
         """
         wait_sec = int(within_sec)
-        # A header is bytes (http.client reads it as Latin-1), and this one goes back as part of a URL.
+        # A header consists of bytes (http.client reads it as Latin-1), and this one becomes part of a URL.
         etag = quote(known, safe="", encoding="latin-1", errors="replace")
         waiting = f"?wait_for_change=true&last_etag={etag}&timeout_sec={wait_sec}" if wait_sec else ""
-        # The server holds its answer back for wait_sec; a few more are for the way.
+        # The server answers after wait_sec; a few seconds more are for the network.
         return self._metadata.glance(f"{path}{waiting}", wait_sec + 5)
 
     def power_off(self) -> None:
-        """As an administrator would, and where that fails once more. OSError where the machine still stays on."""
+        """Switch the machine off like an administrator, with retries. Raises OSError if it stays on."""
         for _ in range(_OFF_TRIES):
             with contextlib.suppress(subprocess.TimeoutExpired, OSError):
                 if (
@@ -186,40 +189,40 @@ class GoogleHost:
                     return
             self._clock.sleep(_OFF_PAUSE_SEC)
         self._cut_power()
-        # The boot script has other ways.
+        # The boot script has other ways to end the machine.
         raise OSError("the machine cannot be switched off")
 
     def _fact(self, path: str, deadline: float | None = None) -> str:
-        """What does not change while the machine lives."""
+        """Return a value that does not change during the boot."""
         if path not in self._facts:
             self._facts[path] = self._metadata.read(path, deadline) or "unknown"
         return self._facts[path]
 
     def _token(self, deadline: float) -> str:
-        """An access token, asked for each time: the metadata server keeps one, so that the agent need not."""
+        """Return an access token. It is requested each time, because the metadata server caches it."""
         answer = self._metadata.read("instance/service-accounts/default/token", deadline)
         try:
             found: str = json.loads(answer or "")["access_token"]
         except (ValueError, KeyError, TypeError):
-            raise AgentExit("no-secret", "the machine has no service account to ask with") from None
+            raise AgentExit("no-secret", "the machine has no service account") from None
         return found
 
 
 def _payload(body: bytes, name: str) -> bytes:
-    """A secret's value out of Secret Manager's answer."""
+    """Return a secret's value from an answer of Secret Manager."""
     try:
         payload = json.loads(body)["payload"]
         value = base64.b64decode(payload["data"], validate=True)
         checksum = payload.get("dataCrc32c")
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
-        raise RetryableError(AgentExit("secrets-unreachable", f"{name}: the answer holds no payload")) from None
+        raise RetryableError(AgentExit("secrets-unreachable", f"{name}: the answer has no payload")) from None
     if checksum is not None and str(checksum) != str(crc32c(value)):
         raise RetryableError(AgentExit("secrets-unreachable", f"{name}: the payload differs from its checksum"))
     return value
 
 
 def _message(body: bytes) -> str:
-    """Google's own words in an error's body."""
+    """Return Google's message in an error body."""
     try:
         return redact(str(json.loads(body)["error"]["message"]))[:300]
     except (ValueError, KeyError, TypeError):

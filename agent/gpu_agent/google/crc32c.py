@@ -1,8 +1,8 @@
-"""CRC-32C (RFC 3720, appendix B.4), which Google sends along with a secret; Python's own zlib has CRC-32 only."""
+"""The CRC-32C checksum (RFC 3720, appendix B.4) that Google sends with a secret. Python's zlib has only CRC-32."""
 
 from __future__ import annotations
 
-# The polynomial 0x1EDC6F41 with its bits in reverse.
+# The polynomial 0x1EDC6F41 with its bits reversed.
 _POLYNOMIAL = 0x82F63B78
 
 
@@ -16,7 +16,7 @@ _TABLE = tuple(_row(byte) for byte in range(256))
 
 
 def crc32c(content: bytes) -> int:
-    """The checksum, as an unsigned number of 32 bits."""
+    """Return the checksum as an unsigned 32-bit number."""
     value = 0xFFFF_FFFF
     for byte in content:
         value = value >> 8 ^ _TABLE[(value ^ byte) & 0xFF]

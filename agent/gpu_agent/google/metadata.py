@@ -1,4 +1,4 @@
-"""The metadata server of a Google machine: values of the machine, and guest attributes."""
+"""The metadata server of a Compute Engine VM: values of the machine, and guest attributes."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from ..redact import redact
 from ..retry import RetryableError, retry_until
 
 _FLAVOR = {"Metadata-Flavor": "Google"}
-# The network and the server itself may come up after the agent does.
+# The network and the metadata server may start after the agent.
 _READ_SEC = 120.0
-# One question that hangs must not use up the time of those that would be answered.
+# A single hanging request must not use up the time of further attempts.
 _ATTEMPT_SEC = 10.0
-# "At most 10 queries a minute and 3 a second" for each VM; above that Google may drop what is being written
+# The limit is "at most 10 queries a minute and 3 a second" for each VM. Above that Google may drop writes
 # (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). Two a second leave one for the gate.
 _QUERY_PAUSE_SEC = 0.6
 _LOST_PAUSE_SEC = 4.0
 
 
 class Metadata:
-    """One machine's, at a host or host:port."""
+    """The metadata server of one machine, at a host or host:port."""
 
     def __init__(self, host: str, clock: Clock) -> None:
         self._clock = clock
         self._root = f"http://{host}/computeMetadata/v1/"
-        # The agent writes guest attributes, and so does its supervisor, which started it by fork: the pace is of both.
+        # The agent and its supervisor both write guest attributes. The supervisor forks the agent, so both share the
+        # pace.
         self._next_query = mmap.mmap(-1, 8)
 
     def read(self, path: str, deadline: float | None = None) -> str | None:
-        """One value; None where it is missing. AgentExit("timed-out") where no answer comes, by default in 120 s."""
+        """Return one value, or None if it is missing. Raises AgentExit("timed-out") without an answer, by default after
+        120 s.
+        """
         until = self._clock.now() + _READ_SEC if deadline is None else deadline
 
         def attempt() -> str | None:
@@ -49,19 +52,19 @@ class Metadata:
         return retry_until(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
 
     def glance(self, path: str, within_sec: float) -> tuple[str, str]:
-        """One value and its ETag, asked for once; nothing where that gets no answer."""
+        """Return one value and its ETag from a single request, or empty texts without an answer."""
         until = self._clock.now() + within_sec
         try:
             answer = self._ask("GET", path, until, within_sec)
         except (http.Unreachable, ValueError):
-            # ValueError: the path holds what the server said before, and that does not fit into a URL.
+            # ValueError: the path contains an earlier answer of the server that does not fit into a URL.
             return "", ""
         if answer.status != 200:
             return "", ""
         return answer.body.decode(errors="replace").strip(), answer.headers.get("etag", "")
 
     def has_value(self, path: str, within_sec: float) -> bool:
-        """Whether a server that calls itself Google's has this value; asked once."""
+        """Return True if a server that identifies itself as Google's has this value, from a single request."""
         try:
             answer = self._ask("GET", path, self._clock.now() + within_sec)
         except http.Unreachable:
@@ -69,7 +72,9 @@ class Metadata:
         return answer.status == 200 and answer.headers.get("metadata-flavor") == _FLAVOR["Metadata-Flavor"]
 
     def publish(self, key: str, value: str, within_sec: float, *, is_public_key: bool = False) -> None:
-        """Write the guest attribute namespace/key, and again where Google drops it. OSError where all that fails."""
+        """Write the guest attribute namespace/key, and repeat it if Google drops it. Raises OSError if all attempts
+        fail.
+        """
         until = self._clock.now() + within_sec
         body = (value if is_public_key else redact(value)).encode()
 
@@ -89,7 +94,7 @@ class Metadata:
             raise OSError(ended.detail) from None
 
     def _query(self, method: str, key: str, until: float, body: bytes | None = None) -> http.Answer:
-        """One query of a guest attribute, no sooner than the rate allows."""
+        """Send one query of a guest attribute at the allowed rate."""
         now = self._clock.now()
         at = max(now, struct.unpack("d", self._next_query)[0])
         struct.pack_into("d", self._next_query, 0, at + _QUERY_PAUSE_SEC)

@@ -1,1 +1,1 @@
-"""The machine itself: commands, users, processes, driver, GPUs, serial port and power."""
+"""Access to the machine: commands, users, processes, driver, GPUs, serial port and power."""

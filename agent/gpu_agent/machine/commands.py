@@ -1,4 +1,4 @@
-"""The commands of the machine that the agent runs: each has a deadline, and what it prints goes to the serial port."""
+"""Runs commands on the machine. Each has a deadline, and its output goes to the serial port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 
 from ..clock import Clock
 
-# As timeout(1) and shells have them.
+# The exit codes of timeout(1) and of shells.
 TIMED_OUT, NOT_FOUND, BY_SIGNAL = 124, 127, 128
 _GRACE_SEC = 10.0
 # Google's script runner copies lines of less than 65,536 bytes to the serial port and stops at a longer one (Go's
@@ -23,39 +23,39 @@ _LINE_BYTES = 4_096
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
-    """Its exit code, 128 + n after signal n; TIMED_OUT or NOT_FOUND."""
+    """The exit code; 128 + n after signal n; TIMED_OUT or NOT_FOUND."""
     last: str
-    """The last line it printed that was not blank."""
+    """The last printed line that was not blank."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where the agent runs."""
+    """The machine on which the agent runs."""
 
     clock: Clock
     say: Callable[[str], None]
-    """One line for the serial port."""
+    """Writes one line to the serial port."""
     work: Path
-    """A folder of this boot's own."""
+    """A folder for this boot only."""
     state: Path
-    """A folder that outlasts a restart; it need not be there yet."""
+    """A folder that survives a restart; it may not exist yet."""
     is_google: bool = True
-    """False where a sandbox plays the cloud on somebody's computer, which is to be left as it is."""
+    """False in a sandbox on a user's computer, which must not be changed."""
     prefix: tuple[str, ...] = ()
-    """In front of a command of the machine's own, where the agent itself runs in a container."""
+    """A prefix for commands that run on the host, if the agent itself runs in a container."""
     is_emulated: bool = False
-    """True where the sandbox emulates what root does for a runner: users, mounts, the packet filter."""
+    """True if the sandbox emulates root's tasks for a runner: users, mounts, the packet filter."""
 
     @property
     def takes_runners(self) -> bool:
-        """Whether a runner can be started here and leaves somebody's computer as it is."""
+        """True if a runner can start here without a change of a user's computer."""
         return self.is_google or self.is_emulated
 
     def run(self, *argv: str, deadline: float, quiet: bool = False) -> Done:
-        """Run it on the machine until the deadline; then it ends, and all that it started."""
+        """Run a command on the machine. At the deadline it ends with all its child processes."""
         left = deadline - self.clock.now()
         if left <= 0:
             return Done(TIMED_OUT, "")
@@ -77,9 +77,9 @@ class Machine:
         except subprocess.TimeoutExpired:
             code = TIMED_OUT
         finally:
-            # Also when a signal ends the agent while it waits: nothing may go on behind its back.
+            # Also if a signal ends the agent while it waits: no process may continue unnoticed.
             _end(process)
-        # What the command left running may hold its output open; the machine does not wait for that.
+        # A process that the command left running may keep the output open. The machine does not wait for it.
         reader.join(2)
         return Done(BY_SIGNAL - code if code < 0 else code, lines[-1] if lines else "")
 
@@ -90,12 +90,12 @@ class Machine:
                 if line:
                     lines[:] = [line]
                 if not quiet:
-                    # So that nothing it prints reads as a word of the agent's own.
+                    # The prefix prevents that output looks like a line of the agent.
                     self.say(f"| {line}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """TERM to a command that still runs and to its group, then KILL. One that even that does not end is left behind."""
+    """Send TERM to a running command and its group, then KILL. A process that survives KILL is left behind."""
     for number, seconds in ((signal.SIGTERM, _GRACE_SEC), (signal.SIGKILL, 1.0)):
         if process.poll() is not None:
             return

@@ -1,4 +1,4 @@
-"""The NVIDIA driver: the image's own, Google's installer's, or Container-Optimized OS's."""
+"""Installation of the NVIDIA driver: from the image, Google's installer, or Container-Optimized OS."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..config import Config
 from ..outcomes import AgentExit
 from .commands import BY_SIGNAL, NOT_FOUND, Machine
 
-# How long an image's own driver may take to load: no source tells, and it is there seconds after the boot.
+# How long an image's driver may take to load. No source gives a value; it is usually ready seconds after the boot.
 _LOAD_SEC = 60.0
-# cuda_installer needs one or two restarts; after these many it is going in circles.
+# cuda_installer needs one or two restarts. After this number it makes no progress.
 _RESTARTS = 3
-# From the end of the installer to the restart that it has asked for.
+# Seconds from the end of the installer to the restart that it requested.
 _RESTART_SEC = 300.0
-# Far above any installer there has been: a bound against a server that never stops.
+# Far above the size of any installer so far, as a limit for a server that never stops.
 _INSTALLER_BYTES = 50_000_000
 _STOPPED = (BY_SIGNAL + 15, BY_SIGNAL + 9)
-# What one boot leaves for the next, until the driver is there.
+# Files that one boot leaves for the next, until the driver works.
 _BEGAN, _COUNTER, _ARCHIVE = "began", "restarts", "cuda_installer.pyz"
 
 
 def deadline(config: Config, machine: Machine) -> float:
-    """When the check must be over. The installer restarts the machine, so there it counts from the first boot."""
+    """Return the deadline of the check. The installer restarts the machine, so there it counts from the first boot."""
     return machine.clock.now() + config.check_sec - _gone_sec(config, machine)
 
 
@@ -41,7 +41,7 @@ def _gone_sec(config: Config, machine: Machine) -> float:
 
 
 def _number(file: Path) -> int | None:
-    """What an earlier boot wrote there; None where it wrote nothing, or was cut off while it did."""
+    """Return the number that an earlier boot wrote, or None if it is missing or incomplete."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):
@@ -49,22 +49,22 @@ def _number(file: Path) -> int | None:
 
 
 def get_driver(config: Config, machine: Machine, deadline: float, restarting: Callable[[bool], None]) -> None:
-    """Return when the driver is there; AgentExit("no-driver") where it will not come.
+    """Return when the driver works. Raises AgentExit("no-driver") if it cannot be installed.
 
-    `restarting` is told True while the installer may restart the machine at any time, which is no end.
+    `restarting` receives True while the installer may restart the machine at any time. Such a restart is not an end.
     """
     source = config.driver.source
     if source == "image":
         _wait_for_image(machine, deadline)
         return
     if not machine.is_google:
-        # A sandbox boots machines on somebody's computer, which is to keep the driver it has.
-        raise AgentExit("no-driver", "a driver is installed on machines of Compute Engine only, and this is none")
+        # A sandbox boots machines on a user's computer, whose driver must not change.
+        raise AgentExit("no-driver", "drivers are installed only on Compute Engine VMs, and this is not one")
     if source == "cos":
         _cos(config, machine, deadline)
         return
     _install(config, machine, deadline, restarting)
-    # The machine has what it restarted for: a later start of it is a first one again.
+    # The restarts have served their purpose, so a later start of the machine counts from zero.
     for name in (_BEGAN, _COUNTER, _ARCHIVE):
         (machine.state / name).unlink(missing_ok=True)
 
@@ -88,7 +88,7 @@ def _cos(config: Config, machine: Machine, deadline: float) -> None:
     done = machine.run("cos-extensions", "install", "gpu", "--", f"-version={branch}", deadline=deadline)
     if done.code:
         raise AgentExit("no-driver", f"Container-Optimized OS could not install driver {branch}: {done.last}")
-    # Its disk forbids running what lies on it, the driver's libraries and tools too.
+    # The disk forbids the execution of its files, including the driver's libraries and tools.
     for arguments in (("--bind", "/var/lib/nvidia", "/var/lib/nvidia"), ("-o", "remount,exec", "/var/lib/nvidia")):
         done = machine.run("mount", *arguments, deadline=deadline)
         if done.code:
@@ -101,12 +101,14 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
     counter, archive = machine.state / _COUNTER, machine.state / _ARCHIVE
     times = _number(counter) or 0
     if times > _RESTARTS:
-        raise AgentExit("no-driver", f"cuda_installer has restarted the machine {times} times and there is no driver")
+        raise AgentExit(
+            "no-driver", f"cuda_installer has restarted the machine {times} times, and the driver is still missing"
+        )
     counter.write_text(f"{times + 1}\n")
     if not archive.exists():
         _fetch(config.driver.installer, archive, machine, deadline)
     restarting(True)
-    # It has the long-term branch in this mode only, and asks for a restart by restarting.
+    # The long-term branch exists only in this mode, in which the installer restarts the machine itself.
     done = machine.run(
         "python3",
         str(archive),
@@ -119,7 +121,9 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
         machine.clock.sleep(min(_RESTART_SEC, deadline - machine.clock.now()))
     restarting(False)
     if not _answers(machine, deadline):
-        raise AgentExit("no-driver", f"cuda_installer ended with code {done.code} and no driver: {done.last}")
+        raise AgentExit(
+            "no-driver", f"cuda_installer ended with code {done.code} and the driver is missing: {done.last}"
+        )
 
 
 def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
@@ -134,7 +138,7 @@ def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
         else:
             part.rename(archive)
             return
-    raise AgentExit("no-driver", f"cuda_installer could not be fetched: {why}; the network may have no way out")
+    raise AgentExit("no-driver", f"cuda_installer could not be downloaded: {why}; the network may lack internet access")
 
 
 def _download(url: str, sink: BinaryIO, machine: Machine, deadline: float) -> None:

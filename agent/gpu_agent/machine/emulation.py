@@ -1,4 +1,4 @@
-"""Where a sandbox brings an emulation of what root does for a runner."""
+"""Loads the sandbox's emulation of root's tasks for a runner."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ VARIABLE = "GPU_AGENT_SYSTEM"
 
 
 def system(environ: Mapping[str, str]) -> System | None:
-    """The emulation that the environment names, as a file with a class `EmulatedSystem`; None where it names none.
+    """Return the emulation from the file in the environment variable, or None without the variable.
 
-    Only for a computer that is no machine of Google's: the emulation isolates no job.
+    The file has a class `EmulatedSystem`. It is only for computers outside Compute Engine, because it isolates no job.
     """
     file = environ.get(VARIABLE)
     if not file or "GCE_METADATA_HOST" not in environ:

@@ -1,4 +1,6 @@
-"""Whether the GPUs are still fit for a job: the same ones, empty, without errors; by nvidia-smi and the kernel log."""
+"""Checks with nvidia-smi and the kernel log that the GPUs are still usable for a job: the same ones, empty, without
+errors.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,17 @@ from ..outcomes import AgentExit
 from .system import System, User
 
 TIMEOUT_SEC = 10
-"""nvidia-smi answers within a second; one that does not is itself the sign of a stuck driver."""
-# A bound of our own, for memory that no listed process owns: below what one CUDA context takes, and above what an idle
-# driver's own share moves, which was counted when the machine was fit. No document gives either.
+"""nvidia-smi answers within a second. A longer time is a sign of a stuck driver."""
+# Our own limit for memory that no listed process owns. It is below the use of one CUDA context and above the changes of
+# an idle driver's share, which was measured at the check. No document gives either value.
 _LEFT_MIB = 64
 _SETTLE_SEC = 30
 _PERSISTENCE_SEC = 60
 
-# Xids after which a GPU is not to be used on: those whose immediate action is a reset, a restart or a repair in
-# docs.nvidia.com/deploy/xid-errors (analyzing-xid-catalog.html). What an application causes (13, 31, 43, 45) is not.
-# The list is gpu-smoke's (smoke/gpu_smoke/data/health.py), which the agent may not import; a test compares the two.
+# Xids after which a GPU must not be used: those whose immediate action is a reset, a restart or a repair in
+# docs.nvidia.com/deploy/xid-errors (analyzing-xid-catalog.html). Xids caused by an application (13, 31, 43, 45) are not
+# included. The list is gpu-smoke's (smoke/gpu_smoke/data/health.py), which the agent cannot import; a test compares
+# both.
 FATAL_XIDS = frozenset(
     (46, 48, 54, 62, 64, 74, 79, 94, 95, 109, 110, 119, 120, 136, 140, 143, *range(144, 152), 155, 156, 158)
 )
@@ -30,20 +33,20 @@ _FIELDS = "uuid,memory.used,ecc.errors.uncorrected.volatile.total"
 
 
 class Gpus(NamedTuple):
-    """The GPUs as they were when the check had passed: by UUID, memory in use (MiB) and uncorrected ECC errors."""
+    """The state of the GPUs after the check: memory in use (MiB) and uncorrected ECC errors, by UUID."""
 
     memory_mib: Mapping[str, int]
     errors: Mapping[str, int]
 
 
 class _UnhealthyError(Exception):
-    """nvidia-smi did not answer, or nothing that can be read."""
+    """nvidia-smi did not answer, or its answer cannot be read."""
 
 
 def at_boot(system: System) -> Gpus:
-    """What every later look is compared with. AgentExit("gpu-unhealthy") where it cannot be read."""
-    # Without persistence the driver starts each GPU anew for every nvidia-smi, seconds apiece on a machine of eight
-    # (docs.nvidia.com/deploy/driver-persistence). Where it cannot be switched on, things are only slower.
+    """Return the state with which later states are compared. Raises AgentExit("gpu-unhealthy") if it cannot be read."""
+    # Without persistence the driver initializes each GPU for every nvidia-smi, which takes seconds for each GPU
+    # (docs.nvidia.com/deploy/driver-persistence). If it cannot be switched on, commands are only slower.
     system.run(["nvidia-smi", "-pm", "1"], timeout_sec=_PERSISTENCE_SEC)
     try:
         return _look(system)
@@ -52,7 +55,7 @@ def at_boot(system: System) -> Gpus:
 
 
 def gpu_problem(system: System, expected: Gpus) -> str:
-    """Why no job may run, or "" where the GPUs are fit. It takes a second, and two time-outs at worst."""
+    """Return why no job may run, or "" if the GPUs are usable. It takes a second, and at worst two time-outs."""
     try:
         now = _look(system)
         running = _ask(system, ["--query-compute-apps=pid,process_name"])
@@ -76,7 +79,7 @@ def gpu_problem(system: System, expected: Gpus) -> str:
 
 
 def problem_after_job(system: System, expected: Gpus, user: User, clock: Clock) -> str:
-    """The same once the job's processes are ended; the driver gets half a minute to give their memory back."""
+    """Return the problem after the job's processes have ended. The driver gets half a minute to free their memory."""
     deadline = clock.now() + _SETTLE_SEC
     if not system.kill_all_of(user, clock, deadline):
         return f"processes of {user.name} do not end: {system.commands_of(user)}"[:300]
@@ -100,11 +103,11 @@ def _look(system: System) -> Gpus:
 
 
 def _number(uuid: str, what: str, text: str) -> int:
-    """What a GPU does not count is 0; anything else that is no number, [GPU requires reset] for one, is a fault."""
+    """Return a number. An unsupported counter is 0; any other text, such as [GPU requires reset], is an error."""
     if text in _ABSENT:
         return 0
     if not (text.isascii() and text.isdecimal()):
-        raise _UnhealthyError(f"{uuid}: nvidia-smi gives its {what} as {text[:100]!r}")
+        raise _UnhealthyError(f"{uuid}: nvidia-smi reports its {what} as {text[:100]!r}")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The machine's end where nothing can be started any more that would end it."""
+"""The last way to end the machine, if no program can be started any more."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _POWER_OFF = 0x4321FEDC  # linux/reboot.h, LINUX_REBOOT_CMD_POWER_OFF
 
 
 def cut() -> None:
-    """Switch the machine off at once, by the kernel alone (reboot(2)); nothing unless it is Google's and this is root.
+    """Switch the machine off at once with the kernel (reboot(2)). Do nothing unless this is root on a Compute Engine
+    VM.
 
-    Asked here once more, as nothing else stands between this and somebody's own computer.
+    The condition is checked here again, because no other check protects a user's own computer.
     """
     if os.geteuid() == 0 and _PRODUCT.is_file() and _PRODUCT.read_text().startswith("Google"):
         ctypes.CDLL(None).reboot(_POWER_OFF)

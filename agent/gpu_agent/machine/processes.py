@@ -1,4 +1,4 @@
-"""Which processes belong to a user, as /proc tells it, and their end."""
+"""The processes of a user, from /proc, and their end."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _WALKS = 50
 
 
 class Lent(NamedTuple):
-    """Ids that a user may use inside its containers: one line of /etc/subuid or /etc/subgid (subuid(5))."""
+    """Subordinate ids of a user for its containers: one line of /etc/subuid or /etc/subgid (subuid(5))."""
 
     owner: str
-    """A name or a number."""
+    """The name or the id of the user."""
     ids: range
 
 
 def lent_ids(kind: str) -> list[Lent]:
-    """All that are lent; `kind` is uid or gid."""
+    """Return all subordinate ids. `kind` is uid or gid."""
     path = Path(f"/etc/sub{kind}")
     text = path.read_text() if path.exists() else ""
     found = re.findall(r"^([^:\s]+):(\d+):(\d+)\s*$", text, re.MULTILINE)
@@ -30,7 +30,7 @@ def lent_ids(kind: str) -> list[Lent]:
 
 
 def of(name: str, uid: int) -> Iterator[Path]:
-    """The folder in /proc of each process that lives and is the user's, or one of its containers'."""
+    """Return the folder in /proc of each live process of the user or of its containers."""
     uids = [range(uid, uid + 1), *(lent.ids for lent in lent_ids("uid") if lent.owner in (name, str(uid)))]
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
@@ -40,13 +40,13 @@ def of(name: str, uid: int) -> Iterator[Path]:
         except OSError:
             continue  # it has just ended
         fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-        # A zombie (Z) has ended; only its parent can clear it away.
+        # A zombie (Z) has ended; only its parent can remove it.
         if fields.get("State", "Z")[0] not in "ZX" and any(int(fields["Uid"].split()[0]) in ids for ids in uids):
             yield process
 
 
 def kill(pid: int) -> None:
-    """SIGKILL to a process, or to a process group by its negative number; nothing where it is gone."""
+    """Send SIGKILL to a process, or to a process group by its negative id. Ignore a missing one."""
     try:
         if pid < 0:
             os.killpg(-pid, signal.SIGKILL)
@@ -57,9 +57,9 @@ def kill(pid: int) -> None:
 
 
 def end_all_of(name: str) -> None:
-    """End what the user runs, without starting anything: it may have left no room for another process.
+    """End the user's processes without a new process, because the user may have left no room for one.
 
-    A walk over /proc may miss what forks and exits all the time; the room that this takes is free again all the same.
+    A scan of /proc may miss processes that fork and exit all the time, but it still frees room.
     """
     try:
         uid = pwd.getpwnam(name).pw_uid

@@ -1,4 +1,4 @@
-"""What only root may do, in one place: users, processes, mounts, the kernel log. Tests put their own in its place."""
+"""Root's tasks in one place: users, processes, mounts, the kernel log. Tests replace this class."""
 
 from __future__ import annotations
 
@@ -18,46 +18,45 @@ from ..outcomes import AgentExit
 from . import limits, processes
 
 RUNNER_USER = "gpu-runner"
-# With one of these as its shell a user cannot log in, whatever keys its home holds: a login has none of the runner's
-# limits.
+# A user with one of these shells cannot log in, whatever keys its home contains. A login has no limits of the runner.
 _NO_LOGIN = ("/usr/sbin/nologin", "/bin/false")
-# The programs that would start a job's command later, without those limits; and whom each turns away, unless the file
-# .allow next to it says whom it lets in (crontab(1), at(1)).
+# Programs that would start a command of a job later, without the limits. Each has a file of denied users, which a file
+# .allow next to it overrides (crontab(1), at(1)).
 _TURNED_AWAY = {"crontab": Path("/etc/cron.deny"), "at": Path("/etc/at.deny")}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# What every child gets and nothing more: the agent's own environment is not for a job to see.
+# The whole environment of every child process. A job must not see the agent's own environment.
 ENVIRONMENT = {"PATH": PATH, "LANG": "C.UTF-8"}
 BOOTED = Path("/run/systemd/system")
-"""There where systemd is what boots the machine (sd_booted(3))."""
+"""Exists if systemd boots the machine (sd_booted(3))."""
 TIMED_OUT, MISSING = 124, 127
-"""Exit codes as `timeout` and the shell give them: it did not end in time, there is no such program."""
+"""Exit codes of `timeout` and the shell: the command did not end in time, or the program does not exist."""
 
 
 class User(NamedTuple):
-    """Whom a process runs as."""
+    """The user of a process."""
 
     name: str
     uid: int
     gid: int
     home: Path
     groups: tuple[int, ...] = ()
-    """Its other groups: exactly these, whatever /etc/group says."""
+    """Its supplementary groups: exactly these, whatever /etc/group contains."""
 
 
 class Output(NamedTuple):
-    """How a command ended, and what it said on both its streams."""
+    """The result of a command, with the text of both streams."""
 
     code: int
     text: str
 
     @property
     def line(self) -> str:
-        """The first line that says something, for a sentence."""
+        """The first line that is not blank, for a message."""
         return next((line.strip()[:200] for line in self.text.splitlines() if line.strip()), f"exit code {self.code}")
 
 
 class System:
-    """This machine, as root."""
+    """This machine with root's permissions."""
 
     def __init__(
         self,
@@ -68,14 +67,14 @@ class System:
     ) -> None:
         self.run_folder, self.state_folder, self.baked_folder = run_folder, state_folder, baked_folder
         self.python = python
-        """A Python that the runner's user may start too."""
+        """A Python that the runner's user can start too."""
 
     def has_systemd(self) -> bool:
-        """Whether units of systemd can be made and changed."""
+        """Return True if systemd units can be created and changed."""
         return BOOTED.is_dir()
 
     def have(self, program: str) -> bool:
-        """Whether it is installed."""
+        """Return True if the program is installed."""
         return shutil.which(program, path=PATH) is not None
 
     def run(
@@ -87,7 +86,7 @@ class System:
         user: User | None = None,
         environment: Mapping[str, str] = ENVIRONMENT,
     ) -> Output:
-        """A command that ends soon. A missing program and one that hangs are exit codes here, not exceptions."""
+        """Run a short command. A missing program and a time-out are exit codes here, not exceptions."""
         whom = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
         try:
             process = subprocess.Popen(
@@ -108,8 +107,8 @@ class System:
             printed, _ = process.communicate(text, timeout_sec)
         except subprocess.TimeoutExpired:
             processes.kill(-process.pid)
-            # Waited for no longer than this: a process that hangs inside the GPU's driver does not even die, and a
-            # child in a session of its own may hold the pipe open.
+            # The wait is short. A process that hangs inside the GPU's driver does not end, and a child in another
+            # session may keep the pipe open.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(1)
             for stream in (process.stdin, process.stdout):
@@ -121,11 +120,11 @@ class System:
     def start(
         self, argv: Sequence[str], user: User, *, environment: Mapping[str, str], folder: Path, may_gain: bool = False
     ) -> subprocess.Popen[str]:
-        """A process of the user that lives on, in a session of its own; its two streams come as one.
+        """Start a long-lived process of the user in its own session, with both streams combined.
 
-        It dies with the thread that calls this (prctl(2), PR_SET_PDEATHSIG), so call it from the main thread. Without
-        `may_gain` no program it starts gives it more rights: sudo, newgrp and every other set-user-ID program is inert.
-        limits.py says what it may take of the machine.
+        It ends with the thread that calls this (prctl(2), PR_SET_PDEATHSIG), so call it from the main thread. Without
+        `may_gain` no program gains permissions: sudo, newgrp and every other set-user-ID program has no effect.
+        limits.py has its limits.
         """
         groups = f"--groups={','.join(str(gid) for gid in user.groups)}" if user.groups else "--clear-groups"
         rights = [] if may_gain else ["--no-new-privs"]
@@ -143,9 +142,9 @@ class System:
         )
 
     def runner_user(self) -> User:
-        """The user of the runner, made where it is missing: no password, no login, a home of its own on the disk.
+        """Return the runner's user, created if it is missing: without a password or login, with a home on the disk.
 
-        Its only other groups are those that the GPU's device files ask for, where they are not open to everybody.
+        Its only supplementary groups are those of the GPU's device files, if these are not open to everyone.
         """
         try:
             entry = pwd.getpwnam(RUNNER_USER)
@@ -160,7 +159,7 @@ class System:
             self.must("no-tool", ["usermod", "--shell", shell, RUNNER_USER])
         for deny in (path for program, path in _TURNED_AWAY.items() if self.have(program)):
             if RUNNER_USER in _names(deny.with_suffix(".allow")):
-                raise AgentExit("not-isolated", f"{deny.with_suffix('.allow')} of the image lets {RUNNER_USER} in")
+                raise AgentExit("not-isolated", f"{deny.with_suffix('.allow')} of the image allows {RUNNER_USER} in")
             names = _names(deny)
             if RUNNER_USER not in names:
                 deny.write_text("".join(f"{name}\n" for name in (*names, RUNNER_USER)))
@@ -172,31 +171,31 @@ class System:
         return User(entry.pw_name, entry.pw_uid, entry.pw_gid, home, groups)
 
     def groups_of(self, user: User) -> set[int]:
-        """The groups that /etc/group gives it, whether a process of it has them or not."""
+        """Return the groups of the user in /etc/group, even if no process of the user has them."""
         return set(os.getgrouplist(user.name, user.gid))
 
     def must(self, reason: str, argv: Sequence[str], *, text: str = "", timeout_sec: float = 30) -> str:
-        """What the command said; where it fails, the machine ends for that reason."""
+        """Return the output of a command. If it fails, the machine ends with this reason."""
         output = self.run(argv, text=text, timeout_sec=timeout_sec)
         if output.code:
             raise AgentExit(reason, f"{argv[0]} failed ({output.code}): {output.line}")
         return output.text
 
     def tmpfs(self, path: Path, user: User, size_mib: int) -> None:
-        """A folder in memory that only the user enters."""
+        """Mount a folder in memory that only the user can enter."""
         path.mkdir(parents=True, exist_ok=True)
         options = f"size={size_mib}m,mode=0700,uid={user.uid},gid={user.gid},nosuid,nodev,noexec"
         self.must("no-runner", ["mount", "-t", "tmpfs", "-o", options, "gpu-agent", str(path)])
 
     def bind(self, source: Path, target: Path, *, read_only: bool = False) -> None:
-        """One folder seen at another place too."""
+        """Mount a folder at a second place."""
         target.mkdir(parents=True, exist_ok=True)
         self.must("no-runner", ["mount", "--bind", str(source), str(target)])
         if read_only:
             self.must("no-runner", ["mount", "-o", "remount,bind,ro", str(target)])
 
     def commands_of(self, user: User) -> list[list[str]]:
-        """The command line of each of its processes that still runs."""
+        """Return the command line of each running process of the user."""
         found = []
         for process in processes.of(user.name, user.uid):
             try:
@@ -207,10 +206,10 @@ class System:
         return found
 
     def kill_all_of(self, user: User, clock: Clock, deadline: float) -> bool:
-        """End every process of the user and of its containers' users. Whether none is left at the deadline."""
+        """End every process of the user and of its containers' users. Return True if none is left at the deadline."""
         while True:
-            # kill(2) of -1 by the user itself: the kernel ends all of them at once (kernel/signal.c holds the list of
-            # tasks for it), while one that forks and exits all the time slips through a walk over /proc.
+            # kill(2) of -1 as the user ends all of its processes at once, because the kernel locks the list of tasks
+            # (kernel/signal.c). A process that forks and exits all the time would escape a scan of /proc.
             swept = self.run(["sh", "-c", "kill -KILL -1"], user=user, timeout_sec=5).code in (0, 1)
             left = [int(process.name) for process in processes.of(user.name, user.uid)]
             for pid in left:
@@ -222,7 +221,7 @@ class System:
             clock.sleep(0.05)
 
     def kernel_log(self) -> list[str]:
-        """The kernel's messages since boot, as many as it keeps; nothing where they cannot be read."""
+        """Return the kernel's messages since the boot, as many as it keeps, or an empty list if they cannot be read."""
         lines: list[str] = []
         try:
             log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)

@@ -1,1 +1,1 @@
-"""GitHub's runner: its archive, process and hooks, and how its job is isolated from the machine's identity."""
+"""GitHub's runner: its archive, its process and its hooks, and the isolation of its job from the machine's identity."""

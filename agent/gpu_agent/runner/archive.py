@@ -1,4 +1,4 @@
-"""GitHub's runner on this machine: baked into the image, or downloaded and compared with its pin, then unpacked."""
+"""Installation of GitHub's runner: from the image, or downloaded, compared with the pinned checksum, and unpacked."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ..machine.system import System
 from ..outcomes import DISK_FULL, AgentExit
 
 MARKER = ".gpu-agent-sha256"
-"""In the unpacked folder: the SHA-256 of the archive it came from. Whoever bakes an image writes it too."""
+"""The file in the unpacked folder with the SHA-256 of its archive. The creator of an image writes it too."""
 CONTENTS = ".gpu-agent-contents"
-"""In a folder that this machine unpacked: the SHA-256 of all that is in it. A baked one has none."""
+"""The file in a folder that this machine unpacked, with the SHA-256 of the content. A baked folder has none."""
 RELEASES = "https://github.com/actions/runner/releases/download"
 _ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 _LIMIT_BYTES = 2**30  # the release's archives are about 200 MB
@@ -33,10 +33,12 @@ _LIMIT_BYTES = 2**30  # the release's archives are about 200 MB
 def obtain(
     config: RunnerConfig, system: System, clock: Clock, deadline: float, say: Callable[[str], None] = lambda _: None
 ) -> Path:
-    """The folder of the pinned runner, root's and not to be changed by others.
+    """Return the folder of the pinned runner. It belongs to root, and other users cannot change it.
 
-    `say` hears why a runner that the image brings is not taken.
-    Raises AgentExit: wrong-checksum, disk-full, no-runner (not to be had in time, not to be unpacked, or not pinned).
+    `say` receives the reason why a runner in the image is not used.
+
+    Raises:
+        AgentExit: wrong-checksum, disk-full, or no-runner (not available in time, not unpackable, or not pinned).
     """
     architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
     sha256 = config.sha256.get(architecture, "").lower()
@@ -50,7 +52,7 @@ def obtain(
         if not why_not:
             return folder
         if folder.exists():
-            say(f"gpu-agent: {folder} is not taken: {why_not}")
+            say(f"gpu-agent: {folder} is not used: {why_not}")
     base = os.environ.get("GPU_AGENT_RUNNER_URL", RELEASES).rstrip("/")
     url = f"{base}/v{config.version}/actions-runner-linux-{architecture}-{config.version}.tar.gz"
     with _as_agent_exit(url):
@@ -63,7 +65,7 @@ def obtain(
             (tree / MARKER).write_text(sha256 + "\n")
             tree.chmod(0o755)
             shutil.rmtree(kept, ignore_errors=True)
-            # Renamed when it is whole, so that a machine that is restarted meanwhile does not take half a runner.
+            # Renamed when it is complete, so that a machine that restarts meanwhile does not use a partial runner.
             tree.rename(kept)
     if _problem_of(kept, sha256):
         raise AgentExit("no-runner", f"{url}: the archive has no bin/Runner.Listener")
@@ -71,7 +73,7 @@ def obtain(
 
 
 def _problem_of(folder: Path, sha256: str) -> str:
-    """Why it is not that archive's, or not as it was unpacked: nobody but root may have changed it since."""
+    """Return why the folder is not from that archive or could have been changed by a user other than root, or ""."""
     try:
         found = (folder / MARKER).read_text().strip()
         if found != sha256:
@@ -79,23 +81,25 @@ def _problem_of(folder: Path, sha256: str) -> str:
         for path in (folder, folder / MARKER, folder / "bin", folder / "bin" / "Runner.Listener"):
             status = path.lstat()
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-                return f"others than root may change {path}"
+                return f"a user other than root may change {path}"
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
     return ""
 
 
 def _damage_of(folder: Path) -> str:
-    """Why it is not as it was unpacked: a machine that is switched off at once loses what was not on its disk yet."""
+    """Return why the files have changed since they were unpacked, or "". A power loss may lose files that were not
+    synced.
+    """
     try:
         whole = (folder / CONTENTS).read_text() == _contents(folder)
     except (OSError, ValueError) as error:
         return f"its files cannot be compared: {error}"
-    return "" if whole else "its files are not those that were unpacked"
+    return "" if whole else "its files have changed since they were unpacked"
 
 
 def _contents(tree: Path) -> str:
-    """A checksum of the names, modes and contents of all files but ours."""
+    """Return a checksum of the names, modes and contents of all files except our own."""
     found = hashlib.sha256()
     for path in sorted(tree.rglob("*")):
         if path.parent == tree and path.name in (MARKER, CONTENTS):
@@ -117,7 +121,7 @@ def _download(url: str, archive: Path, sha256: str, clock: Clock, deadline: floa
             http.download(url, cast(BinaryIO, sink), deadline=deadline, clock=clock, limit_bytes=_LIMIT_BYTES)
         except http.Unreachable as error:
             if 400 <= error.status < 500 and error.status not in (408, 429):
-                # No such release, or nobody may have it: asking again changes nothing.
+                # The release does not exist or is not accessible, so a repetition does not help.
                 raise AgentExit("no-runner", str(error)) from None
             raise retry.RetryableError(AgentExit("no-runner", str(error))) from None
     if sink.digest.hexdigest() != sha256:
@@ -125,7 +129,7 @@ def _download(url: str, archive: Path, sha256: str, clock: Clock, deadline: floa
 
 
 class _Hashed:
-    """A file that is hashed while it is written: read again, another could lie there."""
+    """A file that is hashed while it is written. A second read could return another file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -141,7 +145,7 @@ class _Hashed:
 
 
 def _unpack(archive: Path, tree: Path) -> None:
-    """tarfile's own filter "data" came with Python 3.11.4, and Debian 12 has 3.11.2: so the rules are our own."""
+    """Unpack the archive with our own rules. tarfile's filter "data" needs Python 3.11.4, and Debian 12 has 3.11.2."""
     links: set[PurePosixPath] = set()
     with tarfile.open(archive, "r:gz") as tar:
         tar.extraction_filter = lambda member, _: member  # checked below; without this newer Pythons warn or differ
@@ -156,8 +160,8 @@ def _unpack(archive: Path, tree: Path) -> None:
             elif not (member.isfile() or member.isdir()):
                 inside = False
             if not inside:
-                raise AgentExit("no-runner", f"the archive has {member.name!r}, which does not stay inside its folder")
-            # The archive names GitHub's build user, whose number may be somebody's here.
+                raise AgentExit("no-runner", f"the archive has {member.name!r}, which is outside its folder")
+            # The archive names GitHub's build user, whose id may belong to another user here.
             member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
             member.mode = (member.mode & 0o755) | (0o755 if member.isdir() else 0o444)
             tar.extract(member, tree)
@@ -174,7 +178,7 @@ def _inside(path: PurePosixPath) -> bool:
 
 @contextmanager
 def _as_agent_exit(url: str) -> Iterator[None]:
-    """Whatever fails on the disk or in the archive, as an end."""
+    """Convert any error of the disk or the archive to AgentExit."""
     try:
         yield
     except (tarfile.TarError, EOFError, zlib.error) as error:

@@ -1,7 +1,7 @@
-"""The job's two hooks: a script that the runner calls asks the agent, over a socket, whether the job may run.
+"""The two hooks of a job: a script that the runner calls asks the agent over a socket if the job may run.
 
-A failing hook of the job's start fails the job (actions/runner@258d6c8:src/Runner.Worker/JobExtension.cs adds it as a
-step of the job). The runner's user asks and root answers: the checks need rights that the job must not have.
+A failing start hook fails the job (actions/runner@258d6c8:src/Runner.Worker/JobExtension.cs adds it as a step of the
+job). The runner's user asks and root answers, because the checks need permissions that the job must not have.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from typing import NamedTuple
 from ..machine.system import System, User
 
 LIMIT_SEC = 30
-"""How long a hook may take, the agent's check included."""
+"""The longest time of a hook, including the agent's check."""
 _LIMIT_BYTES = 8192
-# The job's processes may connect as often as they like; the agent's file descriptors and threads are not for them.
+# The job's processes may connect as often as they like, but must not exhaust the agent's file descriptors and threads.
 _AT_ONCE = 8
-# Where accept() fails, it is for want of something that comes back, such as a file descriptor.
+# accept() fails for lack of a temporary resource, such as a file descriptor.
 _PAUSE_SEC = 0.1
 _STAGES = ("started", "completed")
 
 
 class Job(NamedTuple):
-    """Which job, in GitHub's words (docs.github.com: variables, GITHUB_*). Its author chose them: only for people."""
+    """The job in GitHub's variables (docs.github.com: variables, GITHUB_*). The job's author controls them: only for
+    display.
+    """
 
     repository: str = ""
     run_id: str = ""
@@ -42,18 +44,18 @@ class Job(NamedTuple):
 
 
 class Hooks:
-    """The agent's side. `check` gets the stage and says why the machine is not fit, or ""."""
+    """The agent's end of the hooks. `check` receives the stage and returns why the machine is not usable, or ""."""
 
     def __init__(self, user: User, system: System, agent: Path, check: Callable[[str], str]) -> None:
-        """`agent` is this program's archive, which the user must be able to read."""
+        """Start the server. `agent` is this program's archive, which the user must be able to read."""
         self._user, self._check = user, check
         self._folder, self._lock = system.run_folder, threading.Lock()
         self.job: Job | None = None
-        """The first to ask: before any line of its own ran."""
+        """The first job that asked, before any line of its own ran."""
         self.started, self.completed = threading.Event(), threading.Event()
-        """`completed` is a hint: the job has the same user and may have said so itself."""
+        """Events of the stages. `completed` is only a hint, because the job has the same user and may have sent it."""
         self.refused = ""
-        """Why the job was refused, where it was."""
+        """The reason why the job was refused, or ""."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / "hooks.sock"
         path.unlink(missing_ok=True)
@@ -65,13 +67,13 @@ class Hooks:
         self.environment: Mapping[str, str] = {
             f"ACTIONS_RUNNER_HOOK_JOB_{stage.upper()}": str(_script(stage, path, system, agent)) for stage in _STAGES
         }
-        """For the runner."""
+        """The environment variables for the runner."""
         self._closed = threading.Event()
         for _ in range(_AT_ONCE):
             threading.Thread(target=self._serve, name="hooks", daemon=True).start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         self._closed.set()
         # close() alone does not wake a thread that waits in accept().
         self._server.shutdown(socket.SHUT_RDWR)
@@ -84,7 +86,8 @@ class Hooks:
             except OSError:
                 self._closed.wait(_PAUSE_SEC)
                 continue
-            # Nonsense, a peer that went away, a check that failed: no answer is a no, and others are still heard.
+            # Invalid input, a lost peer or a failed check gives no answer, which means no. Other requests are still
+            # served.
             with contextlib.suppress(Exception):
                 self._answer(connection)
 
@@ -99,12 +102,12 @@ class Hooks:
 
     def _decide(self, asked: object) -> str:
         if not isinstance(asked, dict) or asked.get("stage") not in _STAGES:
-            return "the agent was asked something it does not know"
+            return "the agent received an unknown request"
         with self._lock:
             stage = str(asked["stage"])
             if stage == "started":
                 if self.job is not None:
-                    return "this machine has had its one job"
+                    return "this machine has already run its one job"
                 self.job = Job(*(_plain(asked.get(name)) for name in Job._fields))
             message = self._check(stage)
             if stage == "started":
@@ -116,10 +119,10 @@ class Hooks:
 
 
 def client(argv: list[str]) -> int:
-    """The hook's side, as the runner's user: `started|completed <socket>`. Its exit code is the hook's.
+    """Run the hook as the runner's user: `started|completed <socket>`. Return the exit code of the hook.
 
-    Where the agent does not answer in time, the start fails, because nothing watches over the machine; the end of a job
-    that has run does not.
+    If the agent does not answer in time, the start fails, because the machine is not supervised. The end of a job that
+    has run does not fail.
     """
     if len(argv) != 2 or argv[0] not in _STAGES:
         sys.stdout.write("::error::expected: hook started|completed <socket>\n")
@@ -142,9 +145,11 @@ def client(argv: list[str]) -> int:
 
 
 def _script(stage: str, path: Path, system: System, agent: Path) -> Path:
-    """The runner takes a hook only as a file that ends in .sh (HostContext.cs, GetDefaultShellForScript)."""
+    """Write the hook script. The runner accepts only a file that ends in .sh (HostContext.cs,
+    GetDefaultShellForScript).
+    """
     script = system.run_folder / f"job-{stage}.sh"
-    # -I: neither the job's environment nor its folder decides what this Python loads.
+    # -I: neither the job's environment nor its folder changes what this Python loads.
     command = shlex.join([system.python, "-I", str(agent), "hook", stage, str(path)])
     script.write_text(f"#!/bin/sh\nexec {command}\n")
     script.chmod(0o755)
@@ -152,7 +157,9 @@ def _script(stage: str, path: Path, system: System, agent: Path) -> Path:
 
 
 def _line(connection: socket.socket, deadline: float) -> bytes:
-    """One line, however slowly it comes, until the deadline. TimeoutError, or ValueError where it is too long."""
+    """Return one line, however slowly it arrives. Raises TimeoutError at the deadline, or ValueError if it is
+    too long.
+    """
     taken = b""
     while not taken.endswith(b"\n"):
         left = deadline - time.monotonic()
@@ -161,7 +168,7 @@ def _line(connection: socket.socket, deadline: float) -> bytes:
         connection.settimeout(left)
         piece = connection.recv(4096)
         if not piece:
-            raise ValueError("the other side went away")
+            raise ValueError("the peer closed the connection")
         taken += piece
         if len(taken) > _LIMIT_BYTES:
             raise ValueError("too long")
@@ -169,6 +176,6 @@ def _line(connection: socket.socket, deadline: float) -> bytes:
 
 
 def _plain(value: object, limit: int = 100) -> str:
-    """Fit for a log's one line: what the other side sent may hold anything."""
+    """Return the text as one printable line, because the peer may send anything."""
     text = value if isinstance(value, str) else ""
     return "".join(letter if letter.isprintable() else " " for letter in text[:limit])

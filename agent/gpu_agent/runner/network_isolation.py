@@ -1,14 +1,15 @@
-"""The cage: the runner's user and every container are cut from the addresses that give out the machine's identity.
+"""Network isolation: blocks the runner's user and every container from the addresses that return the machine's
+identity.
 
-The cut is made in the kernel's packet filter, before Docker's own rules, and holds for every user but root, so that a
-job needs root on the machine to undo it. What `docker` leaves a job:
+The kernel's packet filter blocks them before Docker's own rules, for every user except root. A job therefore needs root
+on the machine to remove the rules. The setting `docker` decides what a job can use:
 
-- none: no container engine, no way to root that we know of.
-- rootless: an engine that runs as the runner's user. What its containers send leaves as that user (slirp4netns), and
-  the same rule stops it.
-- rootful: the engine is root's, so the job IS root on this machine. It can take a container with the host's network or
-  file system and read the machine's identity. Only containers on a bridge are still cut. For jobs you trust as much as
-  the pool itself.
+- none: no container engine, and no known way to become root.
+- rootless: an engine that runs as the runner's user. Packets of its containers leave as that user (slirp4netns), and
+the same rule blocks them.
+- rootful: the engine belongs to root, so the job IS root on this machine. It can start a container with the host's
+network or file system and read the machine's identity. Only containers on a bridge are still blocked. Use it for jobs
+that you trust as much as the pool itself.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from ..machine.system import System, User
 from ..outcomes import AgentExit
 from . import next_boot, rootless_docker
 
-# Before raw (-300), so before Docker's chains (0) and its address translation (-100): linux/netfilter_ipv4.h.
+# Before raw (-300), and so before Docker's chains (0) and its address translation (-100): linux/netfilter_ipv4.h.
 _PRIORITY = -310
-# Sockets through which a process is as good as root.
+# Sockets through which a process effectively becomes root.
 SOCKETS = (
     "/run/docker.sock",
     "/var/run/docker.sock",
@@ -40,9 +41,10 @@ SOCKETS = (
     "/var/lib/incus/unix.socket",
     "/var/snap/lxd/common/lxd/unix.socket",
 )
-# Docker's own over TCP, without and with TLS (docs.docker.com/reference/cli/dockerd: -H).
+# Docker's own TCP ports, without and with TLS (docs.docker.com/reference/cli/dockerd: -H).
 _PORTS = (2375, 2376)
-# Groups that come to root: by an engine's socket, by sudo's usual rules (Google's too), or by raw disks.
+# Groups whose members can become root: with an engine's socket, with sudo's usual rules (Google's too), or with raw
+# disks.
 _ROOT_GROUPS = (
     "root",
     "docker",
@@ -56,8 +58,8 @@ _ROOT_GROUPS = (
     "disk",
     "libvirt",
 )
-# Says for each target, a path or an address and its port, whether it opens, and else why not; run as the user it is
-# about. A socket whose queue is full lets the user in at another time: EAGAIN (unix(7) and connect(2)) is silence too.
+# Prints for each target, a path or an address with a port, if it opens, and otherwise why not. It runs as the tested
+# user. A socket with a full queue may accept the user later, so EAGAIN (unix(7) and connect(2)) also counts as silence.
 _PROBE = """
 import errno, json, socket, sys
 for name, to in json.loads(sys.argv[1]).items():
@@ -73,12 +75,12 @@ for name, to in json.loads(sys.argv[1]).items():
         word = errno.errorcode.get(error.errno, "error")
     sys.stdout.write(name + " " + word + "\\n")
 """
-# Refused, or no way there, is closed. Silence could be a slow answer, so it proves nothing and counts as open.
+# A refused or unreachable target is closed. Silence could be a slow answer, so it proves nothing and counts as open.
 _NOT_CLOSED = ("open", "silence")
 
 
 class NetworkIsolation(NamedTuple):
-    """Whom the runner runs as, and what its environment needs for that."""
+    """The runner's user, with the environment that it needs."""
 
     user: User
     docker: str
@@ -86,11 +88,15 @@ class NetworkIsolation(NamedTuple):
 
 
 def isolate(cut: BlockedAddresses, docker: str, system: System, clock: Clock, deadline: float) -> NetworkIsolation:
-    """Make the cage and try its walls. AgentExit: not-isolated (what is open), no-tool (what the image lacks)."""
+    """Isolate jobs and test the isolation. Raises AgentExit: not-isolated (open targets) or no-tool (missing
+    programs).
+    """
     missing = [program for program in limits.NEEDED if not system.have(program)]
     if missing:
         lacks = f"the image has no {' and no '.join(missing)}"
-        raise AgentExit("no-tool", f"{lacks}, which starts the runner as its user: bake util-linux in")
+        raise AgentExit(
+            "no-tool", f"{lacks}; it is needed to start the runner as its user: add util-linux to the image"
+        )
     user = system.runner_user()
     next_boot.start_nothing_of(user, system)
     environment: Mapping[str, str] = {}
@@ -106,15 +112,15 @@ def isolate(cut: BlockedAddresses, docker: str, system: System, clock: Clock, de
 
 
 def rules(cut: BlockedAddresses) -> str:
-    """The cut as a script for `nft -f`; it replaces what an earlier run left."""
+    """Return the rules as a script for `nft -f`. It replaces the rules of an earlier run."""
     ports = f"{{ {', '.join(str(port) for port in cut.ports)} }}"
     stop = []
     for address in cut.addresses:
         to = f"{'ip6' if _is_ipv6(address) else 'ip'} daddr {address}"
         stop += [f"{to} meta l4proto {{ tcp, udp }} th dport {ports} accept"] if cut.ports else []
-        # A reset is an answer at once; what ICMP says, a connection over IPv6 hears only when it asks a second time.
+        # A reset is an immediate answer. Over IPv6 a connection receives ICMP errors only after a second packet.
         stop += [f"{to} meta l4proto tcp reject with tcp reset", f"{to} reject"]
-    # A packet whose owner the kernel does not know is nobody's, and is refused too. `accept` ends only this chain.
+    # A packet without a known owner is refused too. `accept` ends only this chain.
     return "\n".join(
         (
             "table inet gpu_agent",
@@ -133,9 +139,10 @@ def rules(cut: BlockedAddresses) -> str:
 
 
 def iptables_rules(cut: BlockedAddresses) -> list[list[str]]:
-    """The same for machines without nft, a command each; each goes on top of its chain, so the last one comes first.
+    """Return the same rules for machines without nft, one command each. Each is inserted at the top, so the last comes
+    first.
 
-    What containers send is dropped in the table raw: Docker puts its own rules on top of FORWARD whenever it starts.
+    Packets of containers are dropped in the table raw, because Docker inserts its own rules at the top of FORWARD.
     """
     commands = []
     for address in cut.addresses:
@@ -155,7 +162,9 @@ def iptables_rules(cut: BlockedAddresses) -> list[list[str]]:
 
 
 def close(cut: BlockedAddresses, system: System) -> None:
-    """Cut every user but root from the addresses; it needs no user, so it can come first. AgentExit("not-isolated")."""
+    """Block the addresses for every user except root. It needs no user, so it can run first. Raises
+    AgentExit("not-isolated").
+    """
     if system.have("nft"):
         system.must("not-isolated", ["nft", "-f", "-"], text=rules(cut))
         next_boot.keep_cut(rules(cut), system)
@@ -163,7 +172,7 @@ def close(cut: BlockedAddresses, system: System) -> None:
     commands = iptables_rules(cut)
     missing = sorted({command[0] for command in commands if not system.have(command[0])})
     if missing:
-        raise AgentExit("no-tool", f"the image has neither nft nor {' and '.join(missing)}: bake nftables in")
+        raise AgentExit("no-tool", f"the image has neither nft nor {' and '.join(missing)}: add nftables to the image")
     for command in commands:
         system.must("not-isolated", command)
 
@@ -175,29 +184,36 @@ def _verify(cut: BlockedAddresses, docker: str, user: User, system: System) -> N
         raise AgentExit("not-isolated", f"the agent itself no longer reaches the machine's identity: {_listed(ours)}")
     reached = {to: word for to, word in _probe(system, user, identity).items() if word in _NOT_CLOSED}
     if reached:
-        raise AgentExit("not-isolated", f"{user.name} is not kept from the machine's identity: {_listed(reached)}")
+        raise AgentExit("not-isolated", f"{user.name} can reach the machine's identity: {_listed(reached)}")
     if docker == "rootful":
         return
     ways: dict[str, str | tuple[str, int]] = {path: path for path in SOCKETS}
     ways |= {f"{name}:{port}": (to, port) for name, to in (("127.0.0.1",) * 2, ("[::1]", "::1")) for port in _PORTS}
     engines = {to: word for to, word in _probe(system, user, ways).items() if word in _NOT_CLOSED}
     if engines:
-        raise AgentExit("not-isolated", f"{user.name} may use a container engine of root's: {_listed(engines)}")
-    # Those of the GPU's device files too, which a process of its own has whatever /etc/group says.
+        raise AgentExit("not-isolated", f"{user.name} may use a container engine of root: {_listed(engines)}")
+    # Includes the groups of the GPU's device files, which the runner's process has regardless of /etc/group.
     groups = system.groups_of(user) | set(user.groups)
     root = sorted(each.gr_name for each in map(_group, groups) if each and each.gr_name in _ROOT_GROUPS)
     if root:
-        raise AgentExit("not-isolated", f"{user.name} is on the image a member of {', '.join(root)}")
+        raise AgentExit(
+            "not-isolated", f"{user.name} is a member of a group with root access in this image: {', '.join(root)}"
+        )
     if system.run(["sudo", "-n", "true"], user=user, timeout_sec=10).code == 0:
-        raise AgentExit("not-isolated", f"{user.name} may use sudo without a password: see /etc/sudoers.d of the image")
+        raise AgentExit(
+            "not-isolated", f"{user.name} may use sudo without a password: check /etc/sudoers.d of the image"
+        )
 
 
 def _probe(system: System, user: User | None, targets: Mapping[str, str | tuple[str, int]]) -> dict[str, str]:
     output = system.run([system.python, "-I", "-S", "-c", _PROBE, json.dumps(targets)], user=user, timeout_sec=60)
     answers = dict(re.findall(r"^(\S+) (\w+)$", output.text, re.MULTILINE))
     if output.code or set(answers) != set(targets):
-        # Without an answer nothing is proven; the hooks would fail for the same want of a Python anyway.
-        raise AgentExit("not-isolated", f"the cut could not be tried as {user.name if user else 'root'}: {output.line}")
+        # Without an answer nothing is proven. The hooks would fail too without a working Python.
+        raise AgentExit(
+            "not-isolated",
+            f"the network isolation could not be tested as {user.name if user else 'root'}: {output.line}",
+        )
     return answers
 
 
@@ -220,4 +236,6 @@ def _docker_group() -> int:
     try:
         return grp.getgrnam("docker").gr_gid
     except KeyError:
-        raise AgentExit("no-tool", "docker: rootful, but the image has no group docker: bake docker-ce in") from None
+        raise AgentExit(
+            "no-tool", "docker: rootful, but the image has no group docker: add docker-ce to the image"
+        ) from None

@@ -1,7 +1,7 @@
-"""What a later boot of this disk begins with: what a job left there may be started before the agent is.
+"""Protection of a later boot of this disk, in which processes of an earlier job may start before the agent.
 
-A timer or service of the user's that lingers (loginctl enable-linger), a login by a key in its home: each would run as
-the runner's user, so that the cut holds for it too as soon as it stands.
+Such a process may come from a timer or service of a lingering user (loginctl enable-linger), or from a login with a key
+in its home. It runs as the runner's user, so the network rules apply to it as soon as they are loaded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..machine.system import PATH, System, User
 
 RULES = Path("/etc/gpu-agent/cut.nft")
 UNIT = Path("/etc/systemd/system/gpu-agent-cut.service")
-# Ordered as Debian's nftables.service is, and behind it, because its rules begin with `flush ruleset`. network-pre is
+# Ordered like Debian's nftables.service and after it, because its rules begin with `flush ruleset`. network-pre comes
 # before every interface (systemd.special(7)), and user-sessions before every login and lingering user.
 _UNIT = f"""[Unit]
 Description=Keep the jobs of an earlier boot from the machine's identity
@@ -33,7 +33,7 @@ WantedBy=sysinit.target
 
 
 def keep_cut(rules: str, system: System) -> None:
-    """Have systemd load these rules of nft at each boot, before there is a network. AgentExit("not-isolated")."""
+    """Make systemd load these nft rules at each boot before the network starts. Raises AgentExit("not-isolated")."""
     if not system.has_systemd():
         return
     RULES.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def keep_cut(rules: str, system: System) -> None:
 
 
 def start_nothing_of(user: User, system: System) -> None:
-    """Keep systemd from starting the user's own services, now and at each boot. AgentExit("not-isolated")."""
+    """Prevent systemd from starting the user's own services, now and at each boot. Raises AgentExit("not-isolated")."""
     if system.has_systemd():
-        # What lingers is started by its manager, and by nothing else (user@.service(5)).
+        # Only its manager starts lingering services (user@.service(5)).
         system.must("not-isolated", ["systemctl", "mask", "--now", f"user@{user.uid}.service"])

@@ -1,4 +1,4 @@
-"""GitHub's runner while it lives: started with its one registration, listened to, interrupted, cleared away."""
+"""The process of GitHub's runner: its start with one registration, its output, its interruption and its cleanup."""
 
 from __future__ import annotations
 
@@ -21,42 +21,43 @@ from ..outcomes import AgentExit
 from ..redact import Lines
 from .network_isolation import NetworkIsolation
 
-# What the runner's exit codes mean to us (actions/runner@258d6c8:src/Runner.Common/Constants.cs, ReturnCode).
+# The meaning of the runner's exit codes for us (actions/runner@258d6c8:src/Runner.Common/Constants.cs, ReturnCode).
 _CODES = {
-    0: ("ended", "it ended as it should"),
-    1: ("runner-failed", "it ended with an error that another start does not mend"),
-    2: ("runner-failed", "it ended with an error, again and again"),
-    3: ("runner-deprecated", "GitHub had it update itself, and its files are not to be changed here"),
-    4: ("runner-deprecated", "GitHub had it update itself, and its files are not to be changed here"),
+    0: ("ended", "it ended normally"),
+    1: ("runner-failed", "it ended with an error that a restart does not fix"),
+    2: ("runner-failed", "it ended with an error repeatedly"),
+    3: ("runner-deprecated", "GitHub requested an update, but the runner's files are read-only here"),
+    4: ("runner-deprecated", "GitHub requested an update, but the runner's files are read-only here"),
     5: ("runner-failed", "another runner is online with the same registration"),
-    6: ("runner-failed", "its configuration was refreshed again and again"),
-    7: ("runner-deprecated", "GitHub takes this version no longer"),
+    6: ("runner-failed", "its configuration was refreshed repeatedly"),
+    7: ("runner-deprecated", "GitHub no longer accepts this version"),
 }
-# Started again after these, as its own service does after 5 s (same repository, src/Misc/layoutbin/RunnerService.js).
+# The runner is restarted after these codes, as its own service does after 5 s (same repository,
+# src/Misc/layoutbin/RunnerService.js).
 _AGAIN = (2, 6)
 _STARTS = 4
 _PAUSE_SEC = 5
 _POLL_SEC = 0.1
-# For the kernel to end what the runner left after its interruption.
+# The time for the kernel to end processes of the runner after its interruption.
 INTERRUPT_CLEAR_SEC = 3.0
 JIT_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
-# .NET starts within a second; the assemblies of a cold disk may take some more.
+# .NET starts within a second; loading assemblies from a cold disk may take longer.
 _VERSION_SEC = 60.0
-# Of one variable with its name and the zero byte at its end (execve(2), MAX_ARG_STRLEN: 32 pages, here of 4 KiB).
+# The limit of one variable with its name and the final zero byte (execve(2), MAX_ARG_STRLEN: 32 pages, here of 4 KiB).
 _VARIABLE_BYTES = 131_072
-# Of a line, as much as is read at once; what of it comes after that is not listened to.
+# The number of characters that is read of a line; the rest is ignored.
 _LINE_LETTERS = 65_536
 
 
 class Exit(NamedTuple):
-    """How the runner ended: `ended`, or the reason the machine ends with; and a sentence with its last lines."""
+    """The end of the runner: `ended`, or the reason of the machine's end, with a sentence and its last lines."""
 
     reason: str
     detail: str
 
 
 class Running:
-    """One runner process, from its start on. Make it in the main thread: it dies with the thread that starts it."""
+    """One runner process. Create it in the main thread, because it ends with the thread that starts it."""
 
     def __init__(
         self,
@@ -68,32 +69,33 @@ class Running:
         clock: Clock,
         log: Callable[[str], None],
     ) -> None:
-        """`root` is make_root()'s; `hooks` the variables of Hooks.environment; `log` takes each line it says.
+        """Start the runner. `root` is the result of make_root(), `hooks` is Hooks.environment, and `log` receives each
+        line.
 
-        AgentExit("runner-failed") where the registration is too large to be handed over.
+        Raises AgentExit("runner-failed") if the registration is too large for an environment variable.
         """
         blob = without_updates(jitconfig)
         if (size := len(f"{JIT_VARIABLE}={blob}".encode()) + 1) > _VARIABLE_BYTES:
             raise AgentExit(
                 "runner-failed",
-                f"GitHub's JIT configuration makes a variable of {size} bytes; expected at most {_VARIABLE_BYTES}",
+                f"GitHub's JIT configuration needs a variable of {size} bytes; expected at most {_VARIABLE_BYTES}",
             )
         self._cage, self._system, self._clock, self._log = cage, system, clock, log
         self.job_seen = threading.Event()
-        """It has taken a job, whether or not the job's hook ever runs."""
+        """Set when the runner has taken a job, also if the job's hook never runs."""
         self._lines: collections.deque[str] = collections.deque(maxlen=5)
         self._stopped = False
         self._starts = 0
         self._ended: Exit | None = None
         self._environment = {**_environment(cage), **hooks}
         self._root = root
-        # The runner takes this variable out of what its job gets (src/Runner.Listener/CommandSettings.cs). The job runs
-        # as the same user and may still read /proc/<listener>/environ, as it may read the .credentials that the runner
-        # makes of it: both are this one registration, which GitHub deletes with the job.
+        # The runner removes this variable from the job's environment (src/Runner.Listener/CommandSettings.cs). The job
+        # runs as the same user and can still read /proc/<listener>/environ and the runner's .credentials. Both contain
+        # only this one registration, which GitHub deletes with the job.
         self._start({JIT_VARIABLE: blob})
 
     def wait(self, until: float, *, or_job: bool = False) -> Exit | None:
-        """How it ended; None at `until`, or with `or_job` as soon as it has a job."""
+        """Wait for the end of the runner. Return None at `until`, or with `or_job` as soon as it has a job."""
         while self._ended is None:
             if self._process.poll() is not None:
                 self._end_or_start_again(until)
@@ -105,14 +107,14 @@ class Running:
 
     @property
     def said(self) -> str:
-        """Its last lines, as the end of a sentence; empty where it printed nothing."""
+        """The last lines of the runner as the end of a sentence; empty without output."""
         last_lines = " / ".join(line for line in self._lines if line)
-        return f"; it said last: {last_lines}" if last_lines else ""
+        return f"; its last output: {last_lines}" if last_lines else ""
 
     def interrupt(self, grace_sec: float) -> None:
-        """Have it tell GitHub and end; after `grace_sec` nothing of the user's is left either way.
+        """Make the runner report to GitHub and end. After `grace_sec` no process of the user is left in any case.
 
-        Only the Listener gets SIGINT, as from its own service (RunnerService.js): it tells its worker and GitHub.
+        Only the Listener gets SIGINT, as from its own service (RunnerService.js). It informs its worker and GitHub.
         """
         self._stopped = True
         if self._process.poll() is None:
@@ -125,9 +127,9 @@ class Running:
         self.clear(self._clock.now() + INTERRUPT_CLEAR_SEC)
 
     def clear(self, deadline: float) -> bool:
-        """End whatever the user still runs, also what the job left behind. Whether all of it is gone in time."""
+        """End all processes of the user, also those that the job left. Return True if all are gone in time."""
         if self._cage.docker == "rootful":
-            # The containers of root's engine are not the user's processes.
+            # Containers of root's engine are not processes of the user.
             left = self._system.run(["docker", "ps", "--quiet"], timeout_sec=10).text.split()
             if left:
                 self._system.run(["docker", "kill", *left], timeout_sec=20)
@@ -135,7 +137,7 @@ class Running:
 
     def _start(self, secret: Mapping[str, str]) -> None:
         self._starts += 1
-        # The Listener itself: run.sh would stay between with the variable in its own environment.
+        # The Listener is started directly. run.sh would keep the variable in its own environment.
         environment = {**self._environment, **secret}
         self._process = _start_listener("run", self._root, self._cage, self._system, environment)
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
@@ -151,21 +153,21 @@ class Running:
 
     def _hear(self, line: str, redacted: str) -> None:
         self._lines.append(redacted.strip()[:300])
-        # JobDispatcher.cs writes it when a job begins; what the job itself prints does not come here.
+        # JobDispatcher.cs writes this line when a job begins. The job's own output does not appear here.
         if "Running job: " in line:
             self.job_seen.set()
-        # The job may write here too: nothing of it is to read as a word of the agent's own.
+        # The job may write here too. The prefix prevents that its text looks like a line of the agent.
         self._log(f"| {redacted[:1000]}")
 
     def _end_or_start_again(self, until: float) -> None:
         code = self._process.returncode
-        # A job's orphan may hold the pipe open; its last lines are not worth more than this.
+        # An orphan of the job may keep the pipe open. Its last lines are not worth a longer wait.
         self._reader.join(2)
         may = self._starts < _STARTS and not self._stopped and not self.job_seen.is_set()
         if code in _AGAIN and may and self._clock.now() + _PAUSE_SEC < until:
             self._clock.sleep(_PAUSE_SEC)
-            # It has written its configuration into its root by now, so the blob is not needed a second time; after a
-            # refresh (6) it would even undo it.
+            # The runner has stored its configuration in its root, so it does not need the blob again. After a refresh
+            # (6) the blob would even undo the change.
             self._start({})
             return
         known = ("runner-failed", f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}")
@@ -174,10 +176,10 @@ class Running:
 
 
 def without_updates(jitconfig: str) -> str:
-    """The blob with updates switched off, as `config.sh --disableupdate` does; as it was where it cannot be read.
+    """Return the blob with updates disabled, as with `config.sh --disableupdate`, or unchanged if it cannot be read.
 
-    The runner tells GitHub this setting whenever it asks for a job (src/Runner.Listener/BrokerMessageListener.cs). Its
-    files are pinned and read-only: an update would only cost the job minutes and then fail.
+    The runner sends this setting to GitHub with each request for a job (src/Runner.Listener/BrokerMessageListener.cs).
+    Its files are pinned and read-only, so an update would cost the job minutes and then fail.
     """
     try:
         files = json.loads(base64.b64decode(jitconfig, validate=True))
@@ -192,12 +194,13 @@ def without_updates(jitconfig: str) -> str:
 def require_version(
     root: Path, version: str, cage: NetworkIsolation, system: System, clock: Clock, deadline: float
 ) -> None:
-    """Have the runner's program say its version, as the user and in the folder in which it will run a job.
+    """Run the runner's program to print its version, as its user and in the folder in which it will run a job.
 
-    It is a .NET program, which dies at its start where the image lacks libicu or another library. `run.sh` and
-    `config.sh`, which would say so, are not used here.
+    The .NET program crashes at its start if the image lacks libicu or another library. `run.sh` and `config.sh`, which
+    would report that, are not used here.
 
-    Raises AgentExit: no-tool (it does not start), wrong-checksum (another version), timed-out.
+    Raises:
+        AgentExit: no-tool (it does not start), wrong-checksum (another version), or timed-out.
     """
     process = _start_listener("--version", root, cage, system, _environment(cage))
     within_sec = max(min(_VERSION_SEC, deadline - clock.now()), 0)
@@ -211,11 +214,11 @@ def require_version(
     lines = [line.strip()[:300] for line in text.splitlines() if line.strip()]
     if code := process.returncode:
         how = f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}"
-        said = f"; it said: {lines[0]}" if lines else ""
+        said = f"; its output: {lines[0]}" if lines else ""
         raise AgentExit("no-tool", f"GitHub's runner does not start on this image: {how}{said}")
     if version not in lines:
         said = lines[-1] if lines else "nothing"
-        raise AgentExit("wrong-checksum", f"GitHub's runner says that it is version {said}, and {version} is pinned")
+        raise AgentExit("wrong-checksum", f"GitHub's runner reports version {said}, expected {version}")
 
 
 def _start_listener(
@@ -226,7 +229,7 @@ def _start_listener(
         cage.user,
         environment=environment,
         folder=root,
-        # Where root's Docker is the job's anyway, sudo takes nothing more away.
+        # If root's Docker is available to the job, no_new_privs protects nothing more.
         may_gain=cage.docker == "rootful",
     )
 
@@ -238,20 +241,20 @@ def _environment(cage: NetworkIsolation) -> dict[str, str]:
         "USER": cage.user.name,
         "LOGNAME": cage.user.name,
         "SHELL": "/bin/bash",
-        # Without it a version that GitHub takes no longer ends like any other failure (Constants.cs).
+        # Without it an unsupported version ends like any other failure (Constants.cs).
         "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
         **cage.environment,
     }
 
 
 def make_root(tree: Path, config: RunnerConfig, cage: NetworkIsolation, system: System) -> Path:
-    """The folder the runner takes for its own: the parent of its bin (src/Runner.Common/HostContext.cs).
+    """Return the root folder of the runner: the parent of its bin (src/Runner.Common/HostContext.cs).
 
-    It writes .credentials and .credentials_rsaparams there (Runner.cs, where it reads the blob), so it lies in memory.
-    Its programs are seen there read-only; what grows, the jobs' files and the logs, lies on the disk.
+    The runner writes .credentials and .credentials_rsaparams there (Runner.cs, where it reads the blob), so the folder
+    is in memory. Its programs are mounted read-only. The jobs' files and the logs, which grow, are on the disk.
     """
     root = system.run_folder / "runner"
-    # The runner refuses a folder of which a parent cannot be listed (src/Runner.Sdk/Util/IOUtil.cs).
+    # The runner refuses a folder with a parent that it cannot list (src/Runner.Sdk/Util/IOUtil.cs).
     system.run_folder.mkdir(parents=True, exist_ok=True)
     system.run_folder.chmod(0o755)
     system.tmpfs(root, cage.user, size_mib=16)

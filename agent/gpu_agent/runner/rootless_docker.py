@@ -12,7 +12,7 @@ from ..machine import processes
 from ..machine.system import ENVIRONMENT, System, User
 from ..outcomes import AgentExit
 
-# Each program, and Docker's or Debian's package that brings it.
+# Each program with the Docker or Debian package that contains it.
 _NEEDS = {
     "dockerd-rootless.sh": "docker-ce-rootless-extras",
     "dockerd": "docker-ce",
@@ -25,7 +25,9 @@ _IDS = 65_536  # the least it wants of subordinate ids, as the page above says
 
 
 def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[str, str]:
-    """Start it and wait until it answers; what a client needs. AgentExit: no-tool, no-docker, not-isolated."""
+    """Start Docker, wait until it answers, and return a client's environment. Raises AgentExit: no-tool, no-docker or
+    not-isolated.
+    """
     missing = sorted({package for program, package in _NEEDS.items() if not system.have(program)})
     if missing:
         raise AgentExit("no-tool", f"docker: rootless needs packages that the image lacks: {', '.join(missing)}")
@@ -41,12 +43,12 @@ def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[
         **client,
         "HOME": str(user.home),
         "USER": user.name,
-        # Its network is a program of the user's, so that whatever a container sends is the user's for the packet
-        # filter. Another choice, or the host's loopback (10.0.2.2), would be another way out.
+        # Its network is a program of the user, so the packet filter sees all container packets as the user's. Another
+        # network mode, or the host's loopback (10.0.2.2), would be a way around it.
         "DOCKERD_ROOTLESS_ROOTLESSKIT_NET": "slirp4netns",
         "DOCKERD_ROOTLESS_ROOTLESSKIT_DISABLE_HOST_LOOPBACK": "true",
     }
-    # newuidmap is a set-user-ID program: this one process may gain rights, and the job's may not.
+    # newuidmap is a set-user-ID program. This process may gain permissions, but the job's processes may not.
     engine = system.start(["dockerd-rootless.sh"], user, environment=environment, folder=user.home, may_gain=True)
     lines: list[str] = []
     threading.Thread(target=_read, args=(engine.stdout, lines), daemon=True).start()
@@ -73,7 +75,7 @@ def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[
 
 
 def _lend_ids(kind: str, user: User, system: System) -> None:
-    """A system user gets no subordinate ids of its own accord: give it those after the last that anybody has."""
+    """Give the user subordinate ids after the last used ones, because a system user gets none by default."""
     lent = processes.lent_ids(kind)
     if any(each.owner in (user.name, str(user.uid)) and len(each.ids) >= _IDS for each in lent):
         return
@@ -82,7 +84,7 @@ def _lend_ids(kind: str, user: User, system: System) -> None:
 
 
 def _read(stream: object, lines: list[str]) -> None:
-    """Its log, the last lines of it: a pipe that nobody reads would stop it."""
+    """Keep the last lines of the log. A full pipe would stop the engine."""
     for line in stream:  # type: ignore[attr-defined]
         lines.append(line.strip())
         del lines[:-20]

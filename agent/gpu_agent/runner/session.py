@@ -1,4 +1,4 @@
-"""The runner's side of the machine as the agent's order takes it: cage, hooks, GPUs and runner in one."""
+"""The runner's part of the agent's sequence: isolation, hooks, GPUs and runner in one object."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from .hooks import Hooks
 from .network_isolation import NetworkIsolation
 from .process import Exit, Running, make_root, require_version
 
-# Of the 20 s that a stop leaves: the rest is for telling GitHub and for saying why.
+# The part of the 20 s of a stop. The rest is for the report to GitHub and for the report of the reason.
 _INTERRUPT_SEC = 8.0
 _CLEAR_SEC = 15.0
-# How often to look whether the job's hook has said which job it is.
+# The interval at which the job's hook is polled for the job.
 _NAME_SEC = 0.1
 
 
 class RunnerSetup:
-    """What dependencies.Dependencies requires, in this order: obtain, isolate, try_runner, gpu_problem, start."""
+    """The methods that dependencies.Dependencies requires, in this order: obtain, isolate, try_runner, gpu_problem,
+    start.
+    """
 
     def __init__(self, cut: BlockedAddresses, system: System, clock: Clock, say: Callable[[str], None]) -> None:
         self._cut, self._system, self._clock, self._say = cut, system, clock, say
@@ -36,53 +38,57 @@ class RunnerSetup:
         self._root: Path | None = None
 
     def close(self) -> None:
-        """Shut everybody but root out of the machine's identity."""
+        """Block the machine's identity for every user except root."""
         network_isolation.close(self._cut, self._system)
 
     def obtain(self, config: RunnerConfig, deadline: float) -> Path:
-        """The folder of the pinned runner."""
+        """Return the folder of the pinned runner."""
         return runner_archive.obtain(config, self._system, self._clock, deadline, self._say)
 
     def isolate(self, docker: str, deadline: float) -> None:
-        """Cut the runner's user off from the machine's identity."""
+        """Isolate the runner's user from the machine's identity."""
         self._cage = network_isolation.isolate(self._cut, docker, self._system, self._clock, deadline)
 
     def try_runner(self, folder: Path, config: RunnerConfig, deadline: float) -> None:
-        """Make the runner's root from this folder, and start its program there."""
+        """Create the runner's root from this folder, and start its program there."""
         if self._cage is None:
-            raise AgentExit("not-isolated", "a runner was to be started before its cage was made")
+            raise AgentExit("not-isolated", "a runner was started before its isolation")
         self._root = make_root(folder, config, self._cage, self._system)
         require_version(self._root, config.version, self._cage, self._system, self._clock, deadline)
 
     def gpu_problem(self) -> str:
-        """Why the GPUs, which have just passed their check, are to take no job; what they are like is kept."""
+        """Return why the GPUs, which have just passed their check, must not take a job, or "". Stores their state."""
         self._gpus = gpu_health.at_boot(self._system)
         return gpu_health.gpu_problem(self._system, self._gpus)
 
     def start(self, jitconfig: str) -> StartedRunner:
-        """Start the runner, and answer its hooks."""
+        """Start the runner and serve its hooks."""
         if self._cage is None or self._root is None or self._gpus is None:
-            raise AgentExit("not-isolated", "a runner was to be started before its cage was made and its GPUs seen")
+            raise AgentExit("not-isolated", "a runner was started before its isolation and the check of its GPUs")
         hooks = Hooks(self._cage.user, self._system, self._readable_agent(), self._hook)
         running = Running(self._root, jitconfig, self._cage, hooks.environment, self._system, self._clock, self._say)
         return StartedRunner(running, hooks, self._cage, self._gpus, self._system, self._clock)
 
     def _hook(self, stage: str) -> str:
-        """A job that ends may still have something on the GPU; what is left of it counts once it is gone."""
+        """Check the GPUs only at the start. A job that ends may still use them; they are checked after its processes
+        have ended.
+        """
         return gpu_health.gpu_problem(self._system, self._gpus) if stage == "started" and self._gpus else ""
 
     def _readable_agent(self) -> Path:
-        """This program where the runner's user may read it: the boot's own folder is root's alone."""
+        """Return a copy of this program that the runner's user can read, because only root can read the folder of the
+        boot.
+        """
         self._system.run_folder.mkdir(parents=True, exist_ok=True)
         archive = self._system.run_folder / "agent.pyz"
-        # The file among the folders above this module is the zip that it was loaded from.
+        # The only file among the parents of this module is the zip from which it was loaded.
         shutil.copyfile(next(path for path in Path(__file__).parents if path.is_file()), archive)
         archive.chmod(0o644)
         return archive
 
 
 class StartedRunner:
-    """The runner and its hooks as one. Follows parts.Running."""
+    """The runner with its hooks. Implements dependencies.Running."""
 
     def __init__(
         self, running: Running, hooks: Hooks, cage: NetworkIsolation, gpus: Gpus, system: System, clock: Clock
@@ -92,33 +98,33 @@ class StartedRunner:
 
     @property
     def job(self) -> Mapping[str, str] | None:
-        """Which job it took; empty where its hook has not said so yet."""
+        """The job that it took; empty if its hook has not named it yet."""
         if self._hooks.job:
             return self._hooks.job._asdict()
         return {} if self._running.job_seen.is_set() else None
 
     def wait(self, until: float) -> tuple[str, str] | None:
-        """How it ended; None where it still runs at `until`, or has a job."""
+        """Wait for its end. Return None if it runs at `until` or has a job."""
         ended = self._running.wait(until, or_job=True)
         return self._judged(ended) if ended else None
 
     def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        """Wait for its end, however long the job takes; `named` hears which job it is as soon as that is known."""
+        """Wait for its end, however long the job takes. `named` receives the job as soon as it is known."""
         ended = None
         while ended is None and self._hooks.job is None:
             ended = self._running.wait(self._clock.now() + _NAME_SEC)
         named(self.job or {})
         ended = ended or self._running.wait(float("inf")) or Exit("runner-failed", "it did not end")
-        # A container of root's engine is no process of the user's.
+        # A container of root's engine is not a process of the user.
         self._running.clear(self._clock.now() + _CLEAR_SEC)
         return self._judged(ended)
 
     def gpu_problem(self) -> str:
-        """Why the GPUs are not fit now that nothing of the job is left, or nothing."""
+        """Return why the GPUs are not usable after all processes of the job have ended, or ""."""
         return gpu_health.problem_after_job(self._system, self._gpus, self._cage.user, self._clock)
 
     def interrupt(self) -> None:
-        """End it and all it started."""
+        """End the runner with all its processes."""
         self._running.interrupt(_INTERRUPT_SEC)
         self._hooks.close()
 
@@ -126,9 +132,10 @@ class StartedRunner:
         if self._hooks.refused:
             return "gpu-unhealthy", f"the job was refused: {self._hooks.refused}"
         if self.job is None:
-            # Such as "The runner no longer exists on the server": GitHub removes runners without a job after minutes at
-            # times (actions/runner#4726), and the runner then exits with 0.
+            # For example "The runner no longer exists on the server": GitHub sometimes removes runners without a job
+            # after minutes (actions/runner#4726), and the runner then exits with 0.
             without = f"it ended without a job{self._running.said}"
             return ("runner-failed", without) if ended.reason == "ended" else ended
-        # The job is of the runner's own user and may end it with any exit code: none of them says anything of the pool.
+        # The job has the runner's user and may end the runner with any exit code, so the code says nothing about the
+        # pool.
         return "job-done" if ended.reason == "ended" else "runner-failed", ended.detail

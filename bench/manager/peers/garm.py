@@ -1,17 +1,16 @@
-"""GARM: webhooks into a database, pools, and loops that look into it every few seconds.
+"""GARM: webhooks write to a database, and the loops of pools read it every few seconds.
 
 Modelled on cloudbase/garm@afda4e7 and cloudbase/garm-provider-gcp@720492a:
 
-- `database/sql/controller.go`: `MinimumJobAgeBackoff` 30 s; a younger job is left to idle runners.
-- `runner/common/pool.go`: the loops run every 5 s, the one that scales down every minute.
-- `runner/pool/pool.go`, `consumeQueuedJobs`: a runner for each job that is not locked; the lock is taken off after 10
-  minutes, and the job gets another runner. `retryFailedInstances`: a machine that was not made is asked for five times
-  in all. `scaleDownOnePool`: half of the idle runners that no job needs.
-- The provider's `regional_placement`: Google picks a zone of one region that has machines. It sets no provisioning
-  model, so that it buys standard machines alone. The row with spot machines shows GARM's loops with a provider that
-  buys them, of another cloud or of one's own.
-- One pool: several pools with one label do not help, as a stockout comes after the job was given to a pool.
-- Nothing runs a job again whose machine was taken back.
+- `database/sql/controller.go`: `MinimumJobAgeBackoff` 30 s; younger jobs are left to idle runners.
+- `runner/common/pool.go`: the loops run every 5 s, and the scale-down loop every minute.
+- `runner/pool/pool.go`, `consumeQueuedJobs`: each unlocked job gets a runner. The lock is removed after 10 minutes, and
+  the job gets another runner. `retryFailedInstances`: a failed machine is requested five times in total.
+  `scaleDownOnePool`: half of the idle runners that no job needs are removed.
+- The provider's `regional_placement`: Google selects a zone of one region with capacity. It sets no provisioning model,
+  so it buys only standard machines. The row with spot machines shows GARM's loops with a provider that buys them.
+- One pool: several pools with one label do not help, because a stockout comes after the assignment of the job.
+- A job whose machine was preempted is not run again.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MOST_ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class Settings:
-    """What a deployment chooses."""
+    """The settings of a deployment."""
 
     places: Sequence[Place]
     """The zones of one region that its pool may use."""
@@ -42,7 +41,7 @@ class Garm(Policy):
         super().__init__(world)
         self.settings = settings
         self._asked = 0
-        """Machines that are being made. GARM counts those that could not be made for longer; that is left out."""
+        """The number of machines that are being created. GARM counts failed ones for longer; the model does not."""
 
     def begin(self) -> None:
         self.world.after(_SCALE_DOWN_SEC, self._scale_down)
@@ -57,11 +56,11 @@ class Garm(Policy):
         if job.status != "queued":
             return
         if len(self.world.alive) + self._asked >= self.settings.maximum:
-            # No pool has room: the job is unlocked, and looked at in the next loop.
+            # No pool has room. The job is unlocked, and the next loop tries again.
             self.world.after(_LOOP_SEC, lambda: self._consume(job))
             return
         self._asked += 1
-        # Another loop, of the same 5 s, carries the request out.
+        # Another loop with the same period of 5 s sends the request.
         self.world.after(_LOOP_SEC / 2 + INSERT_ANSWER_SEC, lambda: self._make(1))
         self.world.at(self._next_loop(self.world.now + _UNLOCK_SEC), lambda: self._consume(job))
 

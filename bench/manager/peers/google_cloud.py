@@ -1,12 +1,12 @@
-"""google-cloud-github-runner: one insert in one zone for each webhook, and nothing after it.
+"""google-cloud-github-runner: one insert in one zone for each webhook, without later checks.
 
 Modelled on Cyclenerd/google-cloud-github-runner@5ad8122:
 
-- `app/services/webhook_service.py`: `queued` starts a machine, in the request of the webhook itself; `completed`
-  deletes the machine that the payload names. A job that was cancelled before it began names none (issue 26), so that
-  its machine waits for another job for ever.
-- `app/clients/gcloud_client.py`: one zone, from the environment; the operation of the insert is not awaited, so that a
-  stockout is not noticed (issue 95).
+- `app/services/webhook_service.py`: `queued` starts a machine within the webhook's request; `completed` deletes the
+  machine in the payload. A job that was cancelled before its start names no machine (issue 26), so its machine waits
+  for another job without a limit.
+- `app/clients/gcloud_client.py`: one zone, from the environment. The insert's operation is not awaited, so a stockout
+  is not noticed (issue 95).
 - `gcp/compute-vm.tf` and `gcp/variables.tf`: Google deletes a machine after `github_runners_max_run_duration`.
 - There is no maximum, no retry and no rerun.
 """
@@ -23,7 +23,7 @@ _MAX_RUN_SEC = 5 * 86400.0 + 300
 
 @dataclass(frozen=True)
 class Settings:
-    """What a deployment chooses."""
+    """The settings of a deployment."""
 
     place: Place
 

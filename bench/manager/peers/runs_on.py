@@ -1,19 +1,19 @@
-"""RunsOn: a webhook starts a spot machine in any zone of a region, and an on-demand machine where there is none.
+"""RunsOn: a webhook starts a spot machine in any zone of a region, or an on-demand machine without spot capacity.
 
-RunsOn's control plane is closed. This model follows what it documents, and where the documentation is silent it takes
-what is best for RunsOn:
+RunsOn's control plane is not public. This model follows its documentation. Undocumented behaviour is assumed in favour
+of RunsOn:
 
-- runs-on.com/docs/costs/spot-pricing: spot first, on-demand where spot is unavailable, 2 to 3 s later.
+- runs-on.com/docs/costs/spot-pricing: spot first, and 2 to 3 s later on-demand if spot is unavailable.
 - runs-on/runs-on@3e98e5c `cloudformation/template.yaml`, `SpotCircuitBreaker` 2/15/30: after two interruptions within
   15 minutes no spot machine for 30 minutes.
 - runs-on.com/docs/control-plane/housekeeping: a job whose spot machine was interrupted is run again once; a machine
   that was lost before its job began is replaced; idle machines end after 10 minutes.
 - A pool of stopped machines: runs-on/runs-on@198953a `adrs/20250727-warm-pools.md`, and the page
-  runs-on.com/docs/performance/warm-pools. Machines of pools are on-demand ones. A loop of 30 s makes those that are
-  missing and stops those that are warm. A machine that is started for a job is none of the pool any more. A job that
-  finds none is served as without the pool.
-- Not documented: the rerun asks for an on-demand machine; where both markets are out, RunsOn asks again each minute;
-  there is no maximum; a job whose stopped machine does not start is given the next one.
+  runs-on.com/docs/performance/warm-pools. Machines of pools are on-demand machines. A loop of 30 s creates missing
+  machines and stops warm ones. A machine that is started for a job leaves the pool. Without a stopped machine the job
+  is served as without a pool.
+- Not documented: a rerun requests an on-demand machine. Without capacity in both markets RunsOn repeats the request
+  each minute. There is no maximum. If a stopped machine does not start, the job gets the next one.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _POOL_LOOP_SEC = 30.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What a deployment chooses."""
+    """The settings of a deployment."""
 
     spot: Sequence[Place]
     standard: Sequence[Place]
     stopped: int = 0
-    """The machines of its pool, which are stopped."""
+    """The number of stopped machines in its pool."""
 
 
 @dataclass
@@ -59,14 +59,14 @@ class RunsOn(Policy):
         self.settings = settings
         self._breaker = _Breaker()
         self._pool: list[Machine] = []
-        """Without those that were started for a job."""
+        """The pool without the machines that were started for a job."""
 
     def begin(self) -> None:
         if self.settings.stopped:
             self._rebalance()
 
     def _rebalance(self) -> None:
-        """The loop of the pool."""
+        """Run the loop of the pool."""
         self._pool = [machine for machine in self._pool if machine.state != "off"]
         for machine in self._pool:
             if machine.state == "ready":
@@ -79,7 +79,7 @@ class RunsOn(Policy):
         return next((made for place in places if (made := self.world.create(place))), None)
 
     def booted(self, machine: Machine) -> None:
-        # One of the pool is warm, and waits to be stopped.
+        # A machine of the pool is warm and waits for its stop.
         if machine not in self._pool:
             super().booted(machine)
 
@@ -87,7 +87,7 @@ class RunsOn(Policy):
         self.world.after(_QUEUE_SEC, lambda: self._pick(job))
 
     def _pick(self, job: Job, failed: Sequence[Machine] = ()) -> None:
-        """Start a stopped machine for the job; without one, launch another machine."""
+        """Start a stopped machine for the job, or launch a new one."""
         stopped = [machine for machine in self._pool if machine.state == "stopped" and machine not in failed]
         if job.status != "queued" or not stopped:
             self._launch(job, spot=job.attempt == 1)
@@ -113,7 +113,7 @@ class RunsOn(Policy):
     def taken_back(self, machine: Machine, job: Job | None) -> None:
         self._breaker.interrupted(self.world.now)
         if job is None:
-            # Any job may have been meant; the oldest one that waits has no machine now.
+            # The machine could have been for any job. The oldest waiting job has no machine now.
             self.world.after(_REPLACE_SEC, self._replace)
 
     def _replace(self) -> None:

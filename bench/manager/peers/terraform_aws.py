@@ -1,17 +1,17 @@
-"""terraform-aws-github-runner: webhook, a delayed queue, and one request to a fleet of one region's zones.
+"""terraform-aws-github-runner: a webhook, a delayed queue, and one request to a fleet in the zones of one region.
 
 Modelled on github-aws-runners/terraform-aws-github-runner@4475534:
 
 - `variables.tf`: `delay_webhook_event` 30 s; the queue shows a message again after `runners_scale_up_lambda_timeout`,
   30 s (`main.tf`, `visibility_timeout_seconds`); messages live 24 h.
-- `scale-runners/scale-up.ts`: at the maximum, and where the fleet's error is one of `scale_errors`
-  (InsufficientInstanceCapacity is), the message stays in the queue. For ephemeral runners nobody asks whether the job
-  is still queued (`modules/runners/main.tf`, `enable_job_queued_check`).
-- `aws/ec2/src/control-plane/runners.ts`: with `enable_runner_on_demand_failover_for_errors` the same request is made
-  for on-demand machines at once. By default that list is empty.
-- `scale-runners/job-retry.ts`: where it is enabled, a job that is still queued after 300 s is sent once more.
-- `scale-runners/scale-down.ts`: every 5 minutes idle runners are removed whose machine is older than 5 minutes.
-- Nothing runs a job again whose machine was taken back.
+- `scale-runners/scale-up.ts`: the message stays in the queue at the maximum, and after a fleet error in `scale_errors`,
+  such as InsufficientInstanceCapacity. For ephemeral runners it does not check if the job is still queued
+  (`modules/runners/main.tf`, `enable_job_queued_check`).
+- `aws/ec2/src/control-plane/runners.ts`: with `enable_runner_on_demand_failover_for_errors` the request is repeated at
+  once for on-demand machines. By default that list is empty.
+- `scale-runners/job-retry.ts`: if enabled, a job that is still queued after 300 s is sent again.
+- `scale-runners/scale-down.ts`: every 5 minutes idle runners are removed if their machine is older than 5 minutes.
+- A job whose machine was preempted is not run again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SCALE_DOWN_EVERY_SEC, _LEAST_AGE_SEC = 300.0, 300.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What a deployment chooses."""
+    """The settings of a deployment."""
 
     spot: Sequence[Place]
     standard: Sequence[Place]
@@ -68,7 +68,7 @@ class TerraformAws(Policy):
             self.world.after(_JOB_RETRY_SEC, lambda: self._retry(job, self.world.now))
 
     def _again(self, job: Job, arrived: float, retries: int) -> None:
-        """The queue shows the message again."""
+        """Show the message in the queue again."""
         if self.world.now - arrived < QUEUE_LIMIT_SEC:
             self.world.after(_VISIBILITY_SEC, lambda: self._scale_up(job, arrived, retries))
 

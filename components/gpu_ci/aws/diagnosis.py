@@ -1,4 +1,4 @@
-"""What AWS reports of a node group whose check did not pass: EKS's health issues, and what Auto Scaling tried."""
+"""Reports from AWS about a node group whose check did not pass: EKS health issues and Auto Scaling activities."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import pulumi
 from .limits.eks_api import Account, ApiError, AwsClient
 
 _ACTIVITIES = 3
-# The messages of Auto Scaling are long: a sold-out type is named with every other zone.
+# The messages of Auto Scaling are long. For a sold-out type they list every other zone.
 _LONGEST = 400
 
 
 class NodeGroupHealth(Protocol):
-    """What is asked of AWS."""
+    """The AWS queries of a diagnosis."""
 
     def issues(self, cluster: str, group: str) -> list[Mapping[str, Any]]:
-        """EKS's health issues of a node group."""
+        """Return EKS's health issues of a node group."""
 
     def activities(self, scaling_group: str) -> list[Mapping[str, Any]]:
-        """The last things that Auto Scaling did, the newest first."""
+        """Return the most recent activities of Auto Scaling, the newest first."""
 
 
 class AwsHealth:
-    """Both over AWS's own SDK."""
+    """The queries through the AWS SDK."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -45,15 +45,15 @@ class AwsHealth:
 def after_failed_check(
     owner: pulumi.Resource, pool: str, cluster: pulumi.Input[str], group: pulumi.Input[str], **account: Any
 ) -> pulumi.ResourceTransformation:
-    """Adds to the Job that is the pool's check: a warning with what AWS reports, where the Job fails.
+    """Add a warning to the Job that checks the pool. The warning contains AWS's reports, and appears if the Job fails.
 
     Args:
         owner: The component that the warning is shown under.
         pool: The pool's name.
         cluster: The cluster's name.
         group: The name of the node group.
-        account: The scaling_group, region, profile and role_arn. All of them may be Outputs, and are known when a
-            check fails, because it runs on the group's nodes.
+        account: The scaling_group, region, profile and role_arn. All of them may be Outputs, and are known when a check
+        fails, because it runs on the group's nodes.
     """
     known: dict[str, Any] = {}
     pulumi.Output.all(cluster=cluster, group=group, **account).apply(known.update)
@@ -65,7 +65,7 @@ def after_failed_check(
         return False
 
     def transform(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        # Without hooks of its own the engine has none.
+        # Without hooks on the Job, the engine has no support for hooks.
         if args.type_ != "kubernetes:batch/v1:Job" or args.opts.hooks is None:
             return None
         options = copy.copy(args.opts)
@@ -83,7 +83,7 @@ def report(
     scaling_group: str,
     health: Callable[[Account], NodeGroupHealth] = AwsHealth,
 ) -> str:
-    """Lines for the user: each issue of EKS, and the last activities of Auto Scaling. It never raises ApiError."""
+    """Return the issues of EKS and the last activities of Auto Scaling as lines. The function never raises ApiError."""
     found = health(account)
     lines = [
         *_lines("EKS", lambda: [_issue(each) for each in found.issues(cluster, group)]),
@@ -96,7 +96,7 @@ def _lines(service: str, ask: Callable[[], list[str]]) -> list[str]:
     try:
         found = ask()
     except ApiError as error:
-        return [f"{service} could not be asked: {error}"]
+        return [f"{service} could not be queried: {error}"]
     return [f"{service}: {line}" for line in found] or [f"{service}: nothing"]
 
 

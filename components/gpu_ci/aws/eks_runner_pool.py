@@ -1,4 +1,4 @@
-"""GPU runners on Amazon EKS: nodes, a proof of their GPUs, and the runners that get on them once it is there."""
+"""GPU runners on Amazon EKS: a node group, a check of its GPUs, and runners that start after the check."""
 
 from __future__ import annotations
 
@@ -27,33 +27,32 @@ from .nodes.args import GpuNodeGroupArgs
 
 
 class JobSmokeSettings(Args):
-    """How the pool proves its GPUs before runners get on it."""
+    """Settings of the GPU check that must pass before runners start on the pool's nodes."""
 
     deadline_sec: Integer = Field(
         default=1800,
         ge=600,
         le=7200,
-        description="seconds from the check's start to its end, 600 to 7200: a node that is started for it and the "
-        "image that is pulled count. With several nodes, half of it is what the first waits for the last",
+        description="seconds from the check's start to its end, 600 to 7200, including the start of a node and the "
+        "pull of the image; with several nodes, the first node waits for the last one at most half of that time",
     )
     nodes: Integer = Field(
         default=1,
         ge=1,
         le=100,
-        description="how many nodes prove their GPUs, each another one, all started and paid for at the same time; max "
-        "is the whole pool",
+        description="the number of nodes to check, all at the same time; all of them cost; max checks the whole pool",
     )
     image: Image | None = Field(
         default=None,
-        description="the container image with Python and torch that the check runs in, by its digest, as user 1000; by "
-        "default the runner's, as the runner's user 1001, which then has to have both",
+        description="the container image with Python and torch for the check, by its digest, which runs as user "
+        "1000; by default the runner's image as its user 1001, which must then contain both",
     )
 
 
 class EksRunnerPoolArgs(GpuNodeGroupArgs):
-    """What a pool of runners on EKS is made of: its nodes, and what runs on them."""
+    """The arguments of a runner pool on EKS: its nodes, and the software that runs on them."""
 
-    # Which cluster a pool is on is for a person to say.
+    # The user chooses the cluster of a pool.
     WIRING: ClassVar[frozenset[str]] = (GpuNodeGroupArgs.WIRING - {"cluster_name"}) | {
         "namespace",
         "namespace_gpus",
@@ -66,40 +65,40 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
         "kubeconfig",
     }
 
-    runner: RunnerChoices = Field(description="what a runner is, and what a job gets")
+    runner: RunnerChoices = Field(description="the runner's image, its resources, and how jobs run")
     min_idle: Integer = Field(
         default=0,
         ge=0,
-        description="how many runners wait for a job besides those that have one; each holds its GPUs, and its node "
-        "costs",
+        description="the number of runners that wait for a job in addition to busy ones; each holds its GPUs, and "
+        "its node costs",
     )
     smoke: JobSmokeSettings = Field(
-        default=JobSmokeSettings(), description="the check before runners get on the pool's nodes"
+        default=JobSmokeSettings(), description="the check that must pass before runners start on the pool's nodes"
     )
 
-    namespace: Input[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
-    namespace_gpus: Integer | None = Field(
-        default=None, ge=1, description="how many GPUs the namespace's pods may have together, where that is known"
-    )
+    namespace: Input[NamespaceName] = Field(description="the namespace of the pods, from the output of a GpuNamespace")
+    namespace_gpus: Integer | None = Field(default=None, ge=1, description="the GPU quota of the namespace, if known")
     closed_to_cluster: StrictBool = Field(
         default=False,
-        description="whether the namespace's network policies keep its pods from the cluster's API server: the check "
-        "then fails where the cluster does not enforce them",
+        description="whether the namespace's network policies block the cluster's API server; the check then fails "
+        "if the cluster does not enforce them",
     )
-    controller: ControllerReference = Field(description="the controller that looks after its scale set")
-    app: GithubApp = Field(description="the GitHub App that registers its runners")
-    github_config_url: ConfigUrl = Field(description="whose jobs it takes, such as https://github.com/acme")
+    controller: ControllerReference = Field(description="the controller of the scale set")
+    app: GithubApp = Field(description="the GitHub App that registers the runners")
+    github_config_url: ConfigUrl = Field(
+        description="the GitHub URL whose jobs the runners take, such as https://github.com/acme"
+    )
     runner_group: Input[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
-        default=None, description="the group its runners join; for an organization or an enterprise"
+        default=None, description="the runner group, for an organization or an enterprise"
     )
 
     kubeconfig: Input[str] | None = Field(
         default=None,
-        description="the cluster's kubeconfig, by which the events of the check's pods are read when it fails",
+        description="the cluster's kubeconfig, to read the events of the check's pods if the check fails",
     )
     device_plugin: Input[str] = Field(
         default=versions.DEVICE_PLUGIN_CHART,
-        description="what hands out the cluster's GPUs, its version and settings; another one is another check",
+        description="the device plugin's version and settings; a change of them repeats the check",
     )
 
     @field_validator("runner", mode="wrap")
@@ -128,7 +127,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
                 "namespace": "arc-systems",
                 "version": versions.ARC_CHARTS,
             },
-            # Unchecked: what is secret has to be an Output, and those are of a running program.
+            # Not validated: secrets must be Outputs, which exist only in a running program.
             "app": GithubApp.model_construct(id="", installation_id="", private_key=""),
             "github_config_url": "https://github.com/acme",
             "runner_group": "gpu",
@@ -136,21 +135,21 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
 
     @property
     def max_runners(self) -> int:
-        """How many runners there can be on all of its nodes."""
+        """The maximum number of runners on all nodes."""
         return self.max * node_capacity.runners_on_a_node(self.runner, self.machines[0], self.disk_gib)
 
 
 class EksRunnerPool(Component):
-    """GPU runners on Amazon EKS, on nodes that are started for them and of which some have proven their GPUs.
+    """GPU runners on Amazon EKS. Their nodes start on demand, and a check of some nodes must pass before runners start.
 
-    Creates: a GpuNodeGroup, a SmokeJob on one of its nodes or on smoke.nodes of them, and a RunnerScaleSet that is made
-    once the check has passed, and changed only once a check of what its nodes are now made of has passed.
-    Costs: nothing while no node runs and minIdle is 0; whatever the nodes are made of anew costs smoke.nodes nodes, by
-    default one, for the minutes of its check.
-    Does not: make the cluster, its autoscaler, the device plugin, the namespace or the controller. EKS changes nodes in
-    place, so where the check fails they are changed already, and runners of the scale set as it was get on them.
-    Replaces on change of: what its parts replace. The check is made anew for all that nodes are made of; the node group
-    for instanceTypes, market, zones, amiType and the cluster; the scale set for its name, group and labels.
+    Creates: a GpuNodeGroup; a SmokeJob on one of its nodes, or on smoke.nodes of them; and a RunnerScaleSet. The scale
+    set is created, or changed, only after the check of the current nodes has passed.
+    Costs: nothing while no node runs and minIdle is 0. Each change of the nodes costs smoke.nodes nodes, by default
+    one, for the minutes of the check.
+    Does not: create the cluster, its autoscaler, the device plugin, the namespace or the controller. EKS changes nodes
+    in place. If the check fails, the nodes are already changed, and runners of the previous scale set start on them.
+    Replaces on change of: the check for everything that nodes are made of; the node group for instanceTypes, market,
+    zones, amiType and the cluster; the scale set for its name, group and labels.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:aws:EksRunnerPool"
@@ -165,19 +164,19 @@ class EksRunnerPool(Component):
     }
 
     scale_set_name: pulumi.Output[str]
-    """What workflows write as runs-on."""
+    """The name for runs-on in workflows."""
     node_group_name: pulumi.Output[str]
-    """Name of the node group, for what changes or watches it."""
+    """Name of the node group, for programs that change or watch it."""
     autoscaling_group_name: pulumi.Output[str]
-    """Name of the Auto Scaling group EKS made for it."""
+    """Name of the Auto Scaling group that EKS created for the node group."""
     node_role_arn: pulumi.Output[str]
-    """The identity of the nodes."""
+    """ARN of the nodes' role."""
     verdict: pulumi.Output[str]
-    """What the check of the nodes said: pass."""
+    """Verdict of the check: pass."""
     smoke_summary: pulumi.Output[str]
-    """Which Job said so."""
+    """The Job that reported the verdict."""
     proven_nodes: pulumi.Output[int]
-    """How many nodes have passed it, each another one."""
+    """The number of nodes that passed the check."""
 
     def __init__(self, name: str, args: EksRunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -194,13 +193,13 @@ class EksRunnerPool(Component):
                 pool=name,
                 image=args.smoke.image or runner.image,
                 image_pull_secrets=runner.image_pull_secrets,
-                # The runner's image has its packages for its own user; of another image no user is known.
+                # The runner image installs packages for its own user. The user of another image is unknown.
                 run_as_user=None if args.smoke.image else runner_pod.RUNNER_UID,
                 gpus=math.ceil(machine.gpu_count),
                 nodes=args.smoke.nodes,
                 namespace_gpus=args.namespace_gpus,
                 closed_to_cluster=args.closed_to_cluster,
-                # What a fraction of a GPU calls itself, no source tells.
+                # No source documents the device name of a fraction of a GPU.
                 gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
                 min_compute_capability=machine.gpu.compute_capability,
                 deadline_sec=args.smoke.deadline_sec,
@@ -245,8 +244,8 @@ class EksRunnerPool(Component):
         self.verdict = smoke.verdict
         self.smoke_summary = pulumi.Output.all(args.namespace, smoke.job_name, smoke.proven_nodes).apply(
             lambda found: (
-                f"{name}: the check ended well on {'1 node' if found[2] == 1 else f'{found[2]} nodes'}, and what it "
-                f"found is in the log of the Job {found[0]}/{found[1]}"
+                f"{name}: the check passed on {'1 node' if found[2] == 1 else f'{found[2]} nodes'}; its report is in "
+                f"the log of the Job {found[0]}/{found[1]}"
             )
         )
         self.proven_nodes = smoke.proven_nodes
@@ -254,5 +253,5 @@ class EksRunnerPool(Component):
 
 
 def _those_of(model: type[Args], args: Args) -> dict[str, Any]:
-    """The fields one model shares with another."""
+    """Return the fields that one model shares with another."""
     return {name: getattr(args, name) for name in model.model_fields}

@@ -1,4 +1,4 @@
-"""GPU nodes on a cluster of Amazon EKS: one managed node group, at no node until a pod wants one."""
+"""GPU nodes of an Amazon EKS cluster: a managed node group that starts without nodes."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ from .nodes.rules import more_spot_types
 
 __all__ = ["GpuNodeGroup", "GpuNodeGroupArgs"]
 
-# EKS's words for how nodes are bought.
+# EKS's names of the capacity types.
 _CAPACITY_TYPES = {"spot": "SPOT", "standard": "ON_DEMAND", "capacity-block": "CAPACITY_BLOCK"}
 
-# Faults of the card that a restart does not cure: EKS replaces or restarts as it sees fit where nothing is said
+# Faults of the GPU that a restart does not fix. Without this setting, EKS chooses between replacing and restarting
 # (docs.aws.amazon.com/eks/latest/userguide/node-repair.html). The reasons are those of
-# aws/eks-node-monitoring-agent@029740f:pkg/reasons/reasons.yaml, the time is EKS's own for GPUs.
+# aws/eks-node-monitoring-agent@029740f:pkg/reasons/reasons.yaml. The wait time is EKS's own for GPUs.
 _REPLACE_FOR = ("NvidiaDeviceCountMismatch", "NvidiaDoubleBitError", "NvidiaFabricError", "NvidiaNVLinkError")
 _REPAIR_AFTER_MIN = 10
 
 
 class GpuNodeGroup(Component):
-    """GPU nodes on Amazon EKS that only pods with a GPU in mind get on, from none to as many as they ask for.
+    """GPU nodes on Amazon EKS for pods that tolerate the GPU taint, scaled on demand from zero to `max`.
 
-    Creates: a role for the nodes with AWS's policies for joining the cluster and pulling images, a launch template, a
-    managed node group on its newest version, tags on that group's Auto Scaling group by which Cluster Autoscaler scales
-    it from zero, and a NodeGroupLimits, which changes the group's maximum and keeps Auto Scaling from ending busy nodes
-    to balance zones. What the template runs on a node keeps its GPUs from unprivileged containers that asked for none.
-    With efa also a security group, and a placement group unless a capacity block is the market.
-    Costs: nothing while there is no node; a node costs its instance and its disk. A capacity block is paid when it is
+    Creates: an IAM role for the nodes, with AWS's policies for joining the cluster and pulling images. A launch
+    template, and a managed node group on its newest version. Tags on the group's Auto Scaling group, with which Cluster
+    Autoscaler scales the group from zero. A NodeGroupLimits, which changes the group's maximum and prevents Auto
+    Scaling from terminating busy nodes to balance zones. The template's user data keeps GPUs from unprivileged
+    containers that did not request any. With `efa`: also a security group, and a placement group unless the market is a
+    capacity block.
+    Costs: nothing while there is no node. A node costs its instance and its disk. A capacity block is paid when it is
     reserved.
-    Does not: start nodes or install what runs on them: an autoscaler, the device plugin (Bottlerocket has its own), the
-    EFA device plugin and the add-on eks-node-monitoring-agent are the cluster's. Local disks of an instance are left
-    unused. A capacity block has to be at no node before it begins and before its nodes are changed.
-    Replaces on change of: the node group for instanceTypes, market, zones, amiType, the cluster and its subnets. The
-    rest is changed in place; for a release of the image and whatever stands in the template, the tags of machines among
-    it, EKS drains nodes one by one and starts others.
+    Does not: start nodes or install cluster software. The cluster must provide an autoscaler, the device plugin
+    (Bottlerocket includes one), the EFA device plugin and the add-on eks-node-monitoring-agent. Local disks of an
+    instance stay unused. A capacity block must have no nodes before it begins and before its nodes are changed.
+    Replaces on change of: the node group for instanceTypes, market, zones, amiType, the cluster and its subnets. Other
+    changes are in place. For a change of the image release or the launch template, including the tags of machines, EKS
+    drains nodes one by one and starts new ones.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:aws:GpuNodeGroup"
@@ -61,35 +62,36 @@ class GpuNodeGroup(Component):
     }
 
     node_group_name: pulumi.Output[str]
-    """Name of the node group, for what changes or watches it."""
+    """Name of the node group, for programs that change or watch it."""
     autoscaling_group_name: pulumi.Output[str]
-    """Name of the Auto Scaling group EKS made for it."""
+    """Name of the Auto Scaling group that EKS created for the node group."""
     node_role_arn: pulumi.Output[str]
-    """The identity of the nodes."""
+    """ARN of the nodes' role."""
     generation: pulumi.Output[str]
-    """What the nodes are made of: the template and its version, and the release of the image they begin with."""
+    """Identifies the launch template, its version, and the image release of new nodes."""
 
     def __init__(self, name: str, args: GpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         if args.market == "spot" and (others := more_spot_types(args.machines, args.region)):
-            # What AWS recommends (docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, "Spot"). It is no
-            # mistake to have fewer: of some GPUs there is one type.
+            # AWS recommends several types (docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, "Spot").
+            # Fewer types are only a warning, because some GPUs are available in one type only.
             pulumi.log.warn(
-                f"instanceTypes: spot is found and kept more often with several types; hint: add {', '.join(others)}",
+                "instanceTypes: spot capacity is easier to get and to keep with several instance types; hint: add "
+                f"{', '.join(others)}",
                 self,
             )
         tags = merge(args.tags, {"gpu-ci-pool": args.pool or name})
         role, attached = node_role(name, args, tags, self.child())
         template = launch_template(name, args, tags, self.child())
         nodes = self._nodes(name, args, tags, role, attached, template)
-        # Unknown until EKS has made the group.
+        # The name is unknown until EKS has created the group.
         scaling = nodes.resources.apply(partial(_scaling_group, args.subject))
         for word, (key, value) in group_tags(name, args, args.cluster_name).items():
             aws.autoscaling.Tag(
                 f"{name}-asg-{word}",
                 autoscaling_group_name=scaling,
                 region=args.region,
-                # EKS gives nodes their labels and taints; these are for whoever reads the group.
+                # EKS itself sets labels and taints of nodes. These tags are for programs that read the group.
                 tag={"key": key, "value": value, "propagate_at_launch": False},
                 opts=self.child(),
             )
@@ -124,7 +126,7 @@ class GpuNodeGroup(Component):
         attached: list[pulumi.Resource],
         template: aws.ec2.LaunchTemplate,
     ) -> aws.eks.NodeGroup:
-        """The node group; what it starts with no node, an autoscaler resizes."""
+        """Create the node group without nodes. An autoscaler changes its size."""
         return aws.eks.NodeGroup(
             f"{name}-nodes",
             region=args.region,
@@ -135,20 +137,22 @@ class GpuNodeGroup(Component):
             subnet_ids=subnet_ids(args),
             ami_type=args.chosen_ami_type,
             capacity_type=_CAPACITY_TYPES[args.market],
-            # In the template or here, never in both; a capacity block needs it there.
+            # The instance type is in the template or here, never in both. A capacity block needs it in the template.
             instance_types=None if args.market == "capacity-block" else args.instance_types,
-            # A number: $Latest would mean another version each time, and no preview would say so.
+            # The version is a number, because $Latest could change without a difference in the preview.
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
             ),
-            # For a new group alone. With a change of any size the provider sends the desired one too, as the state
-            # has it, and EKS ends the nodes beyond it (terraform-provider-aws@012e0a32:internal/service/eks/
-            # node_group.go, expandNodegroupScalingConfig). NodeGroupLimits changes the maximum by itself.
+            # These sizes apply to a new group only. On any change of a size, the provider also sends the desired size
+            # from the state, and EKS terminates the nodes beyond it
+            # (terraform-provider-aws@012e0a32:internal/service/eks/ node_group.go, expandNodegroupScalingConfig).
+            # NodeGroupLimits therefore changes the maximum by itself.
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(min_size=0, max_size=args.max, desired_size=0),
-            # MINIMAL ends a node before it starts another: where GPUs are scarce, there is none to start first.
+            # MINIMAL terminates a node before it starts another. With scarce GPUs there may be no capacity to start one
+            # first.
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL"),
             node_repair_config=_repair(args),
-            # No pod selects by the second map, so the autoscaler needs no tag of it.
+            # No pod selects by the second map, so the autoscaler needs no tag for it.
             labels=node_labels(name, args) | gpu_nodes.OPERANDS_OFF,
             taints=[
                 aws.eks.NodeGroupTaintArgs(
@@ -163,7 +167,7 @@ class GpuNodeGroup(Component):
 
 
 def subnet_ids(args: GpuNodeGroupArgs) -> pulumi.Output[list[str]]:
-    """The subnets of the chosen zones, once what was late is known to fit the choices as well."""
+    """Return the subnets of the chosen zones, after late values have been checked too."""
 
     def checked(known: dict[str, Any]) -> list[str]:
         try:
@@ -177,10 +181,10 @@ def subnet_ids(args: GpuNodeGroupArgs) -> pulumi.Output[list[str]]:
 
 
 def _scaling_group(subject: str, resources: Sequence[aws.eks.outputs.NodeGroupResource] | None) -> str:
-    """The one Auto Scaling group EKS makes of a node group."""
+    """Return the one Auto Scaling group that EKS creates for a node group."""
     groups = [group for each in resources or () for group in each.autoscaling_groups or ()]
     if len(groups) != 1:
-        problem = Problem("", f"EKS names {len(groups)} Auto Scaling groups of the node group", expected="one")
+        problem = Problem("", f"EKS reports {len(groups)} Auto Scaling groups for the node group", expected="one")
         raise pulumi.RunError(problem.render(subject))
     return str(groups[0].name)
 
@@ -201,5 +205,5 @@ def _repair(args: GpuNodeGroupArgs) -> aws.eks.NodeGroupNodeRepairConfigArgs:
 
 
 def _as_eks_writes(effect: str) -> str:
-    """NO_SCHEDULE for what Kubernetes calls NoSchedule."""
+    """Return NO_SCHEDULE for Kubernetes' NoSchedule, as the EKS API writes it."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", effect).upper()

@@ -1,4 +1,4 @@
-"""The forms in which AWS names what nodes are placed in and made from."""
+"""The formats of AWS names for zones, clusters, roles and other inputs of nodes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pydantic import Field
 
 REGION = r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$"
 ZONE = r"^[a-z]{2,4}(-[a-z]+)+-[0-9][a-z]$"
-"""us-east-1a. Not us-east-1-dfw-2a: managed node groups are in no Local Zone
-(docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html)."""
+"""Such as us-east-1a. Not us-east-1-dfw-2a, because managed node groups do not support Local Zones
+(docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html).
+"""
 
 _ID = r"[0-9a-f]{8}([0-9a-f]{9})?"
 SUBNET = rf"^subnet-{_ID}$"
@@ -22,23 +23,23 @@ ReservationId = Annotated[str, Field(pattern=rf"^cr-{_ID}$")]
 KmsKeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")]
 RoleArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$")]
 Profile = Annotated[str, Field(pattern=r"^[^\s\[\]]+$")]
-"""The name of a profile in the configuration of the AWS command line."""
+"""The name of an AWS CLI profile."""
 # botocore 1.44.5, eks: CreateClusterRequest.name.
 ClusterName = Annotated[str, Field(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$")]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.[0-9]{2}$")]
 
-# Which partition a region is in, and the suffix of its services' names (botocore 1.44.5, data/partitions.json). The
-# other partitions are for customers this package cannot be tried with.
+# The partition of a region, and the suffix of its services' names (botocore 1.44.5, data/partitions.json). The other
+# partitions are not available for tests of this package.
 _PARTITIONS = {"cn-": ("aws-cn", "amazonaws.com.cn"), "us-gov-": ("aws-us-gov", "amazonaws.com")}
 
 
 def partition(region: str) -> str:
-    """The part of an ARN that says which of AWS's separate clouds it is in."""
+    """Return the partition in an ARN, which names one of AWS's separate clouds."""
     return _partition(region)[0]
 
 
 def service(name: str, region: str) -> str:
-    """A service as a role's trust policy names it: ec2.amazonaws.com."""
+    """Return the name of a service in a role's trust policy, such as ec2.amazonaws.com."""
     return f"{name}.{_partition(region)[1]}"
 
 

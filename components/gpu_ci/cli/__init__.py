@@ -1,1 +1,1 @@
-"""The command `gpu-ci`: asks the catalog, and looks at stack files without an engine and without an account."""
+"""The command `gpu-ci`: reads the catalog and checks stack files, without the Pulumi engine or a cloud account."""

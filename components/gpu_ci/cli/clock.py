@@ -1,4 +1,4 @@
-"""What day it is; tests set another."""
+"""The current date, in a module of its own so that tests can replace it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import date
 
 
 def today() -> date:
-    """Today, where this command runs."""
+    """Return the current date in the local time zone."""
     return date.today()

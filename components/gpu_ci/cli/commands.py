@@ -1,4 +1,4 @@
-"""The commands there are. Only the one that is called is imported, so that `gpu-ci --help` is fast."""
+"""The list of commands. Only the command that is called is imported, so that `gpu-ci --help` is fast."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from gpu_ci.cli.lazy import Lazy
 
 
 class Commands(Lazy):
-    """What `gpu-ci` can do."""
+    """The commands of `gpu-ci`, each with its module and one line of help."""
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "catalog": (
             "gpu_ci.cli.catalog.command",
-            "Machines with GPUs: list them, show one with every fact and its source.",
+            "List machine types with GPUs; show one with every fact and its source.",
         ),
-        "recommend": ("gpu_ci.cli.recommend", "Machines for what a job needs, cheapest first, with reasons."),
-        "check": ("gpu_ci.cli.check.command", "Whether stack files, or one machine with a driver and torch, can work."),
-        "cost": ("gpu_ci.cli.cost", "What the pools of stack files cost."),
-        "quota": ("gpu_ci.cli.quota", "What the pools of stack files take of each quota."),
+        "recommend": ("gpu_ci.cli.recommend", "Recommend machines for a job, cheapest first, with reasons."),
+        "check": ("gpu_ci.cli.check.command", "Check stack files, or one machine with a driver and torch."),
+        "cost": ("gpu_ci.cli.cost", "Show the cost of the pools of stack files."),
+        "quota": ("gpu_ci.cli.quota", "Show the quotas that the pools of stack files need."),
         "preview": (
             "gpu_preview.cli.preview_command",
-            "What a pull request would change, found out without an account.",
+            "Preview the changes of a pull request, without a cloud account.",
         ),
-        "preview-comment": ("gpu_preview.cli.comment_command", "Put its report on the pull request."),
+        "preview-comment": ("gpu_preview.cli.comment_command", "Post the report of a preview on the pull request."),
         "strip-state": (
             "gpu_preview.cli.strip_state_command",
-            "An exported state without its secrets, to preview against.",
+            "Remove the secrets from an exported state, to preview against it.",
         ),
-        "drift": ("gpu_preview.cli.drift_command", "What exists that is not as the stacks left it."),
+        "drift": ("gpu_preview.cli.drift_command", "Find resources that differ from the state of their stacks."),
         "manager": (
             "gpu_manager.cli.command",
             "Start a machine for each queued job, and delete it when the job has ended.",
         ),
-        "explain": ("gpu_manager.cli.explain_command", "Why a queued job has no machine, and what to do."),
-        "status": ("gpu_ci.cli.status", "The pools of a stack that is up, at a glance, from its outputs."),
+        "explain": ("gpu_manager.cli.explain_command", "Explain why a queued job has no machine, and what to do."),
+        "status": ("gpu_ci.cli.status", "Show the pools of a deployed stack, from its outputs."),
         "verify": (
             "gpu_ci.cli.verify.command",
-            "Whether a real project, cluster or GPU machine is ready: the read-only part of the first-run checklist.",
+            "Check that a real project, cluster or GPU machine is ready: the read-only steps of the checklist.",
         ),
-        "zipapp": ("gpu_ci.cli.zipapp", "The check as one file, for any machine or container with torch."),
-        "schema": ("gpu_ci.cli.schema", "The JSON Schema of stack files, so that editors complete them."),
+        "zipapp": ("gpu_ci.cli.zipapp", "Write gpu-smoke as one file, for any machine or container with torch."),
+        "schema": ("gpu_ci.cli.schema", "Print the JSON Schema of stack files, for completion in editors."),
         "completion": ("gpu_ci.cli.completion", "Print a script that completes gpu-ci in your shell."),
     }
 
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
-        except BrokenPipeError:  # whoever reads our output has enough of it; click would call that a failure
+        except BrokenPipeError:  # The reader closed the pipe, such as `| head`. Click would exit with 1.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise click.exceptions.Exit(0) from None
 
@@ -60,11 +60,13 @@ class Commands(Lazy):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="gpu-ci", message="%(prog)s %(version)s")
 def gpu_ci() -> None:
-    """GPU capacity for CI: which machines there are, what fits, what works together, what it costs.
+    """GPU capacity for CI: find machine types with GPUs, check stack files, and compute cost and quotas.
 
-    Only `manager` creates or deletes anything in a cloud, and only it and `verify` need an account. Every command takes
-    --json, and then reports mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2
-    when the question itself is wrong; `preview` and `drift` say more by it, and end with 1 for a wrong question too.
+    Only `manager` creates or deletes cloud resources. Only `manager` and `verify` need a cloud account. Every command
+    takes --json, which also prints errors as JSON.
+
+    The exit code is 0 for success, 1 if problems were found, and 2 for invalid input. `preview` and `drift` have more
+    exit codes (see their --help), and exit with 1 for invalid input.
 
     \b
     Examples:

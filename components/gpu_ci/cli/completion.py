@@ -1,4 +1,4 @@
-"""`gpu-ci completion`: click's own completion scripts, with how to install them."""
+"""`gpu-ci completion`: the completion scripts of click, with instructions to install them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSTALL = {
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(list(INSTALL)))
-@click.option("--json", "as_json", is_flag=True, help="One JSON document: the script, and how to install it.")
+@click.option("--json", "as_json", is_flag=True, help="Print the script and how to install it as JSON.")
 def command(shell: str, as_json: bool) -> None:
     """Print a script that completes commands, options, machines, GPUs, regions and zones in a shell.
 

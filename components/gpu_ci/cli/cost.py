@@ -21,10 +21,10 @@ _HEADINGS = ["pool", "machine", "market", "region", "max", "USD/h each", "at res
 @click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path())
 @options.as_json
 def command(files: tuple[str, ...], as_json: bool) -> None:
-    """USD by the hour at rest and with every machine, and for a month of all of them, for each pool and each market.
+    """Show the cost of each pool and market: USD per hour at rest and at maximum size, and USD for a month at maximum.
 
-    Without a name, every Pulumi.<stack>.yaml of this folder. A price that nobody published is unknown, and a total over
-    it is the least there is to pay. Boot disks and network traffic are not in it.
+    Without an argument, reads every Pulumi.<stack>.yaml in this folder. A price without a published source is unknown;
+    a total that includes such a price is a minimum. Boot disks and network traffic are not included.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def of(file: StackFile) -> StackCost:
 
 
 def old(stack_cost: StackCost) -> list[str]:
-    """A word on prices of long ago."""
+    """Return a note for each pool whose price is old or undated."""
     return [
         str(each)
         for each in staleness.prices({pool.demand.pool: pool.price for pool in stack_cost.pools}, clock.today())
@@ -76,17 +76,17 @@ def pool_row(pool: PoolCost) -> tuple[str, ...]:
 
 
 def sources(pool: PoolCost) -> list[str]:
-    """Where its price was read, as `gpu-ci catalog show` explains."""
+    """Return the sources of the price; `gpu-ci catalog show` describes each."""
     return [] if pool.price is None else list(dict.fromkeys(pool.price.sources))
 
 
 def read_in(pool: PoolCost) -> str:
-    """The day of its price, and the source."""
+    """Return the date of the price and its sources."""
     return f"{pool.price_date} ({', '.join(sources(pool))})" if pool.price else pool.price_date
 
 
 def metered_row(pool: Metered) -> tuple[str, ...]:
-    """Nothing is billed at rest; the rest depends on what runs, by a unit the catalog has no price of."""
+    """Return the row of a pool that is billed by use: 0 USD at rest, and otherwise unknown to the catalog."""
     at_max = (usd(0.0), cost.UNKNOWN, cost.UNKNOWN, cost.UNKNOWN)
     return (pool.pool, pool.machine_type, "", pool.region, "", cost.UNKNOWN, *at_max)
 

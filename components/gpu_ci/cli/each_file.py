@@ -1,4 +1,4 @@
-"""One question about several stack files: a file that cannot be asked stops no other."""
+"""Run one command over several stack files. An error in one file does not stop the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_ci.cli.output import Failure, print_error, print_json
 from gpu_ci.cli.stack_files import StackFile, files_of, read
 
 Answer = tuple[Any, ...]
-"""A stack file, and what came of the question."""
+"""A stack file and the results of the command for it."""
 
 
 def ask_each(
@@ -23,9 +23,9 @@ def ask_each(
     as_json: bool,
     is_bad: Callable[[Answer], bool] = lambda _: False,
 ) -> None:
-    """Ask the files that were named, or every one of this folder, and print what came of it, in their order.
+    """Call `ask` for the given files, or for every stack file of this folder, and print the results in order.
 
-    The exit code is 1 where an answer is bad or a file has mistakes, and 2 where one is no stack file at all.
+    Exits with 1 if `is_bad` is true for a result or a file has problems, and with 2 if a file is not a stack file.
     """
     answers = [(path, _answer(path, ask)) for path in files_of(names)]
     if as_json:

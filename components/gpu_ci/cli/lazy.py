@@ -1,4 +1,4 @@
-"""A group of commands, each a module of its own that is imported when it is called."""
+"""A click group whose commands are modules, each imported when it is called."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gpu_catalog.errors import closest
 
 
 class Lazy(click.Group):
-    """Knows its commands by module and one line of each, so that a list of them is fast.
+    """A group that lists its commands without importing them, so that --help is fast.
 
-    A module may be of another package, which its extra installs.
+    A module may belong to another package, which an extra of gpu-ci installs.
     """
 
     COMMANDS: Mapping[str, tuple[str, str]] = {}
@@ -34,7 +34,7 @@ class Lazy(click.Group):
         return super().resolve_command(context, args)
 
     def meant(self, word: str, context: click.Context) -> str:
-        """What was probably meant by a word that is no command."""
+        """Return a hint for a name that is not a command: the closest command, or all of them."""
         near = closest(word, self.COMMANDS)
         return (
             f"did you mean {near}?"

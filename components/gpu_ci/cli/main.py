@@ -1,4 +1,4 @@
-"""Where `gpu-ci` begins. Each command is a module of its own, imported when it is called."""
+"""The entry point of `gpu-ci`. Each command is a separate module, imported when it is called."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 MISSING = {
     "text": "gpu-ci: the package {name} is not installed",
-    "expected": "what the command line needs on top of the components",
-    "hint": "pip install 'gpu-ci[cli]'",
+    "expected": "the dependencies of the command line",
+    "hint": "run `make runtime` in a checkout of gpu-ci, or install the checkout with its extra: pip install '.[cli]'",
 }
 
 
@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """0 when all is fine, 1 when problems were found, 2 for a question that cannot be asked."""
+    """Run a command and return the exit code: 0 for success, 1 for problems found, 2 for invalid input."""
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -36,12 +36,12 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        if error.filename is not None:  # a stream has none
+        if error.filename is not None:  # an error of a file, not of an output stream
             raise
-        # What is left of the answer would fail once more at the end of the process.
+        # Python flushes the rest of the output when the process exits, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # whoever reads has enough of it
-            sys.stderr.write(f"gpu-ci: the answer cannot be written: {error.strerror or error}\n")
+        if not isinstance(error, BrokenPipeError):  # the reader closed the pipe, such as `| head`
+            sys.stderr.write(f"gpu-ci: the output cannot be written: {error.strerror or error}\n")
         return 2
 
 

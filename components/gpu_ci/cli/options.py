@@ -1,4 +1,4 @@
-"""What several commands ask: names of the catalog as options, each with a word on what was probably meant."""
+"""Options that several commands share: names of the catalog, with a hint for a misspelled name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 import gpu_catalog
 from click.shell_completion import CompletionItem
 
-_LISTED = 30  # names that still fit into a hint
+_LISTED = 30  # the most names that a hint lists
 
 
 def _near(word: str, known: Iterable[str]) -> str:
@@ -23,7 +23,7 @@ def _near_place(word: str, known: Iterable[str]) -> str:
 
 
 def _near_zone(word: str, known: Iterable[str]) -> str:
-    """AWS's zones are asked for by their region."""
+    """Return a hint for a zone. The catalog has AWS machines by region only."""
     region = gpu_catalog.region_of(word.lower())
     if region in gpu_catalog.regions() and not any(gpu_catalog.region_of(each) == region for each in known):
         return f"AWS publishes regions only: --region {region}"
@@ -31,8 +31,14 @@ def _near_zone(word: str, known: Iterable[str]) -> str:
 
 
 class Name(click.ParamType[Any]):
-    """A name that has to exist, in any case. `known` are those to complete with; `look_up` raises UnknownName for any
-    other; `meant` is a hint for one there is not."""
+    """The type of an option that takes a name of the catalog, in upper or lower case.
+
+    Args:
+        name: The kind of name, for messages.
+        known: Returns the names that a shell completes.
+        look_up: Returns the value for a name, or raises UnknownName. Without it, the value is the name.
+        meant: Returns a hint for a name that does not exist.
+    """
 
     def __init__(
         self,
@@ -62,7 +68,7 @@ class Name(click.ParamType[Any]):
 
     def _refuse(self, text: str, hint: str, parameter: click.Parameter | None, context: click.Context | None) -> None:
         known = list(self._known())
-        listed = f"there are {', '.join(known)}" if len(known) <= _LISTED else "gpu-ci catalog lists what there is"
+        listed = f"one of {', '.join(known)}" if len(known) <= _LISTED else "gpu-ci catalog lists all of them"
         self.fail(f"{text}\n  hint: {hint or listed}", parameter, context)
 
     def shell_complete(self, _: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -84,12 +90,12 @@ def _dtypes() -> tuple[str, ...]:
 
 
 def places(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes zones and regions; others are a question for the solver, which names near ones."""
+    """Complete zones and regions. The solver validates the value, and suggests similar names."""
     return [CompletionItem(each) for each in (*gpu_catalog.regions(), *_zones()) if each.startswith(incomplete)]
 
 
 def machines_and_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes both: stack files of the shell's folder, and machines."""
+    """Complete stack files of the shell's folder and machine types."""
     found = [CompletionItem(incomplete, type="file")]
     return found + [CompletionItem(each) for each in _machines() if incomplete and each.startswith(incomplete)]
 
@@ -103,4 +109,4 @@ MARKET = Name("market", lambda: gpu_catalog.MARKETS, gpu_catalog.market)
 DTYPE = Name("number type", _dtypes)
 ARCHITECTURE = Name("architecture", lambda: ("x86_64", "arm64"))
 
-as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")

@@ -1,4 +1,4 @@
-"""How answers and mistakes are written: tables for people, whole ones where nobody looks at a terminal, and JSON."""
+"""Output of results and errors: tables, which are folded only on a terminal, and JSON."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from gpu_common.suggest import closest
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Where nobody looks at a terminal nothing is cut off, or folded, to fit one.
+# The width of output that does not go to a terminal. Scripts need lines that are neither cut off nor folded.
 _WIDE = 10_000
-# Columns whose text one copies: the others give way first where a terminal is narrow, as far as they can be read.
+# The least width of a column that is folded, with a normal gap between columns and with the smallest.
 _READABLE, _TIGHT = 12, 7
 _WORD = 30  # longer words are broken
+# Columns that are never folded, because users copy their text. The others are folded on a narrow terminal.
 _WHOLE = ("machine", "pool", "region", "quota", "fact", "source")
 
 
 class Failure(click.ClickException):
-    """Why there is no answer: as the text people read, and problem by problem."""
+    """An error with a text for people and a list of problems for JSON."""
 
     def __init__(self, text: str, problems: Sequence[Mapping[str, str]]) -> None:
         super().__init__(text)
@@ -31,12 +32,12 @@ class Failure(click.ClickException):
 
     @property
     def document(self) -> dict[str, Any]:
-        """The same for a script."""
+        """The error as a JSON document."""
         return {"error": {"problems": self.problems}}
 
 
 class InputError(Failure):
-    """A question that cannot be asked: a name that does not exist, a file that is not there."""
+    """Invalid input, such as a name that does not exist or a missing file."""
 
     exit_code = 2
 
@@ -47,13 +48,13 @@ class InputError(Failure):
 
 
 class ProblemsFound(Failure):
-    """Problems that were found in what was asked about; the text is a whole report."""
+    """Problems found in the input. The text is a complete report."""
 
     exit_code = 1
 
 
 def print_error(error: click.ClickException, as_json: bool = False) -> None:
-    """A mistake in the house form on the error output, and for a script as JSON where the answer would be."""
+    """Print an error to stderr and, with `as_json`, as JSON to stdout instead of the result."""
     failure = error if isinstance(error, Failure) else _usage(error)
     click.echo(failure.format_message(), err=True)
     if as_json:
@@ -61,7 +62,7 @@ def print_error(error: click.ClickException, as_json: bool = False) -> None:
 
 
 def _usage(error: click.ClickException) -> InputError:
-    """What click found wrong with the words of a command. The names in `options` bring a hint with them."""
+    """Convert a usage error of click. Errors of the types in `options` contain a hint."""
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "gpu-ci"
     text, _, hint = error.format_message().partition("\n  hint: ")
@@ -89,7 +90,7 @@ def print_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """A word beside the answer, which is not part of it."""
+    """Print a note to stderr, so that it is not part of the result."""
     click.echo(text, err=True)
 
 
@@ -100,8 +101,11 @@ def console() -> Console:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = "") -> None:
-    """A table without empty lines around it; the columns named in `right` hold figures. Where a terminal is too narrow
-    for it, each row stands by itself, a line for each of its cells. Lines end where their text does."""
+    """Print a table without empty lines around it and without trailing spaces.
+
+    Columns named in `right`, separated by `|`, are aligned to the right. If the terminal is too narrow for the table,
+    each row is printed as a record with one line for each cell.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -114,7 +118,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
     if not gap:
         print_records(headings, lines)
         return
-    # Of the gap, one sign is the table's own.
+    # Rich itself adds one character between columns.
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, (gap - 1) // 2, 0, gap // 2))
     widths = _widths(columns, gap, terminal.width)
     for column, width in zip(columns, widths, strict=True):
@@ -138,16 +142,16 @@ class Column:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its text is never folded."""
+        """True if the text of the column is never folded."""
         return self.is_figure or self.heading in _WHOLE
 
     def longest(self, gap: int) -> int:
-        """The width at which nothing is folded. The words of a heading may stand below each other in a tight table."""
+        """Return the width at which no cell is folded. In a table with a small gap, a heading has one line a word."""
         headings = [self.heading] if gap == 3 else self.heading.split()
         return max(map(len, [*headings, *self.cells]), default=0)
 
     def least(self, gap: int) -> int:
-        """The least width it can be read at."""
+        """Return the smallest readable width."""
         if self.is_whole:
             return self.longest(gap)
         longest_word = max((len(word) for cell in self.cells for word in cell.split()), default=0)
@@ -159,7 +163,7 @@ def _width(columns: Sequence[Column], gap: int) -> int:
 
 
 def _widths(columns: Sequence[Column], gap: int, room: int) -> list[int]:
-    """The width of each column: what there is beyond the least goes to those that would be folded, in turn."""
+    """Return the width of each column. The room beyond the least widths goes to the folded columns in equal steps."""
     widths = [column.least(gap) for column in columns]
     room -= _width(columns, gap)
     while folded := [at for at, column in enumerate(columns) if widths[at] < column.longest(gap)][:room]:
@@ -170,7 +174,10 @@ def _widths(columns: Sequence[Column], gap: int, room: int) -> list[int]:
 
 
 def print_records(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Each row by itself: its first cell, and below it the others with their headings; empty ones are left out."""
+    """Print each row as a record: the first cell, then a line with heading and value for each other cell.
+
+    Empty cells are left out.
+    """
     indent = 4 + max(map(len, headings))
     for row in rows:
         click.echo(row[0])
@@ -180,7 +187,7 @@ def print_records(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
 
 
 def print_text(text: str, indent: int = 0) -> None:
-    """A line; on a terminal folded at words, and what follows indented."""
+    """Print a line. On a terminal it is folded between words, with the following lines indented."""
     import textwrap
 
     width = console().width

@@ -1,4 +1,4 @@
-"""`gpu-ci quota`: what the pools of stack files take of each quota, against limits that are given or were looked up."""
+"""`gpu-ci quota`: the quotas that the pools of stack files need, compared with the limits of the account."""
 
 from __future__ import annotations
 
@@ -22,17 +22,22 @@ from gpu_ci.stack import quotas
 
 @click.command("quota")
 @click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path())
-@click.option(
-    "--limits", "answers", multiple=True, type=click.Path(), help="An answer about limits, as JSON. Repeatable."
-)
-@click.option("--region", type=options.REGION, help="The region of an answer that does not name its own (AWS).")
+@click.option("--limits", "answers", multiple=True, type=click.Path(), help="A JSON file with limits. Repeatable.")
+@click.option("--region", type=options.REGION, help="The region of a --limits file without one (AWS).")
 @options.as_json
 def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None, as_json: bool) -> None:
-    """What the pools take of each quota when every machine runs, the one of a check too, and where limits fall short.
+    """Show the quotas that the pools need when every machine and the smoke check's machine run, and limits too small.
 
-    Limits come from gpu-ci:quotas of the stack file and from --limits, which wins: what `gcloud compute regions
-    describe REGION --format json`, `gcloud compute project-info describe --format json`, the Cloud Quotas API or
-    `aws service-quotas list-service-quotas --service-code ec2` answered. The exit code is 1 where one is too small.
+    Limits come from gpu-ci:quotas of the stack file and from --limits, which takes precedence. --limits is the output
+    of one of these:
+
+    \b
+      gcloud compute regions describe REGION --format json
+      gcloud compute project-info describe --format json
+      aws service-quotas list-service-quotas --service-code ec2
+      the Cloud Quotas API
+
+    The exit code is 1 if a limit is too small.
 
     \b
     Examples:
@@ -42,7 +47,7 @@ def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None
     """
     if region and not answers:
         raise InputError(
-            "gpu-ci quota: --region is the region of an answer, and none is given",
+            "gpu-ci quota: --region requires --limits",
             hint=f"add --limits ec2.json, or leave --region {region} out",
         )
     given = {answer: read(Path(answer), region or "") for answer in answers}
@@ -51,26 +56,26 @@ def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None
 
 @dataclass(frozen=True)
 class Compared:
-    """What the pools of a file need, what is given, and where the two differ."""
+    """The needs of the pools of a file, the given limits, and the differences."""
 
     needed: list[Need]
     given: Mapping[quota.Key, Limit]
     findings: tuple[Finding, ...]
     answers: Mapping[str, limits.Limits]
-    """Those that were looked up, by the file they were read from."""
+    """The limits of each --limits file, by path."""
 
     @property
     def is_short(self) -> bool:
-        """Whether a limit is certainly too small."""
+        """True if a limit is certainly too small."""
         return any(finding.is_short and finding.certain for finding in self.findings)
 
     def limits_from(self, answer: str) -> int:
-        """How many of the limits that are needed an answer has."""
+        """Return the number of needed limits that a --limits file has."""
         return sum((each.region, each.metric) in self.answers[answer] for each in self.needed)
 
 
 def compared(file: StackFile, answers: Mapping[str, limits.Limits]) -> tuple[StackFile, Compared]:
-    """The pools of a file against its own limits and those that were looked up, which win."""
+    """Compare the pools of a file with its limits and those of --limits, which take precedence."""
     file.refuse_mistakes()
     demands = quotas.demands(file.pools)
     in_file, wrong = quotas.check(file.value(quotas.QUOTAS), (), file.project)
@@ -140,16 +145,16 @@ def document(file: StackFile, compared: Compared) -> dict[str, Any]:
 
 
 def read(path: Path, region: str) -> limits.Limits:
-    """Limits as Google or AWS answered."""
+    """Return the limits of a file with an answer of Google or AWS."""
     try:
         answer = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read", got=error.strerror or str(error)) from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is no text", expected="JSON in UTF-8") from None
+        raise InputError(f"{path}: is not text", expected="JSON in UTF-8") from None
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{path}:{error.lineno}: is no JSON: {error.msg}", hint="gcloud writes it with --format json"
+            f"{path}:{error.lineno}: is not JSON: {error.msg}", hint="gcloud writes it with --format json"
         ) from None
     try:
         if isinstance(answer, list):  # gcloud prints the items of a list without what is around them
@@ -157,5 +162,5 @@ def read(path: Path, region: str) -> limits.Limits:
         return limits.from_answer(answer, region)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise InputError(
-            f"{path}: is no answer about quotas", got=str(error), hint="gpu-ci quota --help names those that are read"
+            f"{path}: is not an answer about quotas", got=str(error), hint="gpu-ci quota --help lists the formats"
         ) from None

@@ -1,4 +1,4 @@
-"""`gpu-ci recommend`: machines for what a job needs, cheapest first, and what is in the way where there are none."""
+"""`gpu-ci recommend`: machines that meet the needs of a job, cheapest first, or the reasons why none does."""
 
 from __future__ import annotations
 
@@ -20,31 +20,38 @@ MORE_THAN_NONE = click.FloatRange(min=0, min_open=True)
 
 
 @click.command("recommend")
-@click.option("--gpu-memory-gib", type=float, default=0, help="Of one GPU, by its nominal size: 24 for an L4.")
+@click.option("--gpu-memory-gib", type=float, default=0, help="Nominal memory of one GPU: 24 for an L4.")
 @click.option(
-    "--gpu-count", type=MORE_THAN_NONE, default=1, help="Below 1, fractions of a GPU do as well.", show_default=True
+    "--gpu-count",
+    type=MORE_THAN_NONE,
+    default=1,
+    help="GPUs of one machine. Below 1: also fractions.",
+    show_default=True,
 )
-@click.option("--compute-capability", metavar="X.Y", default="", help="The least, such as 8.0.")
-@click.option("--dtype", type=options.DTYPE, help="Numbers the hardware multiplies by itself: fp16, bf16, fp8, ...")
-@click.option("--budget", "budget_usd_per_hour", metavar="USD", type=float, help="The most one machine costs an hour.")
-@click.option("--market", type=options.MARKET, help="How it is bought; by default the cheapest way.")
+@click.option("--compute-capability", metavar="X.Y", default="", help="The minimum, such as 8.0.")
+@click.option("--dtype", type=options.DTYPE, help="A number type with hardware support: fp16, bf16, fp8, ...")
+@click.option(
+    "--budget", "budget_usd_per_hour", metavar="USD", type=float, help="Maximum price of one machine per hour."
+)
+@click.option("--market", type=options.MARKET, help="The market; by default the cheapest.")
 @click.option("--cloud", type=options.CLOUD, help="gcp or aws.")
-@click.option("--region", type=options.REGION, help="Where; by default where it is cheapest.")
-@click.option("--architecture", type=options.ARCHITECTURE, help="Of the processor: x86_64 or arm64.")
-@click.option("--memory-gib", type=float, default=0, help="Of the machine itself.")
-@click.option("--vcpus", type=int, default=0, help="Of the machine.")
-@click.option("--torch", metavar="VERSION", default="", help="A wheel that has to run on the GPU, such as 2.9.1+cu129.")
-@click.option("--limit", type=click.IntRange(min=1), default=10, help="How many to show.", show_default=True)
-@click.option("--every-size", is_flag=True, help="Every size of a family, not only the best one.")
+@click.option("--region", type=options.REGION, help="The region; by default the cheapest.")
+@click.option("--architecture", type=options.ARCHITECTURE, help="The CPU architecture: x86_64 or arm64.")
+@click.option("--memory-gib", type=float, default=0, help="Minimum memory of the machine.")
+@click.option("--vcpus", type=int, default=0, help="Minimum vCPUs of the machine.")
+@click.option("--torch", metavar="VERSION", default="", help="A wheel that must run on the GPU, such as 2.9.1+cu129.")
+@click.option("--limit", type=click.IntRange(min=1), default=10, help="Maximum number of machines.", show_default=True)
+@click.option("--every-size", is_flag=True, help="Show every size of a machine family, not only the best one.")
 @options.as_json
 def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None:
-    """Machines that meet the needs, cheapest first, those of unknown price last. The exit code is 1 where none does.
+    """Show machines that meet the needs of a job, cheapest first, machines without a known price last.
 
-    A spot price that is older than 90 days, undated or estimated is marked with *. Which way of buying a machine, which
-    region and which size of a family is shown does not rely on such a price, but on the standard price of the same
-    machine there: the most that it can be. The budget is held against the price shown.
+    A spot price that is older than 90 days, undated or estimated is marked with *. For such a machine, the choice of
+    market, region and size uses the standard price in the same region, which is its upper bound. --budget applies to
+    the price shown.
 
-    Without --torch, a GPU on which the torch that a pool installs does not run says so.
+    Without --torch, the output notes GPUs on which the torch version of the pools does not run. The exit code is 1 if
+    no machine meets the needs.
 
     \b
     Examples:
@@ -76,7 +83,7 @@ def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None
 
 
 def as_options(text: str) -> str:
-    """A text of the catalog's with the needs named as this command has them."""
+    """Return a text of the catalog with the names of needs replaced by options of this command."""
     for need in sorted(Needs.__dataclass_fields__, key=len, reverse=True):
         option = "--budget" if need.startswith("budget") else f"--{need.replace('_', '-')}"
         text = re.sub(rf"\b(?<!-){need}\b", option, text) if "_" in need or need == "vcpus" else text

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command("schema")
-@click.option("--site", metavar="MODULE:CLASS", help="The model of what your program asks besides pools and quotas.")
-@click.option("--output", "-o", type=click.Path(dir_okay=False), help="A file to write, instead of printing it.")
+@click.option("--site", metavar="MODULE:CLASS", help="The model of your program's own keys.")
+@click.option("--output", "-o", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
 @click.option("--json", "as_json", is_flag=True, help="Accepted as in every command; a schema is JSON anyway.")
 def command(site: str | None, output: str | None, as_json: bool) -> None:  # noqa: ARG001 - as its help says
     """Print the JSON Schema (draft 2020-12) of Pulumi.<stack>.yaml: kinds, fields, machine types, zones, metrics.
@@ -27,8 +27,8 @@ def command(site: str | None, output: str | None, as_json: bool) -> None:  # noq
     \b
       # yaml-language-server: $schema=docs/pulumi-stack.schema.json
 
-    A --site is a subclass of gpu_ci.args.Args whose KEYS say where a stack file has each field. With it, any other key
-    that begins with gpu-ci: is a mistake.
+    --site names a subclass of gpu_ci.args.Args. Its KEYS map each field to a key of the stack file. With --site, the
+    schema rejects any other key that begins with gpu-ci:.
 
     \b
     Examples:
@@ -51,7 +51,7 @@ def command(site: str | None, output: str | None, as_json: bool) -> None:  # noq
 
 
 def load(name: str) -> type[Args]:
-    """The model of that name, from the folder the command is called in."""
+    """Import a model by its name from the current folder."""
     from gpu_ci.args import Args
 
     module, _, attribute = name.partition(":")
@@ -66,5 +66,5 @@ def load(name: str) -> type[Args]:
     finally:
         sys.path.remove(str(Path.cwd()))
     if not (isinstance(found, type) and issubclass(found, Args)):
-        raise InputError(f"gpu-ci schema: --site: {name!r} is no model", got=repr(found), expected=expected)
+        raise InputError(f"gpu-ci schema: --site: {name!r} is not a model", got=repr(found), expected=expected)
     return found

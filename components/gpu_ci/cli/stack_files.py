@@ -1,4 +1,4 @@
-"""Stack files as this command reads them: without the engine, so that a file of any project can be looked at."""
+"""Reading of stack files without the Pulumi engine, so that a file of any project can be checked."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", *_OF_POOLS)
 
 @dataclass(frozen=True)
 class StackFile:
-    """One stack file; what it says of pools and quotas is checked when it is asked for."""
+    """One stack file. Pools and quotas are checked when they are first read."""
 
     path: Path
     config: dict[str, Any]
     other_keys: tuple[str, ...] = ()
-    """The keys of the file besides config."""
+    """The keys of the file other than config."""
     line_of: LineOf = no_line
-    """Returns the line of a path such as `gpu-ci:pools.l4`."""
+    """The function that returns the line of a path such as `gpu-ci:pools.l4`."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class StackFile:
 
     @property
     def project(self) -> str:
-        """The project that pays, where the file names one in plain text."""
+        """The Google Cloud project, or an empty text if the file does not name one in plain text."""
         value = self.config.get(_PROJECT)
         return value if isinstance(value, str) else ""
 
@@ -53,7 +53,7 @@ class StackFile:
         return [*self.other_keys, *(key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))]
 
     def value(self, key: str) -> Any:
-        """A value as the program gets it: what `pulumi config set` wrote as JSON text is decoded."""
+        """Return a value as the Pulumi program gets it: JSON text, as `pulumi config set` writes it, is decoded."""
         value = self.config.get(key)
         if key == _PROJECT:  # a provider's key, which is text
             return value if isinstance(value, str | None) else json.dumps(value)
@@ -68,7 +68,7 @@ class StackFile:
 
     @cached_property
     def checked(self) -> tuple[list[PoolSpec], list[Problem]]:
-        """The pools whose kind is known, and every mistake in pools."""
+        """The pools of a known kind, and every problem of the pools."""
         if unread := [each for each in self.secret_keys if each.path in _OF_POOLS]:
             return [], unread
         site, github = self.value("gpu-ci:site"), self.value("gpu-ci:github")
@@ -78,14 +78,14 @@ class StackFile:
 
     @property
     def clusters(self) -> list[Problem]:
-        """Every mistake in the clusters, and in what pools want of them."""
+        """Every problem of the clusters and of the pools that refer to them."""
         unread = {each.path for each in self.secret_keys}
         value = self.value(clusters.CLUSTERS)
         return [] if clusters.CLUSTERS in unread else clusters.problems(value, self.checked[0])
 
     @property
     def secret_keys(self) -> list[Problem]:
-        """A problem for each key of ours that is a secret. One secret value makes a secret of the whole key."""
+        """A problem for each gpu-ci key that is a secret. One secret value makes the whole key a secret."""
         return [
             Problem(
                 key,
@@ -100,19 +100,19 @@ class StackFile:
 
     @cached_property
     def pools(self) -> list[tuple[str, Any]]:
-        """Name and arguments of each pool that has no mistake."""
+        """Name and arguments of each pool without a problem."""
         choices, problems = self.checked
         return list(pools.in_order(choices, problems))
 
     @cached_property
     def quotas(self) -> tuple[Quotas, list[Problem]]:
-        """The limits against what the pools need of them, and every mistake in them."""
+        """The limits compared with the needs of the pools, and every problem of the limits."""
         return quotas.check(
             self.value(quotas.QUOTAS), quotas.demands(self.pools), self.project, quotas.ladder_demands(self.pools)
         )
 
     def refuse_mistakes(self) -> None:
-        """Stop where a pool has a mistake: what is added up over the others would pass for the whole."""
+        """Raise ProblemsFound if a pool has a problem: a total over the other pools would be too low."""
         if problems := self.checked[1]:
             raise problems_found(self, problems, "; see gpu-ci check")
 
@@ -124,30 +124,35 @@ def _has_secret(value: Any) -> bool:
 
 
 def problems_found(file: StackFile, problems: list[Problem], more: str = "") -> ProblemsFound:
-    """The problems of a file as what ends a question about it."""
+    """Return the problems of a file as an exception that ends the command for this file."""
     return ProblemsFound(report_of(file, problems) + more, [asdict(problem) for problem in problems])
 
 
 def report_of(file: StackFile, problems: list[Problem]) -> str:
-    """Every problem of a file, and how many there are."""
+    """Return the report of a file: every problem, then their number."""
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
     return f"{report(file.name, problems, file.line_of)}\n{count} in {file.name}"
 
 
 def files_of(given: tuple[str, ...]) -> list[Path]:
-    """The files that were named, or every stack file of this folder."""
+    """Return the given files, or every stack file of this folder. InputError if there is no file."""
     paths = [Path(each) for each in given] or sorted(Path().glob("Pulumi.*.yaml"))
     if not paths:
         raise InputError(
             f"no stack file in {Path.cwd()}",
-            expected="Pulumi.<stack>.yaml, or the name of one",
+            expected="Pulumi.<stack>.yaml in this folder, or a path",
             hint=f"{click.get_current_context().command_path} path/to/Pulumi.staging.yaml",
         )
     return paths
 
 
 def read(path: Path) -> StackFile:
-    """A stack file. InputError for what is none; ProblemsFound for one that is broken, with the line."""
+    """Read a stack file.
+
+    Raises:
+        InputError: The file is not a stack file or cannot be read.
+        ProblemsFound: The YAML is invalid. The text has the line.
+    """
     text = _text(path)
     document = _document(path, text)
     if document is None and path.name.startswith("Pulumi."):  # an empty file, which Pulumi reads as an empty map
@@ -155,7 +160,7 @@ def read(path: Path) -> StackFile:
     if not isinstance(document, dict) or not isinstance(document.get("config"), dict):
         project = isinstance(document, dict) and "runtime" in document
         raise InputError(
-            f"{path}: is no stack file",
+            f"{path}: is not a stack file",
             got="the project's file, Pulumi.yaml" if project else "a file without a map under config",
             expected="a file with config: at its top, such as Pulumi.staging.yaml",
             hint=_neighbours(path, but=path),
@@ -169,25 +174,25 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file", hint=_neighbours(path)) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is no text", got=f"the byte {error.start + 1} is not UTF-8") from None
+        raise InputError(f"{path}: is not text", got=f"the byte {error.start + 1} is not UTF-8") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read", got=error.strerror or str(error), hint=_neighbours(path)) from None
 
 
 def _neighbours(path: Path, but: Path | None = None) -> str:
-    """The stack files beside it, which may have been meant."""
+    """Return a hint with the stack files in the same folder."""
     folder = path if path.is_dir() else path.parent
     names = sorted(str(each) for each in folder.glob("Pulumi.*.yaml") if each != but)
-    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}" if names else ""
+    return f"the folder has {', '.join(names)}" if names else ""
 
 
 class _Strict(yaml.SafeLoader):
-    """Without YAML 1.1's surprises: a key that is there twice is a mistake; yes and on are text, and dates too."""
+    """A YAML loader that refuses duplicate keys and reads yes, on and dates as text, unlike YAML 1.1."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)
-        except (ValueError, LookupError, AttributeError, TypeError):  # what Python says of a value may quote it
+        except (ValueError, LookupError, AttributeError, TypeError):  # Python's message may quote a secret value.
             text = f"the value cannot be read as {node.tag.rpartition(':')[2]}"
             raise yaml.constructor.ConstructorError(None, None, text, node.start_mark) from None
 
@@ -197,14 +202,14 @@ class _Strict(yaml.SafeLoader):
         seen: dict[Any, int] = {}
         for key, value in node.value:
             if node.flow_style and ":" in str(key.value) and (value.tag, value.value) == (_NULL, ""):
-                text = "a space is missing after a colon"  # the value is a part of the key, and may be a secret
+                text = "a space is missing after a colon"  # The key contains the value, which may be a secret.
                 raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    text = f"the key {key.value} is there twice, first in line {seen[key.value]}"
+                    text = f"the key {key.value} is a duplicate of line {seen[key.value]}"
                     raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
                 seen[key.value] = key.start_mark.line + 1
-        # The engine hands a program JSON, whose keys are text.
+        # The engine passes the configuration to a program as JSON, whose keys are text.
         return {
             key if isinstance(key, str) else str(key): value
             for key, value in super().construct_mapping(node, deep).items()
@@ -226,16 +231,16 @@ def _document(path: Path, text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise _no_yaml(f"{path}{at}", _without_values(error.problem or "it has a mistake")) from None
+        raise _no_yaml(f"{path}{at}", _without_values(error.problem or "a syntax error")) from None
     except yaml.reader.ReaderError as error:
         raise _no_yaml(f"{path}:{text[: error.position].count(chr(10)) + 1}", error.reason) from None
     except RecursionError:
-        raise _no_yaml(str(path), "it is nested without an end") from None
+        raise _no_yaml(str(path), "the nesting is too deep") from None
 
 
 def _no_yaml(where: str, why: str) -> ProblemsFound:
-    """A file that cannot be read. None of its text is shown: which part of it is a secret is not known."""
-    text = f"{where}: is no YAML: {why}"
+    """Return the error for invalid YAML. It shows no text of the file, as any part of it may be a secret."""
+    text = f"{where}: is not valid YAML: {why}"
     hint = _TAB if "'\\t'" in why else ""
     return ProblemsFound(f"{text}\n  hint: {hint}" if hint else text, [{"text": text, "hint": hint}])
 
@@ -245,5 +250,5 @@ _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 
 
 def _without_values(text: str) -> str:
-    """YAML's words without what they quote of the file, but for single signs and the names of YAML's own tokens."""
+    """Remove quotations of the file from a YAML message, except single characters and names of YAML tokens."""
     return _QUOTED.sub(lambda match: match[0] if len(match[0]) <= 3 or match[0][1] in "<\\" else "…", text)

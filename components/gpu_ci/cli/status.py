@@ -1,4 +1,4 @@
-"""`gpu-ci status`: the pools of a deployed stack at a glance, from what `pulumi stack output --json` prints."""
+"""`gpu-ci status`: the pools of a deployed stack, from the output of `pulumi stack output --json`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _HINT = "pulumi stack output --stack staging --json | gpu-ci status"
 
 @click.command("status")
 @click.argument("file", type=click.File(encoding="utf-8"), default="-")
-@click.option("--no-notes", is_flag=True, help="Leave out the notes, which the `pulumi up` before has printed.")
+@click.option("--no-notes", is_flag=True, help="Leave out the notes, which `pulumi up` prints too.")
 @options.as_json
 def command(file: TextIO, no_notes: bool, as_json: bool) -> None:
-    """Print each pool of a deployed stack: its machines, their cost, and the verdict on its template.
+    """Print each pool of a deployed stack: its machines, their cost, and the verdict of the smoke check.
 
-    Reads the outputs of the stack from a FILE or, by default, from the standard input. Nothing is asked of any cloud.
+    Reads the outputs of the stack from FILE or, by default, from stdin. Sends no request to a cloud.
 
     \b
     Examples:
@@ -49,7 +49,7 @@ def command(file: TextIO, no_notes: bool, as_json: bool) -> None:
 
 
 def read(file: TextIO) -> dict[str, Any]:
-    """The outputs. `InputError` for what are none of a stack of ours."""
+    """Return the outputs. InputError if the document is not the output of a stack with pools."""
     if file.isatty():
         raise InputError("gpu-ci status: nothing to read", expected="the outputs of a stack, as JSON", hint=_HINT)
     try:
@@ -59,12 +59,14 @@ def read(file: TextIO) -> dict[str, Any]:
     pools = found.get("pools") if isinstance(found, Mapping) else None
     if not isinstance(pools, Mapping) or not all(isinstance(pool, Mapping) for pool in pools.values()):
         expected = "the outputs of a stack with the output pools, as JSON"
-        raise InputError(f"gpu-ci status: {file.name}: these are no outputs of pools", expected=expected, hint=_HINT)
+        raise InputError(
+            f"gpu-ci status: {file.name}: not the outputs of a stack with pools", expected=expected, hint=_HINT
+        )
     return dict(found)
 
 
 def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any]:
-    """One pool; what it has none of is empty."""
+    """Return the row of one pool. Values that the pool lacks are empty."""
     return {
         "pool": name,
         "kind": pool.get("kind", ""),
@@ -90,7 +92,7 @@ def old_prices(pools: Mapping[str, Mapping[str, Any]]) -> tuple[staleness.Stale,
 
 
 def _types(names: Sequence[str]) -> str:
-    """Instance types a node may be of: the first, by which nodes are counted, and how many besides."""
+    """Return the first instance type, by which nodes are counted, and the number of alternatives."""
     others = f" (+{len(names) - 1})" if len(names) > 1 else ""
     return f"{names[0]}{others}" if names else ""
 
@@ -101,7 +103,7 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def _price(row: Mapping[str, Any]) -> str:
-    """What all machines cost; where they may be of several types, from all of the cheapest to all of the dearest."""
+    """Return the cost of all machines. With several instance types it is a range from the cheapest to the dearest."""
     price = row["usdPerHourAtMax"]
     if not isinstance(price, int | float):
         return str(price or "")

@@ -1,4 +1,4 @@
-"""`gpu-ci zipapp`: the check as one file, for a machine or container that has nothing of this package."""
+"""`gpu-ci zipapp`: write gpu-smoke as one file, for a machine or container without this package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_ci.cli.output import InputError, print_json
 @click.option("--output", "-o", default="gpu_smoke.pyz", show_default=True, type=click.Path(dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print the path and the size as JSON.")
 def command(output: str, as_json: bool) -> None:
-    """Write gpu-smoke as one file, which a Python with torch runs: the very bytes that machines and pods of pools get.
+    """Write gpu-smoke as one file for a Python with torch. The machines and pods of pools run the same file.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Cloud Build private pools: workers for builds, the registry they push to, and the triggers that start them."""
+"""Cloud Build private pools: workers for builds, a registry for their images, and the triggers that start builds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY_SEC = 86400
 
 
 class BuildPoolArgs(Args):
-    """What a Cloud Build pool is made of."""
+    """The arguments of a Cloud Build pool."""
 
     model_config = ConfigDict(json_schema_extra=rules.add_to_schema)
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "labels"})
@@ -33,31 +33,33 @@ class BuildPoolArgs(Args):
         validate_default=True,
         description="a machine type of Cloud Build private pools, such as e2-standard-8; none has a GPU",
     )
-    # cloud.google.com/build/docs/private-pools/create-manage-private-pools: 100 to 4000, and 100 unless given.
+    # cloud.google.com/build/docs/private-pools/create-manage-private-pools: 100 to 4000, and 100 by default.
     disk_gib: Integer = Field(default=100, ge=100, le=4000, description="size of a worker's disk in GiB, 100 to 4000")
     network: PeeredNetwork | PrivateServiceConnect | None = Field(
         default=None,
         discriminator="kind",
-        description="how workers reach a network of yours; by default they are in Google's own and reach none",
+        description="how workers connect to your network; by default they run in Google's network and cannot reach "
+        "yours",
     )
     public_egress: StrictBool = Field(
         default=False,
-        description="whether workers have public addresses to reach the internet from, which github.com is part of; "
-        "otherwise they reach Google's APIs, and what the network lets them",
+        description="whether workers have public addresses, to reach the internet including github.com; without "
+        "them, workers reach Google APIs and what the network allows",
     )
     registry: RegistrySettings = Field(
         default=RegistrySettings(), validate_default=True, description="the pool's Artifact Registry repository"
     )
     logging: Literal["CLOUD_LOGGING_ONLY", "NONE"] = Field(
         default="CLOUD_LOGGING_ONLY",
-        description="where the logs of builds go whose steps stand here; a build file names its own",
+        description="the destination of build logs, for builds whose steps are in the stack file; a build file sets "
+        "its own",
     )
     triggers: dict[Annotated[str, AfterValidator(rules.trigger_name)], BuildTrigger] = Field(
-        default={}, description="what starts builds, by name"
+        default={}, description="the triggers that start builds, by name"
     )
 
-    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project the pool is in")
-    labels: Labels = Field(default={}, description="labels put on everything that takes them")
+    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the pool")
+    labels: Labels = Field(default={}, description="labels of every resource that supports labels")
 
     @field_validator("region")
     @classmethod
@@ -80,23 +82,25 @@ class BuildPoolArgs(Args):
 
     @property
     def billed_by(self) -> str:
-        """What its price is counted in; the catalog knows prices by the hour only."""
+        """The unit of the price. The catalog contains hourly prices only."""
         return "build-minute"
 
 
 class BuildPool(Component):
-    """Workers of Cloud Build for builds that need no GPU, the registry they push to, and triggers on GitHub.
+    """Cloud Build workers for builds that need no GPU, a registry for images, and triggers on GitHub events.
 
-    Creates: a private pool, an Artifact Registry repository with cleanup, a service account for builds (it may write
-    logs, use private pools of the project and write to that repository) and, where a trigger builds pull requests,
-    another that may only read there; and a trigger for each entry of triggers.
-    Costs: nothing while nothing is built; builds by the minute, disks above 100 GiB, and images by the GiB kept.
-    Does not: give a build a GPU, because the API of private pools has no field for one; what starts machines with GPUs
-    for builds grants that to serviceAccountEmail. It does not connect the GitHub repositories, nor set up peering.
-    Builds may use every private pool of their project, so a build file can name another one, also in a pull request:
-    keep pools that reach something of yours in another project than pools that build strangers' changes.
-    Replaces on change of: the private pool for network; everything, with all images, for region. Machine type, disk,
-    publicEgress and triggers are changed in place.
+    Creates: a private pool, an Artifact Registry repository with a cleanup policy, and a trigger for each entry of
+    `triggers`. A service account for builds, which may write logs, use private pools of the project and write to that
+    repository. If a trigger builds pull requests, a second service account that may only read the repository.
+    Costs: nothing while no build runs. Builds are billed by the minute, disks above 100 GiB by their size, and images
+    by the GiB stored.
+    Does not: give a build a GPU, because the API of private pools has no field for one. To let builds start machines
+    with GPUs, grant that permission to serviceAccountEmail. The component does not connect GitHub repositories or set
+    up peering. Builds may use every private pool of their project. A build file can therefore name another pool, even
+    in a pull request. Keep pools with access to your network and pools that build untrusted changes in separate
+    projects.
+    Replaces on change of: the private pool for network; everything, including all images, for region. Machine type,
+    disk, publicEgress and triggers are changed in place.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:BuildPool"
@@ -116,11 +120,11 @@ class BuildPool(Component):
     }
 
     pool: pulumi.Output[str]
-    """The pool's resource name, for options.pool.name of a build."""
+    """Resource name of the pool, for options.pool.name of a build."""
     registry: pulumi.Output[str]
-    """Where its images are, such as us-central1-docker.pkg.dev/acme-ci/build-builds-prod."""
+    """Address of the image registry, such as us-central1-docker.pkg.dev/acme-ci/build-builds-prod."""
     service_account_email: pulumi.Output[str]
-    """The identity of builds of pushes and tags, for grants of what they need beyond the registry."""
+    """Service account of builds of pushes and tags. Grant it access to resources other than the registry."""
 
     def __init__(self, name: str, args: BuildPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -133,14 +137,15 @@ class BuildPool(Component):
         self.registry = pulumi.Output.concat(host, args.project, "/", repository.repository_id)
         self.pool = workers.id
         pushing = self._account("account", "build", repository, "writer")
-        # Code of a pull request is anybody's: what it runs as can leave nothing behind that a later build would take.
+        # A pull request can contain untrusted code. Its service account must not be able to write anything that a later
+        # build uses.
         with_pulls = any(isinstance(each.event, PullRequestEvent) for each in args.triggers.values())
         reading = self._account("pull-account", "pull", repository, "reader") if with_pulls else pushing
         for key, trigger in sorted(args.triggers.items()):
             account, grants = reading if isinstance(trigger.event, PullRequestEvent) else pushing
             github_trigger(
                 f"{name}-trigger-{key}",
-                # It is found by this name in the project, among the triggers of every other stack.
+                # Trigger names are unique in the project, so the name must differ from those of other stacks.
                 naming.fit(f"{name}-{key}-{pulumi.get_stack()}", 64),
                 trigger,
                 BuildContext(
@@ -151,7 +156,7 @@ class BuildPool(Component):
                     registry=self.registry,
                     account=account.name,
                 ),
-                # A push right after the trigger is made starts a build, which fails at once without these.
+                # A push can start a build as soon as the trigger exists. Without these grants the build would fail.
                 self.child(depends_on=grants),
             )
         self.service_account_email = pushing[0].email
@@ -180,11 +185,13 @@ class BuildPool(Component):
             f"{self._name}-registry",
             project=args.project,
             location=args.region,
-            repository_id=naming.fit(f"build-{self._name}-{pulumi.get_stack()}", 63),  # it has no automatic name
+            repository_id=naming.fit(
+                f"build-{self._name}-{pulumi.get_stack()}", 63
+            ),  # the resource has no automatic name
             description=f"images of the build pool {self._name}",
             format="DOCKER",
             labels=merge(args.labels, {"gpu-ci-pool": self._name}),
-            # A policy that keeps wins over one that deletes.
+            # A policy that keeps versions overrides one that deletes them.
             cleanup_policies=[
                 {
                     "id": "keep-most-recent",
@@ -207,7 +214,7 @@ class BuildPool(Component):
     def _account(
         self, role: str, prefix: str, repository: gcp.artifactregistry.Repository, may: Literal["writer", "reader"]
     ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
-        """What builds run as, with grants of the three rights a build has and no other."""
+        """Create the service account of builds, with grants of the three permissions that a build needs."""
         args = self._args
         account = gcp.serviceaccount.Account(
             f"{self._name}-{role}",
@@ -217,9 +224,9 @@ class BuildPool(Component):
             opts=self.child(),
         )
         member = pulumi.Output.concat("serviceAccount:", account.email)
-        # The use of a private pool can be granted on its project only: the API has no policy of a pool's own.
+        # Use of a private pool can be granted on its project only, because the API has no policy for a single pool.
         # Triggers of that project need no grant (cloud.google.com/build/docs/private-pools/run-builds-in-private-pool).
-        # Whether that holds for an account of one's own is unverified.
+        # Whether that also holds for a custom service account is unverified.
         grants: list[pulumi.Resource] = [
             gcp.projects.IAMMember(
                 f"{self._name}-{role}-{right}",

@@ -1,4 +1,4 @@
-"""One GPU machine as an instance template, for whoever makes machines from it in another way than a runner pool."""
+"""One GPU machine as an instance template, for programs other than a runner pool that create machines from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .resource_names import ServiceAccountEmail
 
 
 class GpuInstanceTemplateArgs(GpuMachineArgs):
-    """What a template of GPU machines is made of."""
+    """The arguments of an instance template for GPU machines."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"service_account_email", "metadata"}
 
@@ -26,14 +26,15 @@ class GpuInstanceTemplateArgs(GpuMachineArgs):
         default=1200,
         ge=120,
         le=3600,
-        description="seconds the check at boot has from the start of the machine, 120 to 3600",
+        description="seconds from the start of a machine within which its check at boot must end, 120 to 3600",
     )
     service_account_email: Input[ServiceAccountEmail] = Field(
-        description="the identity of the machines, as <name>@<project>.iam.gserviceaccount.com"
+        description="the service account of the machines, as <name>@<project>.iam.gserviceaccount.com"
     )
     metadata: Annotated[dict[str, Input[str]], AfterValidator(free_metadata)] = Field(
         default={},
-        description="metadata of one's own for what runs on the machines; nothing secret, as all of it can read it",
+        description="additional metadata for the software on the machines; no secrets, because every process on a "
+        "machine can read it",
     )
 
     @classmethod
@@ -46,12 +47,13 @@ class GpuInstanceTemplateArgs(GpuMachineArgs):
 
 
 class GpuInstanceTemplate(Component):
-    """A regional instance template of a GPU machine that gets its driver and checks its GPU when it boots.
+    """A regional instance template of a GPU machine that installs its driver and checks its GPU when it boots.
 
-    Creates: the template. Costs: nothing; machines made from it cost.
-    Does not: check itself. A SmokeGate with `selfLink` as its template does, and what needs proven machines takes the
-    gate's `checkedTemplate`. Machines have no public address: to install a driver or torch the network needs a way out.
-    Replaces on change of: the template for every field, as Google cannot change one.
+    Creates: the template. Costs: nothing; machines created from it cost.
+    Does not: check the template. A SmokeGate with `selfLink` as its template does. Give its output `checkedTemplate` to
+    resources that need machines with a checked GPU. Machines have no public address. To install a driver or torch, the
+    network needs internet access, such as Cloud NAT.
+    Replaces on change of: the template for every field, because Google does not allow changes of a template.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:GpuInstanceTemplate"
@@ -63,9 +65,9 @@ class GpuInstanceTemplate(Component):
     }
 
     self_link: pulumi.Output[str]
-    """Self link of the template, for what makes machines from it."""
+    """Self link of the template, for programs that create machines from it."""
     region: pulumi.Output[str]
-    """The region it is in."""
+    """Region of the template."""
 
     def __init__(self, name: str, args: GpuInstanceTemplateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)

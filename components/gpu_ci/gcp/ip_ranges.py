@@ -1,4 +1,4 @@
-"""IPv4 ranges as Google takes them."""
+"""Checks of IPv4 ranges for Google Cloud."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from ..errors import invalid
 
 
 def subnet(value: str) -> str:
-    """An IPv4 range that begins where it says."""
+    """Return an IPv4 range that starts at its first address. Raise an error for any other text."""
     try:
         network = ipaddress.IPv4Network(value if "/" in value else "", strict=False)
     except ValueError:
-        raise invalid("is no IPv4 range", hint="such as 10.10.0.0/20") from None
+        raise invalid("is not an IPv4 range", hint="such as 10.10.0.0/20") from None
     if str(network) != value:
-        raise invalid("does not begin at its first address", hint=f"write {network}")
+        raise invalid("does not start at its first address", hint=f"write {network}")
     return value
 
 
-# RFC 1918 and RFC 6598. Google takes more (cloud.google.com/vpc/docs/subnets, "Valid IPv4 ranges"), of others' use too.
+# RFC 1918 and RFC 6598. Google accepts more ranges (cloud.google.com/vpc/docs/subnets, "Valid IPv4 ranges"), some of
+# which are public addresses of other organizations.
 _PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
 
 
 def private_range(value: str) -> str:
-    """A range of private addresses that a subnetwork can have."""
+    """Return a private IPv4 range that a subnetwork can have."""
     network = ipaddress.IPv4Network(subnet(value))
     # cloud.google.com/vpc/docs/subnets, "IPv4 subnet ranges": at least /29.
     if network.prefixlen > 29:
-        raise invalid("is too small: the smallest is /29, with 8 addresses", hint="such as 10.10.0.0/20")
+        raise invalid("is too small; the smallest range is /29, with 8 addresses", hint="such as 10.10.0.0/20")
     if not any(network.subnet_of(private) for private in _PRIVATE):
         raise invalid(
-            "is not in a range of private networks",
-            expected=f"a part of {', '.join(map(str, _PRIVATE))}",
+            "is not in a private address range",
+            expected=f"a subnet of {', '.join(map(str, _PRIVATE))}",
             hint="such as 10.10.0.0/20",
         )
     return value

@@ -1,6 +1,6 @@
-"""What Google Cloud makes of the manager's log: log-based metrics, and alert policies over them.
+"""Log-based metrics and alert policies of Cloud Monitoring over the log of the runner manager.
 
-The lines are those of `gpu_manager.metrics.log_lines` and of the manager's events.
+The log lines are those of `gpu_manager.metrics.log_lines` and of the manager's events.
 """
 
 from __future__ import annotations
@@ -21,73 +21,79 @@ Channel = Annotated[str, Field(pattern=r"^projects/[^/]+/notificationChannels/[0
 _RESOURCE = "cloud_run_worker_pool"
 # Discovery document logging v2, LogMetric.name: at most 100 characters.
 _PREFIX_MOST = 60
-# A missing minute is no alert: lines reach Cloud Monitoring some minutes late.
+# One missing minute must not raise an alert, because lines reach Cloud Monitoring some minutes late.
 _WINDOW_SEC = 300
 
 
 class ManagerAlerts(Args):
-    """When Google tells people that jobs are not served, and whom."""
+    """The conditions for alerts about jobs that get no runner, and the notification channels."""
 
     EXAMPLE: ClassVar[dict[str, Any]] = {"notificationChannels": ["projects/acme-ci/notificationChannels/1234567890"]}
 
     notification_channels: list[Input[Channel]] = Field(
         min_length=1,
         max_length=16,
-        description="where alerts go, as projects/<project>/notificationChannels/<number>; gcloud beta monitoring "
-        "channels list prints them",
+        description="the notification channels of alerts, as projects/<project>/notificationChannels/<number>; list "
+        "them with gcloud beta monitoring channels list",
     )
     stalled_sec: Integer = Field(
-        default=900, ge=600, le=86400, description="alert after so many seconds without a whole pass of the manager"
+        default=900,
+        ge=600,
+        le=86400,
+        description="seconds without a complete pass of the manager after which to alert, 600 to 86400",
     )
     wait_objective_sec: Integer = Field(
-        default=1800, ge=60, le=86400, description="alert for jobs that wait longer than this for their runner"
+        default=1800,
+        ge=60,
+        le=86400,
+        description="seconds that a job may wait for its runner before an alert, 60 to 86400",
     )
 
 
 @dataclass(frozen=True)
 class LogMetric:
-    """One log-based metric: which lines it reads, and which field of them."""
+    """One log-based metric: the log lines that it reads, and the field that it extracts."""
 
     name: str
     about: str
     event: str
     where: str = ""
-    """More of the filter."""
+    """An additional condition of the filter."""
     value: str = ""
-    """The field whose distribution it is; a count of lines where empty."""
+    """The field whose distribution is recorded. If empty, the metric counts lines."""
     unit: str = "1"
     labels: tuple[str, ...] = ()
-    """Fields that become labels."""
+    """The fields that become labels."""
 
 
-PASSES = LogMetric("whole-passes", "Minutes with a whole pass.", "pass", "jsonPayload.whole=true", labels=("share",))
+PASSES = LogMetric("whole-passes", "Minutes with a complete pass.", "pass", "jsonPayload.whole=true", labels=("share",))
 LATE = LogMetric(
     "jobs-late", "Minutes with jobs over their objective.", "pool", "jsonPayload.jobsOverObjective>0", labels=("pool",)
 )
 MEASURED: tuple[LogMetric, ...] = (
-    LogMetric("queue-age", "Age of the oldest job that waits.", "pool", "", "queueAgeSec", "s", ("pool",)),
+    LogMetric("queue-age", "Age of the oldest waiting job.", "pool", "", "queueAgeSec", "s", ("pool",)),
     LogMetric("queued", "Jobs that wait for a runner.", "pool", "", "queued", "1", ("pool",)),
-    LogMetric("wait", "From a job's creation to its start.", "job-started", "", "waitSec", "s", ("pool",)),
-    LogMetric("boot", "From a machine to its runner.", "boot", "", "bootSec", "s", ("pool",)),
+    LogMetric("wait", "Time from the creation of a job to its start.", "job-started", "", "waitSec", "s", ("pool",)),
+    LogMetric("boot", "Time from the request of a machine to its runner.", "boot", "", "bootSec", "s", ("pool",)),
     *(
         LogMetric(f"machines-{state}", f"Machines that are {state}.", "pool", "", f"machines.{state}", "1", ("pool",))
         for state in ("booting", "idle", "busy")
     ),
-    LogMetric("usd-per-hour", "Catalog price of the machines that are on.", "pool", "", "usdPerHour", "1", ("pool",)),
-    LogMetric("inserts-failed", "Machines that Google did not give.", "insert-failed", labels=("pool", "code")),
-    LogMetric("preemptions", "Machines that Google took back.", "preempted", labels=("pool",)),
+    LogMetric("usd-per-hour", "Catalog price of the running machines.", "pool", "", "usdPerHour", "1", ("pool",)),
+    LogMetric("inserts-failed", "Machine requests that Google rejected.", "insert-failed", labels=("pool", "code")),
+    LogMetric("preemptions", "Machines that Google preempted.", "preempted", labels=("pool",)),
     LogMetric("reruns", "Jobs run again after a preemption.", "rerun"),
-    LogMetric("github-requests-left", "Of GitHub's limit of the hour.", "pass", "", "githubRequestsLeft"),
+    LogMetric("github-requests-left", "Requests left of GitHub's hourly limit.", "pass", "", "githubRequestsLeft"),
 )
-"""Those that no alert needs."""
+"""The metrics that no alert needs."""
 
 
 @dataclass(frozen=True)
 class ManagerMetrics:
-    """Makes the resources of one manager."""
+    """Creates the metrics and alerts of one manager."""
 
     name: str
-    """The component's."""
+    """The name of the component."""
     project: pulumi.Input[str]
     location: str
     worker_pool: str
@@ -95,22 +101,23 @@ class ManagerMetrics:
     child: Callable[..., pulumi.ResourceOptions]
 
     def metrics(self, chosen: Sequence[LogMetric]) -> list[pulumi.Resource]:
-        """One resource each. They read lines that are written after they were made."""
+        """Create one resource for each metric. A metric counts only lines that are written after its creation."""
         return [self._metric(each) for each in chosen]
 
     def alerts(self, alerts: ManagerAlerts, instances: int, after: Sequence[pulumi.Resource]) -> None:
-        """A policy for a stalled manager, and one for late jobs."""
+        """Create an alert policy for a stalled manager, and one for late jobs."""
         passes = self._series(PASSES)
-        # A query over nothing has no result. One over fewer shares than there are would not show which is missing.
+        # A query without data has no result. With several shares, a query over all of them would not detect a missing
+        # share.
         stalled = f"absent_over_time({passes}[{_WINDOW_SEC}s])"
         if instances > 1:
             stalled += f" or count(count by (share) (increase({passes}[{_WINDOW_SEC}s]) > 0)) < {instances}"
         self._policy(
             "stalled",
             f"GPU runner manager {self.name} is stalled",
-            f"A manager, or a share of it, has finished no whole pass for {alerts.stalled_sec} s. Queued jobs get no "
-            "machines, and machines whose job has ended are not deleted. Read the manager's log for the events "
-            "unavailable and refused, and see `gpu-ci manager status`.",
+            f"A manager, or one share of the pools, has completed no whole pass for {alerts.stalled_sec} s. Queued "
+            "jobs get no machines, and machines whose job has ended are not deleted. Look for the events unavailable "
+            "and refused in the manager's log, and run `gpu-ci manager status`.",
             stalled,
             alerts.stalled_sec - _WINDOW_SEC,
             alerts,
@@ -120,7 +127,7 @@ class ManagerMetrics:
             "late",
             f"Jobs wait too long for a machine of the GPU runner manager {self.name}",
             f"Jobs of the pool wait longer than {alerts.wait_objective_sec} s, or than the waitObjectiveSec of their "
-            "pool. `gpu-ci manager status` names the reason of each job and what to do.",
+            "pool. `gpu-ci manager status` prints the reason for each job and how to fix it.",
             f"sum by (pool) (increase({self._series(LATE)}[{_WINDOW_SEC}s])) > 0",
             0,
             alerts,
@@ -132,7 +139,7 @@ class ManagerMetrics:
         fields: dict[str, Any] = {}
         if metric.value:
             fields["value_extractor"] = f"EXTRACT(jsonPayload.{metric.value})"
-            # Boundaries at 1, 2, 4 and so on to 2^20: seconds up to days, and counts.
+            # Boundaries at 1, 2, 4 up to 2^20, for seconds (up to days) and counts.
             fields["bucket_options"] = {
                 "exponential_buckets": {"num_finite_buckets": 20, "growth_factor": 2, "scale": 1}
             }
@@ -185,8 +192,8 @@ class ManagerMetrics:
                         "query": query,
                         "duration": f"{duration_sec}s",
                         "evaluation_interval": "60s",
-                        # A new metric is unknown to Cloud Monitoring for up to ten minutes, and a policy over an
-                        # unknown one is refused otherwise (hashicorp/terraform-provider-google#11102).
+                        # Cloud Monitoring needs up to ten minutes to learn of a new metric. Without this setting it
+                        # rejects a policy over an unknown metric (hashicorp/terraform-provider-google#11102).
                         "disable_metric_validation": True,
                     },
                 }
@@ -200,9 +207,9 @@ class ManagerMetrics:
         return f"{naming.fit(f'gpu-ci-{self.name}-{pulumi.get_stack()}', _PREFIX_MOST)}/{metric.name}"
 
     def _series(self, metric: LogMetric) -> str:
-        """The metric's name in PromQL (cloud.google.com/monitoring/promql/promql-mapping).
+        """Return the metric's name in PromQL (cloud.google.com/monitoring/promql/promql-mapping).
 
-        A log-based metric may be of several resource types, so that the query names the one.
+        A log-based metric may have several resource types, so the query names the resource type.
         """
         name = re.sub(r"[^A-Za-z0-9_]", "_", self._id(metric))
         return f'logging_googleapis_com:user_{name}{{monitored_resource="{_RESOURCE}"}}'

@@ -1,4 +1,4 @@
-"""The forms in which Google names what resources are placed in and made from."""
+"""The formats of Google's names for networks, templates, secrets, service accounts and other inputs of resources."""
 
 from __future__ import annotations
 
@@ -10,49 +10,51 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from ..args import Redacted
 from ..errors import invalid
 
-# Any host and API version: the provider answers with beta links where it asks the beta API.
+# Any host and API version is accepted, because the provider returns beta links where it uses the beta API.
 _PARENT = r"^(https://[a-z0-9.-]+/compute/[a-z0-9]+/)?projects/[a-z0-9.:-]+/"
 # RFC 1035, as in the compute API's own patterns.
 _NAME = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
 
 REGION = r"^[a-z]+-[a-z]+[0-9]+$"
 ZONE = r"^[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]$"
-"""us-central1-a, and the newer us-south1-ai1b (seen in Google's zone list of 2026)."""
+"""Such as us-central1-a, and the newer us-south1-ai1b (in Google's list of zones of 2026)."""
 
-# 6 to 30 characters (cloud.google.com/resource-manager/docs/creating-managing-projects); older projects have the
-# domain of their organisation in front.
+# 6 to 30 characters (cloud.google.com/resource-manager/docs/creating-managing-projects). Older projects start with the
+# domain of their organization.
 Project = Annotated[str, Field(pattern=r"^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
 Zone = Annotated[str, Field(pattern=ZONE)]
 Network = Annotated[str, Field(pattern=rf"{_PARENT}global/networks/{_NAME}$")]
 Subnetwork = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/subnetworks/{_NAME}$")]
-# In a template: its name, or its path where another project shares it (compute v1, ReservationAffinity.values).
+# In a template: the name of the reservation, or its path if another project shares it (compute v1,
+# ReservationAffinity.values).
 Reservation = Annotated[str, Field(pattern=rf"^(projects/[a-z0-9.:-]+/reservations/)?{_NAME}$")]
 Template = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/instanceTemplates/{_NAME}(\?uniqueId=[0-9]+)?$")]
 NetworkAttachment = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/networkAttachments/{_NAME}$")]
 # Discovery document cloudbuild v1, NetworkConfig.peeredNetwork: "where {project} is a project number".
 NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networks/{_NAME}$")]
 
-# cloud.google.com/secret-manager/docs/creating-and-accessing-secrets: letters, digits, _ and -, at most 255.
-# What stands in its place by mistake may be the secret itself.
+# cloud.google.com/secret-manager/docs/creating-and-accessing-secrets: letters, digits, _ and -, at most 255. A user may
+# by mistake give the secret itself instead of its name, so errors redact the value.
 _SECRET_NAME = r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$"  # noqa: S105 - a form, no secret
 
 
-# A regional secret is at an endpoint of its region, https://secretmanager.REGION.rep.googleapis.com, and the others are
-# not (docs.cloud.google.com/secret-manager/docs/samples/secretmanager-get-regional-secret).
+# A regional secret has an endpoint of its region, https://secretmanager.REGION.rep.googleapis.com. Other secrets do not
+# (docs.cloud.google.com/secret-manager/docs/samples/secretmanager-get-regional-secret).
 _REGIONAL = r"^projects/[a-z0-9.:-]+/locations/[a-z0-9-]+/secrets/"
 
 
 def _secret_name(value: str) -> str:
     if re.match(_REGIONAL, value):
         raise invalid(
-            "is a regional secret, which neither machines nor the stack ask for",
-            safe_hint="make a global one that is kept in the region alone: gcloud secrets create NAME "
+            "is a regional secret, which machines and the stack do not support",
+            safe_hint="create a global secret whose only replica is in the region: gcloud secrets create NAME "
             "--replication-policy user-managed --locations REGION",
         )
     if not re.match(_SECRET_NAME, value):
         raise invalid(
-            "is not the name of a secret of Secret Manager",
-            safe_hint="keep the value there, and name the secret here: projects/<project>/secrets/<name>",
+            "is not the name of a secret in Secret Manager",
+            safe_hint="store the value in Secret Manager, and give the name of the secret here: "
+            "projects/<project>/secrets/<name>",
         )
     return value
 
@@ -64,6 +66,6 @@ ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gs
 
 
 def region_and_name_of_template(link: str) -> tuple[str, str]:
-    """Region and name in projects/<p>/regions/<region>/instanceTemplates/<name>, however much stands before it."""
+    """Return region and name from projects/<p>/regions/<region>/instanceTemplates/<name> or from a URL of that."""
     parts = link.split("?")[0].split("/")
     return parts[parts.index("regions") + 1], parts[-1]

@@ -26,12 +26,12 @@ _IMAGE = rf"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?{_D
 _KEY_FOLDER, _KEY_FILE = "/secrets/manager-app", "key.pem"
 # Discovery document run v2, workerPools.create, workerPoolId: fewer than 50 characters.
 _POOL_NAME_MOST = 49
-# Google Cloud documentation "Create and manage custom roles": the most of a role's id.
+# Google Cloud documentation "Create and manage custom roles": the maximum length of a role's id.
 _ROLE_ID_MOST = 64
 
 
 class ManagerChoices(Args):
-    """What there is to choose of a runner manager."""
+    """The settings of a runner manager in a stack file."""
 
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "image": f"us-central1-docker.pkg.dev/acme-ci/build-builds-prod/runner-manager@sha256:{'0123456789abcdef' * 4}",
@@ -39,18 +39,19 @@ class ManagerChoices(Args):
     }
 
     image: str = Field(
-        description="the manager's container image by its digest, as registry/name@sha256:…; manager/Dockerfile builds "
-        "it",
+        description="the container image of the manager, by its digest, as registry/name@sha256:…; build it with "
+        "manager/Dockerfile",
         json_schema_extra={"pattern": _IMAGE},
     )
     region: Annotated[str, Field(pattern=REGION), AfterValidator(network_region)] = Field(
-        description="the region the manager runs in and its state is kept in, such as us-central1"
+        description="the region where the manager runs and stores its state, such as us-central1"
     )
     instances: Integer = Field(
         default=1,
         ge=1,
         le=20,
-        description="how many managers run; each has a share of the pools, and another number moves pools between them",
+        description="the number of manager processes, 1 to 20; each serves a share of the pools, and a change of the "
+        "number moves pools between processes",
     )
     alerts: ManagerAlerts | None = Field(
         default=None,
@@ -58,15 +59,18 @@ class ManagerChoices(Args):
     )
     metrics: StrictBool = Field(
         default=False,
-        description="whether the manager's measurements become log-based metrics of Cloud Monitoring, which cost by "
-        "volume; its log has them in any case",
+        description="whether to create log-based metrics in Cloud Monitoring from the manager's measurements, which "
+        "cost by volume; the manager's log contains the measurements in any case",
     )
 
     @field_validator("image")
     @classmethod
     def _image(cls, value: str) -> str:
         if not re.search(_DIGEST, value):
-            hint = "a tag may be another image tomorrow; gcloud artifacts docker images describe prints the digest"
+            hint = (
+                "a tag can point to another image later; run gcloud artifacts docker images describe to "
+                "print the digest"
+            )
             raise invalid("is not pinned by its digest", expected="registry/name@sha256:<64 hex digits>", hint=hint)
         if not re.fullmatch(_IMAGE, value):
             raise invalid("is not the address of a container image", expected="registry/name@sha256:<64 hex digits>")
@@ -74,19 +78,20 @@ class ManagerChoices(Args):
 
 
 class RunnerManagerArgs(ManagerChoices):
-    """What a runner manager on Google Cloud is made of."""
+    """The arguments of a runner manager on Google Cloud."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(
         {"project", "labels", "configuration", "app_key", "machine_accounts", "standby_templates"}
     )
 
-    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project the pools are in")
-    labels: Labels = Field(default={}, description="labels put on everything that takes them")
+    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the pools")
+    labels: Labels = Field(default={}, description="labels of every resource that supports labels")
     configuration: PlainInput[Annotated[str, Field(min_length=2)]] = Field(
-        description="the manager's configuration in JSON, as the stack's output `manager` has it; it holds no secret"
+        description="the configuration of the manager in JSON, as in the stack's output `manager`; it contains no "
+        "secrets"
     )
     app_key: SecretName = Field(
-        description="the secret of Secret Manager with the key of the manager's GitHub App, as "
+        description="the secret in Secret Manager that holds the private key of the manager's GitHub App, as "
         "projects/<project>/secrets/<name>"
     )
     machine_accounts: dict[str, Input[ServiceAccountEmail]] = Field(
@@ -95,7 +100,7 @@ class RunnerManagerArgs(ManagerChoices):
 
     standby_templates: list[Input[Template]] = Field(
         default=[],
-        description="self links of the instance templates of pools whose machines wait stopped; such machines are "
+        description="self links of the instance templates of pools whose machines wait stopped; these machines are "
         "deleted with the manager",
     )
 
@@ -108,31 +113,31 @@ class RunnerManagerArgs(ManagerChoices):
 
 
 def too_many_instances(instances: int, pools: int) -> dict[str, str]:
-    """Text, expected value and hint where there are more instances than pools; else nothing."""
+    """Return text, expected value and hint if there are more instances than pools; else an empty dict."""
     if instances <= pools:
         return {}
     return {
         "text": "is more than the number of pools on Compute Engine",
         "expected": f"at most {pools}",
-        "hint": "each instance has a share of the pools, and a share has a pool at least",
+        "hint": "each instance serves a share of the pools, and a share contains at least one pool",
     }
 
 
 class RunnerManager(Component):
     """One process on Cloud Run that starts a machine for each queued job and deletes it when the job has ended.
 
-    Creates: a worker pool of `instances` processes, which has no address; a service account; a custom role with the
-    permissions of the calls that the manager makes, in the project of the machines; the right to start machines with
-    each pool's service account, and with no other; the right to read the App's key, and no other secret; a bucket for
-    its state, with a custom role for that bucket alone; and the configuration as an object in that bucket. With
-    `alerts`: two alert policies, and the two log-based metrics they read. With `metrics`: the other log-based metrics.
-    With `standbyTemplates`: a StoppedMachines, which deletes the machines that wait stopped when it is deleted.
-    Costs: for each instance CPU and memory for every second, whether jobs wait or not, and the writes of one object.
+    Creates: a worker pool of `instances` processes without a network address, and its service account. A bucket with
+    the manager's state and configuration, and a custom role for that bucket only. A custom role in the project of the
+    machines, with the permissions that the manager's API calls need. Permission to use the service accounts of the
+    pools, and no others. Permission to read the secret with the App's key, and no other secret. With `alerts`: two
+    alert policies, and the two log-based metrics that they read. With `metrics`: the other log-based metrics. With
+    `standbyTemplates`: a StoppedMachines resource, whose deletion deletes the machines that wait stopped.
+    Costs: CPU and memory of each instance for every second, whether jobs wait or not, and the writes of one object.
     Alert policies cost by condition, and log-based metrics by the volume of their points.
-    Does not: put the App's key into state, environment or arguments. It is a file that Cloud Run mounts.
-    Does not reach your network: it needs GitHub's and Google's APIs alone.
-    Replaces on change of: everything for region, with the state. A new image or configuration is a new revision, whose
-    manager begins when the old one has given back its lease.
+    Does not: put the App's key into state, environment variables or arguments. Cloud Run mounts the key as a file. The
+    manager does not connect to your network, because it needs only the APIs of GitHub and Google.
+    Replaces on change of: everything, including the state, for region. A new image or configuration creates a new
+    revision. Its manager starts when the previous one has released its lease.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerManager"
@@ -141,11 +146,11 @@ class RunnerManager(Component):
     EXAMPLE: ClassVar[dict[str, Any]] = ManagerChoices.EXAMPLE
 
     state_object: pulumi.Output[str]
-    """Where the manager's state is, for --state of `gpu-ci manager status` and `gpu-ci explain`."""
+    """Location of the manager's state, for the option --state of `gpu-ci manager status` and `gpu-ci explain`."""
     service_account_email: pulumi.Output[str]
-    """The identity of the manager."""
+    """Email of the manager's service account."""
     worker_pool: pulumi.Output[str]
-    """The worker pool's resource name."""
+    """Resource name of the worker pool."""
 
     def __init__(self, name: str, args: RunnerManagerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -167,9 +172,10 @@ class RunnerManager(Component):
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             versioning={"enabled": False},
-            # The object is written every few seconds. By default each replaced one would be kept, and paid, for a week.
+            # The object is replaced every few seconds. By default Cloud Storage would keep, and bill, each old one for
+            # a week.
             soft_delete_policy={"retention_duration_seconds": 0},
-            # What is lost with it is made anew.
+            # The manager can rebuild the content of the bucket.
             force_destroy=True,
             opts=self.child(),
         )
@@ -190,7 +196,7 @@ class RunnerManager(Component):
         self.register()
 
     def _machine_grants(self) -> list[pulumi.Resource]:
-        """Start and delete machines in the project, with the accounts of the pools."""
+        """Grant the manager the right to start and delete machines with the service accounts of the pools."""
         args = self._args
         granted: list[pulumi.Resource] = [
             gcp.projects.IAMMember(
@@ -215,7 +221,11 @@ class RunnerManager(Component):
         return granted
 
     def _stopped_machines(self) -> list[pulumi.Resource]:
-        """Deleted after the manager, which depends on it and would make more of them."""
+        """Create the resource that deletes stopped machines.
+
+        The manager depends on it, so Pulumi deletes the manager first. Otherwise the manager would create more
+        machines.
+        """
         args = self._args
         if not args.standby_templates:
             return []
@@ -244,7 +254,7 @@ class RunnerManager(Component):
         )
 
     def _role(self, what: str, calls: Any) -> pulumi.Output[str]:
-        """A role with the permissions of these calls. A role's id is its name in the project for good."""
+        """Create a custom role with the permissions of these calls. The id of a role cannot change."""
         role = gcp.projects.IAMCustomRole(
             f"{self._name}-{what}-role",
             project=self._args.project,
@@ -266,13 +276,13 @@ class RunnerManager(Component):
             location=args.region,
             name=self._pool_name(),
             labels=merge(args.labels, {"gpu-ci-pool": self._name}),
-            # Google's examples name the stage, and Google answers with the one that the resource has by then.
+            # Google's examples set the launch stage, and the API returns the current stage of the resource.
             launch_stage="BETA",
             deletion_protection=False,
             scaling={"manual_instance_count": args.instances},
             template={
                 "service_account": self._account.email,
-                # The manager reads its configuration when it starts, so that another one has to be another revision.
+                # The manager reads its configuration at start, so a changed configuration needs a new revision.
                 "annotations": {"gpu-ci-configuration": pulumi.Output.from_input(args.configuration).apply(_digest)},
                 "containers": [
                     {
@@ -296,7 +306,7 @@ class RunnerManager(Component):
         return naming.fit(f"gpu-{self._name}-{pulumi.get_stack()}", _POOL_NAME_MOST)
 
     def _observe(self) -> None:
-        """Metrics and alerts, where they are asked for."""
+        """Create metrics and alerts if `metrics` and `alerts` are set."""
         args = self._args
         labels = merge(args.labels, {"gpu-ci-pool": self._name})
         made = ManagerMetrics(self._name, args.project, args.region, self._pool_name(), labels, self.child)
@@ -306,7 +316,10 @@ class RunnerManager(Component):
             made.metrics(MEASURED)
 
     def _key_name(self) -> pulumi.Output[str]:
-        """As Cloud Run names a secret: without its project where that is its own (run v2, SecretVolumeSource)."""
+        """Return the secret's name for Cloud Run, without the project if that is the worker pool's project.
+
+        Source: run v2, SecretVolumeSource.
+        """
         _, home, _, name = self._args.app_key.split("/")
         project = pulumi.Output.from_input(self._args.project)
         return project.apply(lambda own: name if own == home else self._args.app_key)

@@ -1,4 +1,4 @@
-"""A network for runners: a subnetwork without public addresses, a way out, and nothing let in."""
+"""A network for runners: a subnetwork without public addresses, with Cloud NAT, that rejects incoming connections."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from ..errors import did_you_mean, invalid
 from . import ip_ranges, regions
 from .resource_names import REGION, Network, Project
 
-# cloud.google.com/iap/docs/using-tcp-forwarding, "Create a firewall rule": all addresses IAP forwards from.
+# cloud.google.com/iap/docs/using-tcp-forwarding, "Create a firewall rule": the range from which IAP forwards
+# connections.
 _IAP = "35.235.240.0/20"
-# Google's rules of a default network have 65534, and rules without a priority of their own 1000 (compute v1, Firewall).
+# The rules of Google's default network have priority 65534. Rules without a priority have 1000 (compute v1, Firewall).
 _REFUSED, _LET_IN = 1000, 900
 
-# Ports of the NAT that one machine gets, and so its connections to one destination at a time. By default it would have
-# 64 for good, and package downloads of a job lose connections (gardener/gardener-extension-provider-gcp#6,
-# openshift/installer#4273). Both are powers of two (discovery document compute v1, RouterNat). One address has 64,512
-# ports, so every 15 machines that need all of theirs take one address more.
+# Minimum and maximum number of NAT ports of one machine. They limit its concurrent connections to one destination. With
+# the default, a fixed 64 ports, package downloads of a job lose connections
+# (gardener/gardener-extension-provider-gcp#6, openshift/installer#4273). Both numbers must be powers of two (discovery
+# document compute v1, RouterNat). One address has 64,512 ports, so 15 machines with the maximum number of ports need
+# one address.
 _NAT_PORTS = (64, 4096)
 
 
 def network_region(value: str) -> str:
-    """One that Google has."""
+    """Return the region. Raise an error if Google Cloud has no such region."""
     if value not in regions.COMPUTE:
         raise invalid(
-            "is no region of Google Cloud", hint=did_you_mean(value, regions.COMPUTE) or "such as us-central1"
+            "is not a region of Google Cloud", hint=did_you_mean(value, regions.COMPUTE) or "such as us-central1"
         )
     return value
 
 
 class NetworkChoices(Args):
-    """What there is to choose of a network that is made for the runners of a region."""
+    """The settings of a runner network in a stack file."""
 
-    ip_range: str = Field(description="the subnetwork's range of private IPv4 addresses, such as 10.10.0.0/20")
+    ip_range: str = Field(description="the private IPv4 range of the subnetwork, such as 10.10.0.0/20")
     iap_ssh: StrictBool = Field(
-        default=False, description="whether SSH is let in from Identity-Aware Proxy, which asks who it is"
+        default=False, description="whether to allow SSH from Identity-Aware Proxy, which authenticates the user"
     )
     flow_logs: StrictBool = Field(
-        default=False, description="whether connections are logged, which Google bills by the GiB of logs"
+        default=False, description="whether to log connections, which Google bills per GiB of logs"
     )
 
     @field_validator("ip_range")
@@ -53,7 +55,7 @@ class NetworkChoices(Args):
 
 
 class RunnerNetworkArgs(NetworkChoices):
-    """What a runner network is made of."""
+    """The arguments of a runner network."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"project"})
 
@@ -62,21 +64,21 @@ class RunnerNetworkArgs(NetworkChoices):
     )
     network: Input[Network] | None = Field(
         default=None,
-        description="a network to make the subnetwork in, as projects/<project>/global/networks/<name>; by default one "
-        "is made",
+        description="the network in which to create the subnetwork, as projects/<project>/global/networks/<name>; by "
+        "default a new network",
     )
-    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project the network is in")
+    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the network")
 
 
 class RunnerNetwork(Component):
-    """A subnetwork for runners that reach the internet and Google's APIs, and that nothing reaches.
+    """A subnetwork for runners with access to the internet and to Google APIs, closed to incoming connections.
 
-    Creates: a VPC network unless one is given, a subnetwork with Private Google Access, a Cloud Router with NAT for
-    that subnetwork, a firewall rule that refuses what comes in to it and, with iapSsh, one that lets in SSH through
-    Identity-Aware Proxy.
-    Costs: the NAT's addresses while it has any, by the hour, and the traffic through it; logs of connections that the
-    NAT dropped, and flow logs, by the GiB.
-    Does not: let machines talk to each other, or give any of them a public address.
+    Creates: a VPC network unless `network` is set; a subnetwork with Private Google Access; a Cloud Router with NAT for
+    that subnetwork; and a firewall rule that denies incoming traffic to it. With `iapSsh`: also a firewall rule that
+    allows SSH through Identity-Aware Proxy.
+    Costs: the NAT's addresses by the hour while it has any, and the traffic through it. Logs of the connections that
+    the NAT dropped, and flow logs, are billed per GiB.
+    Does not: allow traffic between machines, or give any machine a public address.
     Replaces on change of: everything for region; the subnetwork, router and NAT for network; the subnetwork for an
     ipRange that does not contain the old one.
     """
@@ -87,9 +89,9 @@ class RunnerNetwork(Component):
     EXAMPLE: ClassVar[dict[str, Any]] = {"region": "us-central1", "ipRange": "10.10.0.0/20"}
 
     network: pulumi.Output[str]
-    """The network, as a runner pool takes it."""
+    """The network, in the form that a runner pool accepts."""
     subnetwork: pulumi.Output[str]
-    """The subnetwork, as a runner pool takes it: known once its NAT and its firewall are there."""
+    """The subnetwork, in the form that a runner pool accepts. It is known once its NAT and its firewall rules exist."""
 
     def __init__(self, name: str, args: RunnerNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -122,7 +124,7 @@ class RunnerNetwork(Component):
             region=args.region,
             router=router.name,
             nat_ip_allocate_option="AUTO_ONLY",
-            # Not all subnetworks: the network may be somebody's who has a NAT of their own.
+            # Not all subnetworks, because another team may have a NAT of its own in the network.
             source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
             subnetworks=[{"name": subnetwork.id, "source_ip_ranges_to_nats": ["ALL_IP_RANGES"]}],
             enable_dynamic_port_allocation=True,
@@ -143,7 +145,7 @@ class RunnerNetwork(Component):
         self.register()
 
     def _firewall(self, name: str, role: str, args: RunnerNetworkArgs, rule: dict[str, Any]) -> gcp.compute.Firewall:
-        """A rule for what comes in to the subnetwork, whatever else is in the network."""
+        """Create a firewall rule for incoming traffic to this subnetwork only; the network may have others."""
         return gcp.compute.Firewall(
             f"{name}-{role}",
             project=args.project,

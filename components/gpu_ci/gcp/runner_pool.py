@@ -1,4 +1,4 @@
-"""GPU runners on Compute Engine: one regional managed instance group whose machines have proven their GPU."""
+"""GPU runners on Compute Engine: one regional managed instance group whose machine template passed a smoke check."""
 
 from __future__ import annotations
 
@@ -27,64 +27,68 @@ from .smoke_gate import SmokeGate, SmokeGateArgs
 
 
 class RunnerPoolArgs(GpuMachineArgs):
-    """What a GCE runner pool is made of: its machines, and what runs on them."""
+    """The arguments of a Compute Engine runner pool: its machines, and the software that runs on them."""
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github", "ladder_subnetworks"}
 
-    max: Integer = Field(ge=1, le=1000, description="the most machines there may be at any time, 1 to 1000")
+    max: Integer = Field(ge=1, le=1000, description="the maximum number of machines at any time, 1 to 1000")
     runner_labels: Annotated[list[RunnerLabel], whole_value(rules.runner_labels)] | None = Field(
         default=None,
         min_length=1,
         max_length=100,
-        description="labels jobs ask for in runs-on; by default self-hosted, gpu and the pool's name",
+        description="the labels that jobs name in runs-on; by default self-hosted, gpu and the pool's name",
     )
     wait_objective_sec: Integer | None = Field(
         default=None,
         ge=60,
         le=86400,
-        description="how long a job may wait for its runner before the manager's alert counts it; by default "
-        "waitObjectiveSec of gpu-ci:manager.alerts",
+        description="seconds that a job may wait for its runner before the manager's alert counts it, 60 to 86400; "
+        "by default waitObjectiveSec of gpu-ci:manager.alerts",
     )
     github: RunnerGithub | None = Field(
         default=None,
-        description="where on GitHub the machines' runners are registered, and by whom; by default there are none",
+        description="where on GitHub the machines' runners are registered, and how; by default the pool registers no "
+        "runners",
     )
     standby: Standby | None = Field(
         default=None,
-        description="machines that wait stopped, so that they start with a warm disk; by default none. Not for pools "
-        "whose machines register their runners themselves",
+        description="machines that wait stopped and start with a warm disk; by default none. Not for pools whose "
+        "machines register their runners themselves",
     )
     smoke: SmokeSettings = Field(
-        default=SmokeSettings(), validate_default=True, description="the check before the pool takes a template"
+        default=SmokeSettings(),
+        validate_default=True,
+        description="the smoke check that a template must pass before the pool uses it",
     )
     runner: RunnerSettings = Field(
         default=RunnerSettings(),
-        description="GitHub's runner on each machine, where the stack says as which App it registers",
+        description="settings of the GitHub runner on each machine, for pools with runners",
     )
     secrets: Annotated[list[SecretName], whole_value(rules.each_once)] = Field(
         default=[],
         max_length=50,
-        description="secrets of Secret Manager that the machines may read, as projects/<project>/secrets/<name>, and "
-        "with them all that runs there; where runners register, jobs are kept from them, so it is for runner.docker: "
-        "rootful alone",
+        description="secrets in Secret Manager that the machines may read, as projects/<project>/secrets/<name>; in "
+        "pools with runners this requires runner.docker: rootful, because other jobs have no access to the machine's "
+        "identity",
     )
     ladder: list[LadderRung] = Field(
         default=[],
         max_length=20,
         examples=[[{"region": "us-east1"}]],
-        description="where else the runner manager asks for machines, in order, when the pool's own zones have none; "
-        "jobs get any of them, so each is at least as good as the pool's machine",
+        description="other zones, regions and machine types that the runner manager tries, in order, when the pool's "
+        "own zones have no capacity; each must be at least as capable as the pool's machine, because a job may get "
+        "any of them",
     )
     price_ceiling_usd: float | None = Field(
         default=None,
         gt=0,
-        description="the most that a machine may cost, in USD an hour by the catalog's price; the runner manager "
-        "starts no dearer one; by default any",
+        description="the maximum catalog price of one machine, in USD per hour; the runner manager starts no machine "
+        "above that price; by default no maximum",
     )
     ladder_subnetworks: dict[str, Input[Subnetwork]] = Field(
         default={},
         validate_default=True,
-        description="for each other region of the ladder, the subnetwork that its machines join, as "
+        description="for each other region of the ladder, the subnetwork of its machines, as "
         "projects/<project>/regions/<region>/subnetworks/<name>",
     )
 
@@ -110,7 +114,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         rungs = [ladder.choices(rung, info.data)["zones"][0] for rung in info.data["ladder"]]
         own = region_of(info.data["zones"][0])
         if missing := [region for region in dict.fromkeys(map(region_of, rungs)) if region not in (own, *values)]:
-            raise invalid(f"has no subnetwork of {', '.join(missing)}, where ladder has machines")
+            raise invalid(f"has no subnetwork for {', '.join(missing)}, which ladder uses")
         return values
 
     @field_validator("standby", mode="wrap")
@@ -133,20 +137,20 @@ class RunnerPoolArgs(GpuMachineArgs):
         }
 
     def runner_labels_of(self, name: str) -> list[str]:
-        """The labels runners of the pool `name` carry."""
+        """Return the runner labels of the pool `name`."""
         return self.runner_labels or rules.default_runner_labels(name)
 
     def demand(self, name: str) -> Demand:
-        """What the pool `name` asks of Google; its cost and the quotas it needs follow from it."""
+        """Return what the pool `name` requires from Google. Its cost and its quotas follow from that."""
         return rules.demand(name, self, self.max, self.standby.stopped_size if self.standby else 0)
 
     def ladder_demands(self, name: str) -> list[Demand]:
-        """The same for each rung of the ladder, as if all of its machines were there."""
+        """Return the demand of each rung of the ladder, as if all of its machines ran."""
         return [rung.demand(name) for rung in self.rungs[1:]]
 
     @property
     def rungs(self) -> list[RunnerPoolArgs]:
-        """The pool's own machine, and then those of the ladder: these arguments with what each rung changes."""
+        """The arguments for the pool's own machine, followed by those for each rung of the ladder."""
         found = [self]
         for rung in self.ladder:
             changed = ladder.choices(rung, dict(self))
@@ -157,30 +161,31 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     @property
     def template_name(self) -> str:
-        """What tells apart the templates of one pool: the region and the machine. How it is bought is none of it."""
+        """The region and the machine, which identify one template of the pool. The market is not part of the name."""
         gpus = self.guest_accelerator
         attached = f"-{gpus.type.removeprefix('nvidia-').removeprefix('tesla-')}x{gpus.count}" if gpus else ""
         return f"{self.region}-{self.machine_type}{attached}"
 
     def registration_of(self, name: str) -> Registration | None:
-        """What machines of the pool `name` register their runners with; nothing where they register none."""
+        """Return the registration settings of machines of the pool `name`, or None for a pool without runners."""
         return Registration(self.github, self.runner, self.runner_labels_of(name)) if self.github else None
 
 
 class RunnerPool(Component):
-    """GPU runners on Compute Engine, started on demand, each of which has proven its GPU before it takes a job.
+    """GPU runners on Compute Engine that start on demand. Each machine checks its GPU before it takes a job.
 
-    Creates: a service account that may write logs and read the secrets that are named, a regional instance template, a
-    check of that very template on one machine (the gate), and a regional managed instance group that takes the template
-    once the check has passed. With `github` the check also shows that the machine can run a runner. Each machine then
-    gets one, for one job, and ends. With an App in `github` the machines register their runners, and the account may
-    read the App's key. Without one the runner manager registers them, and no machine can read a key.
-    With `ladder`: a template and a check of its own for each other machine and region.
-    Costs: nothing while no machine runs; each new template costs one machine for the minutes of its check.
-    Does not: start machines. The runner manager does, from the same template; the group is made at size 0.
-    Machines have no public address: to install torch, where the image has none, the network needs a way out.
-    Machines bought as flex-start are not got by a new size of the group: the manager asks for each one.
-    Replaces on change of: the template, and with it the gate, for everything a machine boots with (machineType,
+    Creates: a service account that may write logs and read the secrets in `secrets`; a regional instance template; a
+    smoke check of that template on one machine (the gate); and a regional managed instance group. The group gets the
+    template once the check has passed. With `github`, the check also verifies that the machine can run a runner. Each
+    machine then runs one runner for one job, and ends. With a GitHub App in `github`, the machines register their
+    runners, and the service account may read the App's key. Without an App, the runner manager registers the runners,
+    and no machine can read a key. With `ladder`: also a template and a smoke check for each other machine type and
+    region.
+    Costs: nothing while no machine runs. Each new template costs one machine for the minutes of its check.
+    Does not: start machines. The runner manager starts them from the same template, and the group is created at size 0.
+    Machines have no public address. To install torch on an image without it, the network needs internet access, such as
+    Cloud NAT. Resizing the group does not start flex-start machines; the manager requests each of them.
+    Replaces on change of: the template and the gate, for every field that affects the boot of a machine (machineType,
     guestAccelerator, market, reservation, driver, image, torch, disks, nicType, maxRunDurationSec, smoke.deadlineSec,
     runner, runnerLabels and github where machines register runners, network, labels); the group for zones.
     """
@@ -196,26 +201,29 @@ class RunnerPool(Component):
     }
 
     instance_group: pulumi.Output[str]
-    """URL of the managed instance group's instances, for what resizes or watches it."""
+    """URL of the instances of the managed instance group, for programs that resize or watch the group."""
     template: pulumi.Output[str]
-    """Self link of the template the group runs: the last one whose check passed."""
+    """Self link of the group's template: the most recent one that passed its check."""
     service_account_email: pulumi.Output[str]
-    """The identity of the machines, for grants of what their jobs need."""
+    """Email of the machines' service account. Grant it the access that jobs need."""
     verdict: pulumi.Output[str]
-    """What the check of the template said: pass, or unproven."""
+    """Verdict of the template's check: pass, or unproven."""
     smoke_summary: pulumi.Output[str]
-    """The check's own sentence about the machine it ran on."""
+    """Summary that the check reported about its machine."""
 
     def __init__(self, name: str, args: RunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         account = gcp.serviceaccount.Account(
             f"{name}-account",
-            account_id=naming.fit(f"gpu-{name}-{pulumi.get_stack()}", 30),  # Google's limit; it has no automatic name
+            account_id=naming.fit(
+                f"gpu-{name}-{pulumi.get_stack()}", 30
+            ),  # Google's limit; the resource has no automatic name
             display_name=f"machines of the GPU runner pool {name}",
             project=args.project,
             opts=self.child(),
         )
-        # The one right a machine has. What its jobs need is granted by whoever owns it, on this account.
+        # This is the only permission of a machine. The owner of a resource that jobs need grants access to this
+        # account.
         log_writer = gcp.projects.IAMMember(
             f"{name}-log-writer",
             member=pulumi.Output.concat("serviceAccount:", account.email),
@@ -225,13 +233,13 @@ class RunnerPool(Component):
         )
         for secret in args.secrets:
             self._may_read(f"{name}-{naming.fit(secret, 60)}-reader", secret, account)
-        # The check machine writes its end to the log and reads the key, so the check waits for both grants.
+        # The check machine writes its result to the log and reads the key, so the check waits for both grants.
         app_key = args.github.private_key if args.github else None
         key = [self._may_read(f"{name}-app-key-reader", app_key, account)] if app_key else []
         grants = [log_writer, *key]
         gate = self._checked_template(name, name, args, args.zones, account, grants)
         self.rung_templates: list[tuple[RunnerPoolArgs, pulumi.Output[str] | None]] = [(args, None)]
-        """Each rung with its checked template; None where that is the pool's. What the runner manager is given."""
+        """Each rung with its checked template, as input of the runner manager. None means the pool's own template."""
         for rung, template in self._templates_of_ladder(name, args, account, grants):
             self.rung_templates.append((rung, template))
         group = self._group(name, args, gate.checked_template)
@@ -245,10 +253,10 @@ class RunnerPool(Component):
     def _templates_of_ladder(
         self, name: str, args: RunnerPoolArgs, account: gcp.serviceaccount.Account, grants: Sequence[pulumi.Resource]
     ) -> Iterator[tuple[RunnerPoolArgs, pulumi.Output[str] | None]]:
-        """The rungs of the ladder, each with the checked template of its region and machine.
+        """Yield each rung of the ladder with the checked template of its region and machine.
 
-        A market is no part of the GPU: rungs that differ in it alone share a template. A pool's own template may name a
-        reservation, and then it is for that alone.
+        The market does not affect the GPU, so rungs that differ only in their market share a template. A pool's own
+        template with a reservation is not shared, because it is valid for that reservation only.
         """
         rungs = args.rungs[1:]
         checked: dict[str, pulumi.Output[str] | None] = {} if args.reservation else {args.template_name: None}
@@ -256,7 +264,7 @@ class RunnerPool(Component):
             key = rung.template_name
             if key not in checked:
                 zones = [zone for each in rungs if each.template_name == key for zone in each.zones]
-                # Google's limit of 63, less -template and what Pulumi adds.
+                # Google's limit is 63 characters. The suffix -template and Pulumi's random suffix need the rest.
                 gate = self._checked_template(
                     naming.fit(f"{name}-{key}", 45), name, rung, list(dict.fromkeys(zones)), account, grants
                 )
@@ -272,7 +280,7 @@ class RunnerPool(Component):
         account: gcp.serviceaccount.Account,
         grants: Sequence[pulumi.Resource],
     ) -> SmokeGate:
-        """A template of the machines of these arguments, and its check, on one machine in one of the zones."""
+        """Create a template of these machines, and its check on one machine in one of the zones."""
         tags = merge(args.labels, {"gpu-ci-pool": name})
         template = machine_template(
             f"{logical_name}-template",
@@ -299,7 +307,7 @@ class RunnerPool(Component):
         )
 
     def _may_read(self, logical_name: str, secret: str, account: gcp.serviceaccount.Account) -> pulumi.Resource:
-        """Let the machines read one secret, and no other of its project."""
+        """Grant the machines read access to one secret, and to no other secret of its project."""
         return gcp.secretmanager.SecretIamMember(
             logical_name,
             secret_id=secret,
@@ -311,28 +319,28 @@ class RunnerPool(Component):
     def _group(
         self, name: str, args: RunnerPoolArgs, template: pulumi.Output[str]
     ) -> gcp.compute.RegionInstanceGroupManager:
-        """The group that runs them: it takes machines where there are any, and never replaces one that has a job."""
+        """Create the managed instance group, which uses any zone with capacity and never replaces a busy machine."""
         return gcp.compute.RegionInstanceGroupManager(
             f"{name}-group",
             project=args.project,
             region=args.region,
             base_instance_name=name,
             distribution_policy_zones=args.zones,
-            # EVEN waits for the zone that has none left; ANY needs redistribution switched off.
+            # EVEN waits for a zone without capacity. ANY requires that redistribution is off.
             distribution_policy_target_shape="ANY",
             versions=[{"instance_template": template}],
             update_policy={
-                "type": "OPPORTUNISTIC",  # PROACTIVE would end running jobs
+                "type": "OPPORTUNISTIC",  # PROACTIVE would stop running jobs
                 "minimal_action": "REPLACE",
                 "instance_redistribution_type": "NONE",
-                # A regional group takes 0 or at least its number of zones.
+                # A regional group accepts 0, or at least its number of zones.
                 "max_surge_fixed": 0,
                 "max_unavailable_fixed": len(args.zones),
             },
-            # A machine that fails its check switches itself off; repairing it would only boot the same fault again.
+            # A machine that fails its check turns itself off. Repairing it would repeat the same failure.
             instance_lifecycle_policy={"default_action_on_failure": "DO_NOTHING"},
             target_size=0,
-            # Of pools with runners the manager stops and starts machines, which are not the group's.
+            # In pools with runners the manager stops and starts machines, which are not members of the group.
             **_standby(None if args.github else args.standby),
             wait_for_instances=False,
             opts=self.child(ignore_changes=["targetSize"]),
@@ -340,8 +348,8 @@ class RunnerPool(Component):
 
 
 def _standby(chosen: Standby | None) -> dict[str, Any]:
-    """Google's words for machines that wait stopped."""
+    """Return the group's standby policy in the form of the Compute Engine API."""
     if chosen is None:
-        return {"target_stopped_size": 0}  # left out, those of an earlier choice would stay, and cost
+        return {"target_stopped_size": 0}  # if omitted, the machines of an earlier setting would stay, and cost
     policy = {"mode": chosen.mode.upper().replace("-", "_"), "initial_delay_sec": chosen.initial_delay_sec}
     return {"standby_policy": policy, "target_stopped_size": chosen.stopped_size}

@@ -1,4 +1,4 @@
-"""The gate between a template and its pool, as a resource: it exists once the template has proven its GPU."""
+"""The gate between a template and its pool, as a resource that exists once the template's GPU has passed the check."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from .resource_names import Template, Zone
 
 
 class SmokeGateArgs(Args):
-    """What is checked, and where a machine for it may be had."""
+    """The template that is checked, and the zones in which the check machine may run."""
 
     project: Input[Annotated[str, Field(min_length=1)]] = Field(
-        description="the Google Cloud project the check machine runs in"
+        description="the id of the Google Cloud project of the check machine"
     )
     template: Input[Template] = Field(
         description="self link of the regional instance template to check, as "
-        "projects/<project>/regions/<region>/instanceTemplates/<name>; a new one is a new gate"
+        "projects/<project>/regions/<region>/instanceTemplates/<name>; another template creates a new gate"
     )
     zones: Input[Annotated[list[Zone], Field(min_length=1)]] = Field(
-        description="zones to try in turn for the check machine, of the template's region, such as [us-central1-a]"
+        description="zones of the template's region to try in order for the check machine, such as [us-central1-a]"
     )
     pool: Input[Annotated[str, Field(min_length=1)]] = Field(
-        description="the pool's name; the check machine is named and labelled after it"
+        description="the pool's name, used in the name and the labels of the check machine"
     )
-    labels: Input[AllLabels] = Field(default={}, description="labels put on the check machine")
+    labels: Input[AllLabels] = Field(default={}, description="labels of the check machine")
     deadline_sec: Input[Annotated[Integer, Field(ge=60, le=7200)]] = Field(
         default=1200, description="seconds from the start of the check machine to its verdict, 60 to 7200"
     )
     on_no_capacity: Input[Literal["fail", "unproven"]] = Field(
-        default="fail", description="what it means when no zone has a machine for the check: fail, or unproven"
+        default="fail", description="the result if no zone has a machine for the check: fail, or unproven"
     )
 
 
 class SmokeGate(pulumi.CustomResource):
-    """A template that has proven its GPU on one machine, or an error that says what the check found.
+    """A smoke check of a template on one machine. The creation of the resource fails if the check fails.
 
-    Creates: nothing that stays. It starts one machine from the template, waits for the verdict of the check that runs
-    at its boot, and deletes it. Costs: that machine, for those minutes.
-    Deletes with this resource: check machines that were left, and machines that a runner manager made from the template
-    and that are off.
-    Does not: check again what has passed; only another template, project or pool asks anew.
+    Creates: no permanent resources. It starts one machine from the template, waits for the verdict of the check that
+    runs at boot, and deletes the machine. Costs: that machine, for those minutes.
+    Deletes with this resource: remaining check machines, and stopped machines that a runner manager created from the
+    template.
+    Does not: repeat a check that passed. Only a change of template, project or pool starts a new check.
     Replaces on change of: template, project, pool; and onNoCapacity of a gate that is still unproven.
     The stack must name this package's plugin in Pulumi.yaml:
     `plugins: {providers: [{name: gpu-ci, path: components}]}`.
@@ -57,19 +57,19 @@ class SmokeGate(pulumi.CustomResource):
     OUTPUTS: ClassVar[tuple[str, ...]] = ("checked_template", "verdict", "summary", "zone")
 
     checked_template: pulumi.Output[str]
-    """The template, now that it is checked: what takes it waits for the verdict."""
+    """The template after its check. Resources that use this output wait for the verdict."""
     verdict: pulumi.Output[str]
-    """pass, or unproven where no zone had a machine and the gate was told to go on."""
+    """Verdict of the check: pass, or unproven if no zone had a machine and onNoCapacity is unproven."""
     summary: pulumi.Output[str]
-    """The check's own sentence about the machine it ran on."""
+    """Summary that the check reported about its machine."""
     zone: pulumi.Output[str]
-    """Where the check ran; empty when it could not."""
+    """Zone in which the check ran; empty if it did not run."""
 
     def __init__(self, name: str, args: SmokeGateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args.about(f"SmokeGate '{name}'")
-        # The version tells the engine which plugin to ask, whatever the program's own provider versions are.
+        # The version selects the plugin for the engine, independent of the program's own provider versions.
         defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
-        # Named as the engine names them: Pulumi's renaming would reach into the labels too.
+        # The names are those of the engine. Pulumi's automatic translation of names would also change the labels' keys.
         given = {to_camel(field): getattr(args, field) for field in SmokeGateArgs.model_fields}
         outputs = dict.fromkeys(map(to_camel, self.OUTPUTS))
         super().__init__(self.TYPE, name, {**given, **outputs}, pulumi.ResourceOptions.merge(defaults, opts))

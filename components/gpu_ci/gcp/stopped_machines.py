@@ -1,4 +1,4 @@
-"""The stopped machines of a runner manager, as a resource: they are deleted with it."""
+"""The stopped machines of a runner manager, as a resource that deletes them when it is deleted."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .resource_names import Template
 
 
 class StoppedMachinesArgs(Args):
-    """Whose machines: those made from these templates."""
+    """The templates whose stopped machines are deleted."""
 
     project: Input[Annotated[str, Field(min_length=1)]] = Field(
-        description="the Google Cloud project the machines are in"
+        description="the id of the Google Cloud project of the machines"
     )
     templates: Input[Annotated[list[Template], Field(min_length=1)]] = Field(
         description="self links of the regional instance templates, as "
@@ -28,9 +28,10 @@ class StoppedMachinesArgs(Args):
 class StoppedMachines(pulumi.CustomResource):
     """The machines that a runner manager keeps stopped, deleted when the manager is removed.
 
-    Creates: nothing; the manager makes the machines. Costs: nothing. Deletes with this resource: machines that have the
-    label of a manager, were made from one of the templates and are off. One that runs stays, as it may have a job.
-    Does not: delete machines of an earlier template; these go with their template's SmokeGate.
+    Creates: nothing; the manager creates the machines. Costs: nothing. Deletes with this resource: machines that have
+    the label of a manager, were created from one of the templates and are stopped. Running machines stay, because they
+    may have a job.
+    Does not: delete machines of an earlier template. The SmokeGate of that template deletes them.
     Replaces on change of: project.
     The stack must name this package's plugin in Pulumi.yaml:
     `plugins: {providers: [{name: gpu-ci, path: components}]}`.
@@ -42,7 +43,7 @@ class StoppedMachines(pulumi.CustomResource):
 
     def __init__(self, name: str, args: StoppedMachinesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         args.about(f"StoppedMachines '{name}'")
-        # The version tells the engine which plugin to ask, whatever the program's own provider versions are.
+        # The version selects the plugin for the engine, independent of the program's own provider versions.
         defaults = pulumi.ResourceOptions(version=versions.PACKAGE)
         given = {to_camel(field): getattr(args, field) for field in StoppedMachinesArgs.model_fields}
         super().__init__(self.TYPE, name, given, pulumi.ResourceOptions.merge(defaults, opts))

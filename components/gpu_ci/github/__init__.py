@@ -1,1 +1,1 @@
-"""Components for GitHub."""
+"""Components for GitHub: runner groups, branch rules, secrets and variables."""

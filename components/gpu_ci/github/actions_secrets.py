@@ -1,4 +1,4 @@
-"""Secrets and variables of GitHub Actions: those of one repository, environment or organization, or of Dependabot."""
+"""Secrets and variables of GitHub Actions, for a repository, an environment or an organization, or for Dependabot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _MOST_BYTES = 48 * 1024
 
 def _size(value: str) -> str:
     if len(value.encode()) > _MOST_BYTES:
-        raise invalid(f"has more than {_MOST_BYTES} bytes", safe_hint="encrypt it into a file, and keep its key here")
+        raise invalid(
+            f"has more than {_MOST_BYTES} bytes", safe_hint="store it encrypted in a file, and only its key here"
+        )
     return value
 
 
@@ -31,25 +33,26 @@ Value = Annotated[str, Field(min_length=1), AfterValidator(_size)]
 
 
 class ActionsSecretsArgs(Args):
-    """What is kept on GitHub, and for whom."""
+    """The secrets and variables on GitHub, and their scope."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"secrets"})
 
     scope: Scope = Field(
-        description="who has them: a repository, an environment of one, an organization, or Dependabot in a repository"
+        description="the scope: a repository, an environment of a repository, an organization, or Dependabot in a "
+        "repository"
     )
     secrets: Annotated[dict[SettingName, SecretInput[Value]], KeysOnce] = Field(
         default={},
         validate_default=True,
-        description="name to value, 1 to 49152 bytes each; every value a secret Output. At most 100 in a repository or "
-        "an environment, 1000 in an organization",
+        description="secrets by name, 1 to 49152 bytes each; every value must be a secret Output. At most 100 in a "
+        "repository or an environment, 1000 in an organization",
     )
     variables: Annotated[dict[SettingName, PlainInput[Value]], KeysOnce] = Field(
         default={},
         validate_default=True,
-        description="name to value of what is not secret, 1 to 49152 bytes each; anybody who can read the repository "
-        "can read them. At most 500 in a repository, 100 in an environment, 1000 in an organization; Dependabot has "
-        "none. Workflows see 256 KB of those of the repository and the organization together",
+        description="variables by name, which are not secret, 1 to 49152 bytes each; every user with read access to "
+        "the repository can read them. At most 500 in a repository, 100 in an environment, 1000 in an organization; "
+        "none for Dependabot. A workflow can use 256 KB of repository and organization variables together",
     )
 
     @field_validator("secrets", "variables")
@@ -61,11 +64,12 @@ class ActionsSecretsArgs(Args):
         most = scope.MOST_SECRETS if info.field_name == "secrets" else scope.MOST_VARIABLES
         if value and not most:
             raise invalid(
-                "are not for Dependabot, which has secrets only", safe_hint="use kind: repository for variables"
+                "are not supported for Dependabot, which has only secrets",
+                safe_hint="use kind: repository for variables",
             )
         if len(value) > most:
             raise invalid(
-                f"are {len(value)}, and GitHub keeps at most {most}", safe_hint="use a second scope for the rest"
+                f"are {len(value)}, but GitHub allows at most {most}", safe_hint="put the others into a second scope"
             )
         return value
 
@@ -73,18 +77,19 @@ class ActionsSecretsArgs(Args):
     @classmethod
     def _something(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if not value and info.data.get("secrets") == {}:
-            raise invalid("is empty, and so is secrets", safe_hint="give at least one secret or variable")
+            raise invalid("is empty, as is secrets", safe_hint="set at least one secret or variable")
         return value
 
 
 class ActionsSecrets(Component):
-    """Secrets and variables that GitHub hands to the workflows of one repository, environment or organization.
+    """Secrets and variables for the GitHub Actions workflows of one repository, environment or organization.
 
     Creates: one secret or variable on GitHub for each entry. Costs: nothing.
-    Does not: make the repository or the environment, or read back a value; GitHub gives none out. A secret that
-    somebody changed on GitHub shows in a refresh by its remoteUpdatedAt alone, and stays until its value here changes.
-    Replaces on change of: scope, all of them; for an organization's secrets of visibility selected the repositories
-    too (each is away for a moment). A new value updates that one secret or variable and nothing else.
+    Does not: create the repository or the environment, or read values, because GitHub does not return them. If a user
+    changes a secret on GitHub, a refresh shows only a new remoteUpdatedAt. The changed value stays until the value here
+    changes.
+    Replaces on change of: scope, for all of them; for an organization's secrets with visibility selected, also the
+    repositories. Each secret is missing for a moment. A new value updates only its own secret or variable.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:github:ActionsSecrets"
@@ -95,14 +100,14 @@ class ActionsSecrets(Component):
     }
 
     place: pulumi.Output[str]
-    """Where they are, such as `repository web`; known once all of them are there."""
+    """Scope of the secrets and variables, such as `repository web`; known once all of them exist."""
 
     def __init__(self, name: str, args: ActionsSecretsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         target = self._target(args)
         made: list[pulumi.CustomResource] = []
         for key, value in args.secrets.items():
-            # GitHub keeps names in upper case; another spelling of the same name is the same secret.
+            # GitHub stores names in upper case. Names that differ only in case are the same secret.
             setting = key.upper()
             made.append(
                 target.secret(
@@ -110,8 +115,8 @@ class ActionsSecrets(Component):
                     secret_name=setting,
                     value=value,
                     **target.where,
-                    # An organization's secret keeps its id when it is replaced: deleted last, it would be gone
-                    # (github.com/pulumi/pulumi-github/issues/250).
+                    # An organization's secret keeps its id when it is replaced. Deleting the old one last would delete
+                    # the new one (github.com/pulumi/pulumi-github/issues/250).
                     opts=self.child(delete_before_replace=True),
                 )
             )
@@ -124,7 +129,7 @@ class ActionsSecrets(Component):
         self.register()
 
     def _target(self, args: ActionsSecretsArgs) -> _Target:
-        """The resources of a scope, and the inputs that say which one it is."""
+        """Return the resource classes of a scope, and the inputs that identify it."""
         match args.scope:
             case RepositoryScope(repository=repository):
                 place = pulumi.Output.concat("repository ", repository)
@@ -138,13 +143,13 @@ class ActionsSecrets(Component):
                 )
             case DependabotScope(repository=repository):
                 place = pulumi.Output.concat("Dependabot of ", repository)
-                # There are no variables of Dependabot, and the arguments have refused any.
+                # Dependabot has no variables, and the arguments reject them.
                 return _Target(github.DependabotSecret, github.ActionsVariable, {"repository": repository}, place)
             case OrganizationScope(visibility=visibility, repositories=names):
                 where: dict[str, Any] = {"visibility": visibility}
                 if names:
-                    # Sent with every value: GitHub takes the access of all repositories away from a secret that is
-                    # written without them (github.com/external-secrets/external-secrets/issues/6514).
+                    # The repositories are sent with every value. GitHub removes all repositories' access to a secret
+                    # that is written without them (github.com/external-secrets/external-secrets/issues/6514).
                     where["selected_repository_ids"] = repository_ids(
                         self, args, "scope.repositories", names, public=True
                     )
@@ -157,7 +162,7 @@ class ActionsSecrets(Component):
 
 
 class _Target(NamedTuple):
-    """What a scope is made of."""
+    """The resource classes and identifying inputs of a scope."""
 
     secret: Callable[..., pulumi.CustomResource]
     variable: Callable[..., pulumi.CustomResource]

@@ -1,4 +1,4 @@
-"""Who may pass by the rules of a repository, as a choice of models."""
+"""The users and Apps that may bypass the rules of a repository, as a union of models."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..args import Args, Input, Integer
 # terraform-provider-github v6.13.0, github/resource_github_repository_ruleset.go, `bypass_mode`.
 Mode = Literal["always", "pull_request", "exempt"]
 ActorId = Annotated[Integer, Field(ge=1)]
-_MODE = "always, pull_request (only by merging a pull request) or exempt (the rules are not run for them)"
+_MODE = "always, pull_request (only when merging a pull request) or exempt (the rules do not run for them)"
 
 
 class RoleActor(Args):
-    """Everybody with a role on the repository."""
+    """Every user with a role on the repository."""
 
     # terraform-provider-github v6.13.0, docs/resources/repository_ruleset.md: "base repository roles and their IDs".
     IDS: ClassVar[dict[str, int]] = {"maintain": 2, "write": 4, "admin": 5}
 
-    type: Literal["RepositoryRole"] = Field(description="everybody with a role on the repository")
+    type: Literal["RepositoryRole"] = Field(description="every user with a role on the repository")
     role: Literal["admin", "maintain", "write"] = Field(description="the role: admin, maintain or write")
     bypass_mode: Mode = Field(default="pull_request", description=_MODE)
 
@@ -29,7 +29,7 @@ class TeamActor(Args):
     """A team of the organization."""
 
     type: Literal["Team"] = Field(description="a team of the organization")
-    id: Input[ActorId] = Field(description="the team's number")
+    id: Input[ActorId] = Field(description="the team's id number")
     bypass_mode: Mode = Field(default="pull_request", description=_MODE)
 
 
@@ -37,15 +37,15 @@ class AppActor(Args):
     """A GitHub App."""
 
     type: Literal["Integration"] = Field(description="a GitHub App")
-    id: Input[ActorId] = Field(description="the App's number, not that of its installation")
+    id: Input[ActorId] = Field(description="the App's id number, not that of its installation")
     bypass_mode: Mode = Field(default="pull_request", description=_MODE)
 
 
 class UserActor(Args):
-    """One person."""
+    """One user."""
 
-    type: Literal["User"] = Field(description="one person")
-    id: Input[ActorId] = Field(description="the person's number, not the login")
+    type: Literal["User"] = Field(description="one user")
+    id: Input[ActorId] = Field(description="the user's id number, not the login")
     bypass_mode: Mode = Field(default="pull_request", description=_MODE)
 
 
@@ -57,10 +57,12 @@ class OwnersActor(Args):
 
 
 class DeployKeyActor(Args):
-    """Every deploy key of the repository; a key makes no pull requests, so that it can always pass, or is exempt."""
+    """Every deploy key of the repository. A key cannot create pull requests, so its mode is always or exempt."""
 
     type: Literal["DeployKey"] = Field(description="every deploy key of the repository")
-    bypass_mode: Literal["always", "exempt"] = Field(description="always or exempt; a key makes no pull requests")
+    bypass_mode: Literal["always", "exempt"] = Field(
+        description="always or exempt, because a key cannot create pull requests"
+    )
 
 
 BypassActor: TypeAlias = Annotated[

@@ -1,4 +1,4 @@
-"""The forms in which GitHub names what the components refer to, each with its source."""
+"""The formats of GitHub's names for repositories, secrets, variables, environments and workflows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from ..errors import at_path, did_you_mean, invalid, raise_problems, whole_value
 # terraform-provider-github v6.13.0, github/resource_github_repository.go, `name`.
 _REPOSITORY = re.compile(r"[-a-zA-Z0-9_.]{1,100}")
 # The same, github/util.go, secretNameRegexp; and "Names must not start with the GITHUB_ prefix" of
-# docs.github.com/en/actions/reference/security/secrets, which is the rule of variables too.
+# docs.github.com/en/actions/reference/security/secrets. The rule also applies to variables.
 _SETTING = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _KEPT = "GITHUB_"
 # As in pulumi.com/registry/packages/github/api-docs/enterpriseactionsrunnergroup: "my-organization/my-repo/.github/
-# workflows/cool-workflow.yaml@refs/tags/v1". What a ref may not hold: git-scm.com/docs/git-check-ref-format.
+# workflows/cool-workflow.yaml@refs/tags/v1". For characters that a ref must not contain, see
+# git-scm.com/docs/git-check-ref-format.
 _WORKFLOW = re.compile(
     r"(?P<owner>[a-zA-Z0-9][-a-zA-Z0-9]{0,38})/(?P<repository>[-a-zA-Z0-9_.]{1,100})"
     r"/\.github/workflows/(?P<file>[^/@\s]+\.ya?ml)@(?P<ref>[^@\s~^:?*\[\\]+)"
@@ -27,50 +28,52 @@ _WORKFLOW = re.compile(
 def _repository(value: str) -> str:
     if "/" in value:
         raise invalid(
-            "is a name with an owner; the owner is the provider's (github:owner)", hint=value.rpartition("/")[2]
+            "contains an owner; the owner is that of the provider (github:owner)", hint=value.rpartition("/")[2]
         )
     if not _REPOSITORY.fullmatch(value):
         raise invalid(
-            "is no name of a repository", safe_hint="letters, digits, dots, dashes and underscores, at most 100"
+            "is not the name of a repository", safe_hint="letters, digits, dots, dashes and underscores, at most 100"
         )
     return value
 
 
 def _setting(value: str) -> str:
     if value.upper().startswith(_KEPT):
-        raise invalid(f"starts with {_KEPT}, which GitHub keeps for itself", safe_hint="give it another first word")
+        raise invalid(f"starts with {_KEPT}, which GitHub reserves", safe_hint="use another prefix")
     if value[:1].isdigit():
-        raise invalid("starts with a digit, which GitHub refuses", safe_hint="put a letter or an underscore first")
+        raise invalid(
+            "starts with a digit, which GitHub does not allow", safe_hint="add a letter or an underscore at the start"
+        )
     if not _SETTING.fullmatch(value):
-        raise invalid("is not a name GitHub takes", safe_hint="letters, digits and underscores, such as API_TOKEN")
+        raise invalid("is not a valid name on GitHub", safe_hint="letters, digits and underscores, such as API_TOKEN")
     return value
 
 
 def _workflow(value: str) -> str:
     if "@" not in value:
-        raise invalid("names no ref, without which anybody's branch would do", hint=f"{value}@refs/heads/main")
+        raise invalid("has no ref, so workflows from any branch would be allowed", hint=f"{value}@refs/heads/main")
     if not _WORKFLOW.fullmatch(value):
         hint = did_you_mean(value, [_guess(value)])
-        raise invalid("is no workflow", hint=hint or "acme/web/.github/workflows/gpu.yml@refs/heads/main")
+        raise invalid("is not a workflow", hint=hint or "acme/web/.github/workflows/gpu.yml@refs/heads/main")
     return value
 
 
 def _guess(value: str) -> str:
-    """The same with the folder that workflows are in."""
+    """Return the value with the folder of workflows inserted."""
     path, _, ref = value.partition("@")
     owner, _, rest = path.strip("/").partition("/")
     return f"{owner}/{rest.partition('/')[0]}/.github/workflows/{rest.rpartition('/')[2]}@{ref}"
 
 
 def _alone(places: Iterable[tuple[int | str, Any]]) -> None:
-    """Each name is there once; what is not known yet is not compared."""
+    """Raise an error for duplicate names. Unknown names are not compared."""
     seen: dict[str, str] = {}
     problems = []
     for place, name in places:
         if not isinstance(name, str):
             continue
         if first := seen.get(name.lower()):
-            error = invalid(f"is there already, as {first}; case does not count", safe_hint="remove one")
+            error = invalid(f"is a duplicate of {first}; names are case-insensitive", safe_hint="remove it")
             problems.append(at_path(error, name, place))
         seen.setdefault(name.lower(), name)
     raise_problems(problems)
@@ -88,7 +91,7 @@ def _keys_once(values: dict[str, Any]) -> dict[str, Any]:
 
 RepositoryName = Annotated[str, AfterValidator(_repository)]
 SettingName = Annotated[str, AfterValidator(_setting)]
-"""What a secret or a variable may be called."""
+"""The name of a secret or a variable."""
 WorkflowRef = Annotated[str, AfterValidator(_workflow)]
 # "An environment name may not exceed 255 characters": docs.github.com/en/actions/deployment/
 # targeting-different-environments/using-environments-for-deployment.

@@ -1,9 +1,9 @@
-"""Which GitHub plan each part of `gpu-ci:github` needs, and what is wrong where the organization has a smaller one.
+"""Checks that the organization's GitHub plan includes the features that `gpu-ci:github` uses.
 
-github/docs: data/features/restrict-groups-to-workflows.yml, data/reusables/gated-features/repo-rules.md and
+Sources: github/docs: data/features/restrict-groups-to-workflows.yml, data/reusables/gated-features/repo-rules.md and
 environments.md, content/rest/repos/rules.md (`evaluate`); github.com/orgs/community/discussions/33712 for secrets and
-variables of an organization. Runner groups: the pages disagree on GitHub Free
-(content/actions/how-tos/manage-runners/self-hosted-runners/manage-access.md), and Team has them.
+variables of an organization. For runner groups the pages disagree on GitHub Free
+(content/actions/how-tos/manage-runners/self-hosted-runners/manage-access.md); GitHub Team includes them.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ KEY, PLAN = "gpu-ci:github", "gpu-ci:site.github.plan"
 
 @dataclass(frozen=True)
 class Need:
-    """A part of the key, and the smallest plan that has it."""
+    """A field of the key, and the smallest plan with its feature."""
 
     path: str
     plan: Plan
     condition: str = ""
-    """Where the plan is needed, such as `for a private repository`; empty where it always is."""
+    """The condition under which the plan is needed, such as `for a private repository`; empty if it is always needed.
+    """
 
     def beyond(self, plan: object) -> bool:
         return plan in _ORDER and _ORDER.index(self.plan) > _ORDER.index(plan)
 
 
 def needs(github: Any) -> list[Need]:
-    """Everything that not every plan has; what is too wrong to be read needs nothing."""
+    """Yield the fields that not every plan supports. Malformed values are ignored."""
     return list(_needs(_map(github)))
 
 
 def _needs(github: Mapping[str, Any]) -> Iterator[Need]:
     group = _map(github.get("runnerGroup"))
     if group:
-        yield Need(f"{KEY}.runnerGroup", "team", "as GitHub's pages disagree on GitHub Free")
+        yield Need(f"{KEY}.runnerGroup", "team", "because GitHub's pages disagree on GitHub Free")
     if group.get("selectedWorkflows"):
         yield Need(f"{KEY}.runnerGroup.selectedWorkflows", "enterprise")
     for name, entry in _map(github.get("secrets")).items():
@@ -61,14 +62,14 @@ def _needs(github: Mapping[str, Any]) -> Iterator[Need]:
 
 
 def problems(github: Any, plan: Any) -> list[Problem]:
-    """What a stack file asks for and its organization's plan never has."""
+    """Return the features of a stack file that the organization's plan never includes."""
     return [
         Problem(
             need.path,
             f"needs {NAMES[need.plan]}",
             f"{PLAN}: {plan}",
             f"a plan with this feature: {need.plan}",
-            f"omit this field, or change {PLAN} (docs/guides/github.md, Plans)",
+            f"remove this field, or change the organization's plan and {PLAN} (docs/guides/github.md, Plans)",
         )
         for need in needs(github)
         if not need.condition and need.beyond(plan)
@@ -76,10 +77,10 @@ def problems(github: Any, plan: Any) -> list[Problem]:
 
 
 def notes(github: Any, plan: Any) -> list[str]:
-    """The plan that features need, where the stack file has no plan, or where a repository's visibility decides."""
+    """Return a note about the needed plans if the plan is not set, or if it depends on a repository's visibility."""
     if plan is None:
         listed = [each for each in needs(github) if each.beyond("free")]
-        hint = f"{PLAN}: {' or '.join(_ORDER)} makes the preview refuse what the plan has not"
+        hint = f"set {PLAN}: {' or '.join(_ORDER)}, so that the preview rejects features that the plan lacks"
     else:
         listed = [each for each in needs(github) if each.condition and each.beyond(plan)]
         hint = "docs/guides/github.md, Plans"

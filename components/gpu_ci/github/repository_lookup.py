@@ -1,4 +1,4 @@
-"""Repositories by name: what GitHub's API wants to have is their numbers, and whether they are public it tells too."""
+"""Looks up repositories by name: their id numbers, which GitHub's API requires, and whether they are public."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..errors import Problem, provider_message
 def repository_ids(
     owner: Component, args: Args, path: str, names: Sequence[pulumi.Input[str]], *, public: bool
 ) -> pulumi.Output[list[int]]:
-    """The numbers of these repositories, which stand at `path` of the arguments, in a fixed order.
+    """Return the ids of these repositories, in a fixed order. `path` is their place in the arguments.
 
-    One that is not there is refused, and so is a public one unless they may be `public`: in the preview already, where
-    its name is known and nothing of the same stack makes it.
+    A missing repository is an error, as is a public one unless `public` allows it. The preview already reports it, if
+    the name is known and the same stack does not create the repository.
     """
     options = pulumi.InvokeOutputOptions(parent=owner)
     found: list[pulumi.Output[Any]] = [
@@ -28,7 +28,7 @@ def repository_ids(
     ]
 
     async def check() -> None:
-        # One by one: a repository that the same stack makes is unknown, and the others are not.
+        # One by one, because a repository that the same stack creates is unknown while the others are known.
         known = [(at, await each.future()) for at, each in enumerate(found) if await each.is_known()]
         problems = [_problem(f"{path}[{at}]", answer, public=public) for at, answer in known]
         if wrong := [problem for problem in problems if problem]:
@@ -42,7 +42,7 @@ def repository_ids(
 
 @dataclass(frozen=True)
 class _Refusal:
-    """The provider's answer to a lookup that it could not make."""
+    """The provider's response to a failed lookup."""
 
     message: str
 
@@ -55,22 +55,22 @@ def _problem(path: str, answer: Any, *, public: bool) -> Problem | None:
     if isinstance(answer, _Refusal):
         return Problem(
             path,
-            "cannot be looked up on GitHub",
+            "could not be looked up on GitHub",
             answer.message,
             "an answer to GET /repos/{owner}/{repo}",
-            "check that the token or the App may read the repository's metadata, and that api.github.com is reached",
+            "check that the token or the App may read the repository's metadata, and that api.github.com is reachable",
         )
-    # The provider answers a repository that is not there with nothing, and no error (terraform-provider-github v6.13.0,
+    # For a missing repository the provider returns nothing, and no error (terraform-provider-github v6.13.0,
     # github/data_source_github_repository.go).
     if answer.repo_id is None:
-        hint = "check the name and the owner, and that the token may see it"
+        hint = "check the name and the owner, and that the token has access to the repository"
         return Problem(path, "GitHub has no such repository", repr(answer.name) if answer.name else "", hint=hint)
     if answer.visibility == "public" and not public:
         return Problem(
             path,
-            "is a public repository: anybody's pull request could run code on the machines",
+            "is a public repository: any user's pull request could run code on the machines",
             repr(answer.name),
-            "a private or an internal repository",
-            "remove it, and let it use GitHub's own runners",
+            "a private or internal repository",
+            "remove it; its workflows can use GitHub-hosted runners",
         )
     return None

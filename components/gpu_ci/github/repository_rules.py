@@ -1,4 +1,4 @@
-"""Rules for the default branch of a repository: by pull request only, with the checks that must pass."""
+"""Rules for the default branch of a repository: pull requests only, with required checks."""
 
 from __future__ import annotations
 
@@ -20,67 +20,72 @@ MergeMethod = Literal["merge", "squash", "rebase"]
 class RequiredCheck(Args):
     """A check that must pass before a pull request is merged."""
 
-    context: str = Field(min_length=1, description="name of the check: for GitHub Actions that of the job, such as gpu")
+    context: str = Field(
+        min_length=1, description="the name of the check; for GitHub Actions the name of the job, such as gpu"
+    )
     integration_id: Input[Annotated[Integer, Field(ge=1)]] | None = Field(
         default=None,
-        description="number of the App that must report it, 15368 for GitHub Actions; by default any may",
+        description="the id number of the App that must report the check, 15368 for GitHub Actions; by default any App",
     )
 
 
 class PullRequestRules(Args):
-    """What a pull request needs before it is merged."""
+    """The requirements for merging a pull request."""
 
     required_approving_review_count: Integer = Field(
-        default=1, ge=0, le=10, description="approving reviews it needs, 0 to 10"
+        default=1, ge=0, le=10, description="number of required approving reviews, 0 to 10"
     )
     dismiss_stale_reviews_on_push: StrictBool = Field(
-        default=True, description="whether a new commit takes approvals away"
+        default=True, description="whether a new commit dismisses approvals"
     )
     require_code_owner_review: StrictBool = Field(
-        default=False, description="whether the owners of the changed files (CODEOWNERS) must approve"
+        default=False, description="whether the code owners of the changed files (CODEOWNERS) must approve"
     )
     require_last_push_approval: StrictBool = Field(
-        default=False, description="whether somebody else than who pushed last must approve"
+        default=False, description="whether a user other than the author of the last push must approve"
     )
     required_review_thread_resolution: StrictBool = Field(
         default=True, description="whether every conversation must be resolved"
     )
     allowed_merge_methods: list[MergeMethod] | None = Field(
-        default=None, min_length=1, description="how it may be merged; by default as the repository allows"
+        default=None, min_length=1, description="the allowed merge methods; by default those of the repository"
     )
 
 
 def _contexts_once(checks: list[RequiredCheck]) -> list[RequiredCheck]:
-    error = invalid("is required already", safe_hint="remove one")
+    error = invalid("is a duplicate", safe_hint="remove it")
     names = [check.context for check in checks]
     raise_problems([at_path(error, name, at, "context") for at, name in enumerate(names) if name in names[:at]])
     return checks
 
 
 class RepositoryRulesArgs(Args):
-    """What holds for the default branch."""
+    """The rules of the default branch."""
 
-    repository: Input[RepositoryName] = Field(description="name of the repository, without its owner")
+    repository: Input[RepositoryName] = Field(description="the name of the repository, without its owner")
     # terraform-provider-github v6.13.0, github/resource_github_repository_ruleset.go, `name` and `enforcement`.
     ruleset_name: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         default=None,
-        description="what GitHub calls the ruleset, at most 100 characters; by default the component's name",
+        description="the name of the ruleset on GitHub, at most 100 characters; by default the component's name",
     )
     enforcement: Literal["active", "evaluate", "disabled"] = Field(
         default="active",
-        description="active, disabled, or evaluate (reports and blocks nothing; for organizations of an enterprise)",
+        description="active, disabled, or evaluate (reports without blocking; for organizations of an enterprise)",
     )
     pull_request: PullRequestRules = Field(
-        default=PullRequestRules(), description="what a pull request needs; nothing comes in without one"
+        default=PullRequestRules(),
+        description="the requirements for merging a pull request; direct pushes are not allowed",
     )
     required_checks: Annotated[list[RequiredCheck], AfterValidator(_contexts_once)] = Field(
         default=[], description="checks that must pass before a pull request is merged"
     )
     strict_checks: StrictBool = Field(
-        default=True, description="whether they must have passed on top of the branch's latest commit"
+        default=True, description="whether the checks must pass on top of the branch's latest commit"
     )
-    required_linear_history: StrictBool = Field(default=False, description="whether merge commits are refused")
-    bypass_actors: list[BypassActor] = Field(default=[], description="who may pass by the rules; by default nobody")
+    required_linear_history: StrictBool = Field(default=False, description="whether to reject merge commits")
+    bypass_actors: list[BypassActor] = Field(
+        default=[], description="the users, teams and Apps that may bypass the rules; by default none"
+    )
 
     @field_validator("required_linear_history")
     @classmethod
@@ -88,19 +93,19 @@ class RepositoryRulesArgs(Args):
         rules = info.data.get("pull_request")
         if value and rules and rules.allowed_merge_methods == ["merge"]:
             raise invalid(
-                "leaves no way to merge: pullRequest.allowedMergeMethods makes merge commits only",
-                safe_hint="allow squash or rebase there",
+                "allows no merge: pullRequest.allowedMergeMethods allows merge commits only",
+                safe_hint="add squash or rebase to pullRequest.allowedMergeMethods",
             )
         return value
 
 
 class RepositoryRules(Component):
-    """The default branch changes only by pull request, with its checks passed, and is never deleted or forced.
+    """Rules for the default branch: changes only by pull request with passed checks, and no deletion or force push.
 
-    Creates: a ruleset of the repository for its default branch. Costs: nothing; for a private repository GitHub needs a
-    paid plan (Pro, Team or Enterprise).
-    Does not: touch other branches or tags, or rules that the organization or a branch protection has; of all that
-    apply, the strictest holds.
+    Creates: a ruleset of the repository for its default branch. Costs: nothing; for a private repository GitHub
+    requires a paid plan (Pro, Team or Enterprise).
+    Does not: change other branches or tags, rules of the organization, or branch protection. If several rules apply,
+    the strictest is in force.
     Replaces on change of: repository. Everything else is updated in place.
     """
 
@@ -113,7 +118,7 @@ class RepositoryRules(Component):
     }
 
     ruleset_id: pulumi.Output[int]
-    """GitHub's number of the ruleset."""
+    """GitHub's id of the ruleset."""
 
     def __init__(self, name: str, args: RepositoryRulesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -134,7 +139,7 @@ class RepositoryRules(Component):
                 required_status_checks=_checks(args),
             ),
             bypass_actors=[_actor(each) for each in args.bypass_actors],
-            # The provider updates it in place, and asks the new repository for the old one's ruleset
+            # For an update in place, the provider would query the new repository for the old one's ruleset
             # (terraform-provider-github v6.13.0, github/resource_github_repository_ruleset.go).
             opts=self.child(replace_on_changes=["repository"]),
         )
@@ -143,7 +148,7 @@ class RepositoryRules(Component):
 
 
 def _checks(args: RepositoryRulesArgs) -> github.RepositoryRulesetRulesRequiredStatusChecksArgs | None:
-    """The rule about checks; GitHub takes none without a check."""
+    """Return the rule about checks, or None without checks, because GitHub does not accept an empty rule."""
     if not args.required_checks:
         return None
     return github.RepositoryRulesetRulesRequiredStatusChecksArgs(
@@ -160,7 +165,7 @@ def _actor(actor: BypassActor) -> github.RepositoryRulesetBypassActorArgs:
     match actor:
         case RoleActor():
             number = RoleActor.IDS[actor.role]
-        # Those two have no number, and the provider's documentation says to leave it out.
+        # These two have no id, and the provider's documentation says to omit it.
         case OwnersActor() | DeployKeyActor():
             number = None
         case _:

@@ -1,4 +1,4 @@
-"""The group runners register into: which repositories, and which of their workflows, may use the machines."""
+"""The runner group of an organization: the repositories and workflows that may use the machines."""
 
 from __future__ import annotations
 
@@ -21,40 +21,45 @@ def _not_default(value: str) -> str:
     # "All organizations have a single default runner group": docs.github.com/en/actions/hosting-your-own-runners/
     # managing-access-to-self-hosted-runners-using-groups.
     if value.lower() == _DEFAULT:
-        raise invalid("is the group every organization has already", safe_hint="name it after what its machines are")
+        raise invalid(
+            "is the default group, which every organization already has",
+            safe_hint="use another name, such as one for the machine type",
+        )
     return value
 
 
-# The length is ours: GitHub publishes none.
+# This limit is the project's own, because GitHub publishes none.
 GroupName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_not_default)]
 
 
 class RunnerGroupArgs(Args):
-    """Who may use the runners."""
+    """The repositories and workflows that may use the runners."""
 
     group_name: Input[GroupName] | None = Field(
-        default=None, description="what GitHub calls it, at most 100 characters; by default the component's name"
+        default=None,
+        description="the name of the group on GitHub, at most 100 characters; by default the component's name",
     )
     repositories: Annotated[list[Input[RepositoryName]], EachOnce] = Field(
         min_length=1,
-        description="names of the repositories whose workflows may use the runners, without the owner; none of them "
-        "public",
+        description="names of the repositories whose workflows may use the runners, without the owner; public "
+        "repositories are not allowed",
     )
     selected_workflows: Annotated[list[WorkflowRef], EachOnce] = Field(
         default=[],
-        description="the only workflows that may, as owner/repo/.github/workflows/file.yml@ref, the ref a branch, a "
-        "tag or a commit; by default all of the repositories'. Needs GitHub Enterprise Cloud: on another plan GitHub "
-        "has no such restriction, and the deployment fails",
+        description="the only workflows that may use the runners, as owner/repo/.github/workflows/file.yml@ref, with "
+        "a branch, tag or commit as ref; by default all workflows of the repositories. Requires GitHub Enterprise "
+        "Cloud; on another plan the deployment fails",
     )
 
 
 class RunnerGroup(Component):
-    """A group of the organization's runners that only the repositories named here may use, and no public one.
+    """A runner group of the organization that only the listed repositories may use, none of them public.
 
-    Creates: a runner group. Costs: nothing. What GitHub made is compared with what was asked: pools get the group's
-    name only where every restriction is in force.
-    Does not: register runners; pools do, by the group's name. Nor does it see a repository become public later: GitHub
-    then leaves its jobs in the queue, because the group takes no public repository.
+    Creates: a runner group. Costs: nothing. The component compares the group on GitHub with these settings. Pools get
+    the group's name only if every restriction is in force.
+    Does not: register runners; pools register them by the group's name. It does not detect that a repository becomes
+    public later. GitHub then leaves the repository's jobs in the queue, because the group does not allow public
+    repositories.
     Replaces on change of: nothing; all of it is updated in place.
     """
 
@@ -66,9 +71,9 @@ class RunnerGroup(Component):
     }
 
     group_name: pulumi.Output[str]
-    """The name runners register under, and jobs ask for as `runs-on: {group: …}`."""
+    """Name of the group, for the registration of runners and for `runs-on: {group: …}` of jobs."""
     group_id: pulumi.Output[str]
-    """GitHub's number of the group, as the runner API wants it."""
+    """GitHub's id of the group, for the runner API."""
 
     def __init__(self, name: str, args: RunnerGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -77,8 +82,8 @@ class RunnerGroup(Component):
             name=args.group_name or name,
             visibility="selected",
             selected_repository_ids=repository_ids(self, args, "repositories", args.repositories, public=False),
-            # A fork's pull request would run its code on the machines: docs.github.com/en/actions/reference/security/
-            # secure-use ("Hardening for self-hosted runners").
+            # A pull request from a fork could run its code on the machines:
+            # docs.github.com/en/actions/reference/security/ secure-use ("Hardening for self-hosted runners").
             allows_public_repositories=False,
             restricted_to_workflows=bool(args.selected_workflows),
             selected_workflows=args.selected_workflows,
@@ -93,22 +98,22 @@ class RunnerGroup(Component):
 
 
 def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: bool, workflows: list[str]) -> None:
-    """Refuse a group that GitHub made more open than it was asked.
+    """Raise an error if the group on GitHub is less restricted than its settings.
 
-    The plan decides what GitHub makes, and its documentation does not say that it refuses the rest (github/docs,
-    data/features/restrict-groups-to-workflows.yml). Workflows are compared without their refs, whose form GitHub may
+    The plan limits what GitHub applies, and its documentation does not say that it rejects other settings (github/docs,
+    data/features/restrict-groups-to-workflows.yml). Workflows are compared without their refs, whose format GitHub may
     change.
     """
     problems = []
-    # A value that the provider leaves out is the one that was asked for.
+    # If the provider omits a value, it is the requested one.
     if public or visibility not in (None, "selected"):
         problems.append(
             Problem(
                 "repositories",
-                "are not the only ones that may use the group GitHub made",
+                "are not the only ones that may use the group on GitHub",
                 f"visibility {visibility}, public repositories {'' if public else 'not '}allowed",
                 "visibility selected, public repositories not allowed",
-                "see the group's settings on GitHub, and the organization's plan (docs/guides/github.md, Plans)",
+                "check the group's settings on GitHub, and the organization's plan (docs/guides/github.md, Plans)",
             )
         )
     wanted = {_file(each) for each in args.selected_workflows}
@@ -116,10 +121,10 @@ def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: 
         problems.append(
             Problem(
                 "selectedWorkflows",
-                "is not in force: every workflow of the repositories may use the runners of the group GitHub made",
+                "is not in force: every workflow of the repositories may use the group on GitHub",
                 "a group for all workflows" if restricted is False else "a group for other workflows",
-                "GitHub Enterprise Cloud, which has this restriction",
-                "leave selectedWorkflows out, or change the organization's plan (docs/guides/github.md, Plans)",
+                "GitHub Enterprise Cloud, which supports this restriction",
+                "remove selectedWorkflows, or change the organization's plan (docs/guides/github.md, Plans)",
             )
         )
     if problems:

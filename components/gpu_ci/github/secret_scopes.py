@@ -1,4 +1,4 @@
-"""Where secrets and variables of GitHub belong, as a choice of models, and what each place holds at most."""
+"""The scopes of GitHub secrets and variables, as a union of models, with the limits of each scope."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class RepositoryScope(Args):
     """The workflows of one repository."""
 
     # docs.github.com/en/actions/reference/security/secrets ("Limits for secrets") and docs.github.com/en/actions/
-    # reference/workflows-and-actions/variables ("Limits for configuration variables"); so below.
+    # reference/workflows-and-actions/variables ("Limits for configuration variables"), also for the classes below.
     MOST_SECRETS: ClassVar[int] = 100
     MOST_VARIABLES: ClassVar[int] = 500
 
     kind: Literal["repository"] = Field(description="the workflows of one repository")
-    repository: Input[RepositoryName] = Field(description="name of the repository, without its owner")
+    repository: Input[RepositoryName] = Field(description="the name of the repository, without its owner")
 
 
 class EnvironmentScope(Args):
@@ -30,9 +30,9 @@ class EnvironmentScope(Args):
     MOST_VARIABLES: ClassVar[int] = 100
 
     kind: Literal["environment"] = Field(description="the jobs of one repository that name an environment")
-    repository: Input[RepositoryName] = Field(description="name of the repository, without its owner")
+    repository: Input[RepositoryName] = Field(description="the name of the repository, without its owner")
     environment: Input[EnvironmentName] = Field(
-        description="name of an environment of the repository, which must exist"
+        description="the name of an environment of the repository, which must exist"
     )
 
 
@@ -45,12 +45,13 @@ class OrganizationScope(Args):
     kind: Literal["organization"] = Field(description="the workflows of several repositories of the organization")
     visibility: Literal["selected", "private", "all"] = Field(
         default="selected",
-        description="which repositories: selected (those listed), private (internal ones too) or all, public included",
+        description="the repositories: selected (those listed), private (including internal ones) or all (including "
+        "public ones)",
     )
     repositories: Annotated[list[Input[RepositoryName]], EachOnce] = Field(
         default=[],
         validate_default=True,
-        description="names of the repositories that have them, without the owner; for visibility selected",
+        description="names of the repositories with access, without the owner; for visibility selected",
     )
 
     @field_validator("repositories")
@@ -58,21 +59,23 @@ class OrganizationScope(Args):
     def _for_selected(cls, value: list[Any], info: ValidationInfo) -> list[Any]:
         visibility = info.data.get("visibility")
         if visibility == "selected" and not value:
-            raise invalid("must name a repository, as none would have them", safe_hint="or say visibility: private")
+            raise invalid(
+                "must list a repository, because otherwise none has access", safe_hint="or set visibility: private"
+            )
         if visibility in ("private", "all") and value:
             raise invalid(f"is only for visibility selected, not for {visibility}", safe_hint="remove one of the two")
         return value
 
 
 class DependabotScope(Args):
-    """The updates Dependabot makes in one repository; it has secrets of its own, and no variables."""
+    """The Dependabot updates of one repository, which have separate secrets and no variables."""
 
-    # No limit is published for these.
+    # GitHub publishes no limit for these.
     MOST_SECRETS: ClassVar[int] = 1000
     MOST_VARIABLES: ClassVar[int] = 0
 
-    kind: Literal["dependabot"] = Field(description="the updates Dependabot makes in one repository")
-    repository: Input[RepositoryName] = Field(description="name of the repository, without its owner")
+    kind: Literal["dependabot"] = Field(description="the Dependabot updates of one repository")
+    repository: Input[RepositoryName] = Field(description="the name of the repository, without its owner")
 
 
 Scope: TypeAlias = Annotated[

@@ -1,1 +1,1 @@
-"""GPU capacity on Kubernetes clusters, whichever cloud they are in."""
+"""GPU capacity on Kubernetes clusters of any cloud."""

@@ -1,4 +1,4 @@
-"""GitHub's Actions Runner Controller: what starts runner pods for the jobs of scale sets."""
+"""GitHub's Actions Runner Controller, which starts runner pods for the jobs of scale sets."""
 
 from __future__ import annotations
 
@@ -18,49 +18,50 @@ CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
 
 
 class ArcControllerArgs(Args):
-    """How the controller runs."""
+    """The arguments of the controller."""
 
     DECIDED: ClassVar[dict[str, str]] = {
-        "version": "it is the package's, because scale sets must be of the same minor version",
-        "nodeSelector": "the controller stays off GPU nodes",
-        "tolerations": "the controller stays off GPU nodes",
-        "serviceAccount": "it is named after the component, so that scale sets can name it",
+        "version": "the package sets the version, because scale sets must have the same minor version",
+        "nodeSelector": "the controller does not run on GPU nodes",
+        "tolerations": "the controller does not run on GPU nodes",
+        "serviceAccount": "the name is that of the component, so that scale sets can refer to it",
     }
     WIRING: ClassVar[frozenset[str]] = frozenset({"watch_single_namespace"})
 
     namespace: NamespaceName = Field(
-        default="arc-systems", description="the namespace that is made for it and for its listeners"
+        default="arc-systems", description="the namespace to create for the controller and its listeners"
     )
     replicas: Integer = Field(
-        default=1, ge=1, le=5, description="how many of it there are, 1 to 5; one works, and the others stand by"
+        default=1, ge=1, le=5, description="number of replicas, 1 to 5; one is active, and the others stand by"
     )
-    log_level: Literal["debug", "info", "warn", "error"] = Field(default="info", description="what it logs at least")
-    log_format: Literal["text", "json"] = Field(default="json", description="the form of its log")
-    # The field goes when the charts pass 0.14: the controller then changes scale sets in place
+    log_level: Literal["debug", "info", "warn", "error"] = Field(default="info", description="the log level")
+    log_format: Literal["text", "json"] = Field(default="json", description="the log format")
+    # Remove this field when the charts pass 0.14, because the controller then changes scale sets in place
     # (actions/actions-runner-controller#4516).
     update_strategy: Literal["immediate", "eventual"] = Field(
         default="eventual",
-        description="when a changed scale set is made anew: eventual (once its running jobs have ended) or immediate "
-        "(at once, so that old and new runners hold GPUs together)",
+        description="when to recreate a changed scale set: eventual (after its running jobs have ended) or immediate "
+        "(at once, so that old and new runners hold GPUs at the same time)",
     )
     metrics: StrictBool = Field(
-        default=False, description="whether it and its listeners serve metrics on port 8080, to whoever reaches them"
+        default=False,
+        description="whether the controller and its listeners serve metrics on port 8080, without authentication",
     )
     watch_single_namespace: Input[NamespaceName] | None = Field(
-        default=None, description="the one namespace of its scale sets; by default it looks after all of the cluster's"
+        default=None, description="the one namespace of its scale sets; by default all namespaces of the cluster"
     )
 
 
 class ArcController(Component):
-    """GitHub's Actions Runner Controller, which looks after the runner scale sets of a cluster.
+    """GitHub's Actions Runner Controller, which manages the runner scale sets of a cluster.
 
-    Creates: a namespace, the Helm release of the controller, and before it its custom resource definitions, which it
-    takes over where the cluster has them.
-    Costs: nothing beyond the room of its pod, and of one listener for each scale set, on nodes without GPUs.
-    Does not: remove the definitions, as every scale set of the cluster would go with them. It needs a provider with
+    Creates: a namespace, the custom resource definitions, and the Helm release of the controller. Existing definitions
+    are taken over.
+    Costs: nothing in addition to the capacity for its pod, and for one listener per scale set, on nodes without GPUs.
+    Does not: remove the definitions, because that would delete every scale set of the cluster. It needs a provider with
     server-side apply, which is the default.
-    Replaces on change of: the release and the namespace for namespace. All else is updated in place, the definitions
-    first. A new minor version of the charts replaces every scale set.
+    Replaces on change of: the release and the namespace for namespace. Everything else is updated in place, the
+    definitions first. A new minor version of the charts replaces every scale set.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:ArcController"
@@ -68,11 +69,11 @@ class ArcController(Component):
     EXAMPLE: ClassVar[dict[str, Any]] = {"metrics": True}
 
     namespace: pulumi.Output[str]
-    """The namespace it and its listeners run in."""
+    """Namespace of the controller and its listeners."""
     service_account_name: pulumi.Output[str]
-    """What it runs as, for scale sets; known once it runs, so that they wait for it."""
+    """Service account of the controller, for scale sets. It is known once the controller runs."""
     version: pulumi.Output[str]
-    """The version of its chart, known in the preview already, so that no scale set of another comes to it."""
+    """Version of the controller's chart. The preview already knows it, to reject scale sets of another version."""
 
     def __init__(self, name: str, args: ArcControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -84,9 +85,9 @@ class ArcController(Component):
             },
             opts=self.child(),
         )
-        # Helm installs the definitions of a chart with its first version and never touches them again
-        # (helm.sh/docs/chart_best_practices/custom_resource_definitions). As patches they also take over what Helm or
-        # kubectl installed, where a definition that is there already would be refused (pulumi-kubernetes 4.29.0).
+        # Helm installs a chart's definitions with its first version and never updates them
+        # (helm.sh/docs/chart_best_practices/custom_resource_definitions). Patches also take over definitions that Helm
+        # or kubectl installed. Creating an existing definition would fail (pulumi-kubernetes 4.29.0).
         definitions = [
             kubernetes.apiextensions.v1.CustomResourceDefinitionPatch(
                 f"{name}-{one['spec']['names']['plural']}",
@@ -95,7 +96,7 @@ class ArcController(Component):
                     "annotations": {**one["metadata"]["annotations"], "pulumi.com/patchForce": "true"},
                 },
                 spec=one["spec"],
-                # Without its definition every set of the cluster would be gone, whoever made it, and its jobs with it.
+                # Deleting a definition would delete every scale set of the cluster, with its jobs.
                 opts=self.child(retain_on_delete=True),
             )
             for one in arc_definitions.definitions()
@@ -108,7 +109,8 @@ class ArcController(Component):
             version=versions.ARC_CHARTS,
             values=_values(name, args),
             skip_crds=True,
-            # Its cluster roles are named after the release alone, and two controllers would both act on every set.
+            # The names of its cluster roles depend on the release only, and two controllers would both manage every
+            # scale set.
             opts=self.child(depends_on=definitions, delete_before_replace=True),
         )
         self.namespace = made.metadata.name
@@ -133,6 +135,6 @@ def _values(name: str, args: ArcControllerArgs) -> dict[str, Any]:
         **({"metrics": addresses} if args.metrics else {}),
         "affinity": gpu_nodes.elsewhere(),
         "podSecurityContext": POD_SECURITY,
-        # Its image runs as 65532, and the chart mounts the one folder it writes to.
+        # The image runs as user 65532, and the chart mounts the only folder to which it writes.
         "securityContext": {**CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
     }

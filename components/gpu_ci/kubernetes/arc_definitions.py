@@ -1,7 +1,7 @@
-"""The custom resource definitions of ARC, which its controller's chart brings and Helm never updates.
+"""The custom resource definitions of ARC, which the controller's chart contains and Helm never updates.
 
-arc_definitions.json has them without their descriptions, which are nine tenths of their 3 MB and nothing but help for
-`kubectl explain`. The definitions of another version are what `helm show crds` prints for the chart, each put through
+arc_definitions.json contains them without descriptions, which are nine tenths of their 3 MB and only help texts for
+`kubectl explain`. For another version, run `helm show crds` for the chart and pass each definition through
 
     jq -cS 'walk(if type == "object" and (.description | type) == "string" then del(.description) else . end)'
 """
@@ -20,16 +20,16 @@ _DASHED = re.compile(r'"x-kubernetes-[a-z-]+":')
 @cache
 def _file() -> dict[str, Any]:
     text = files(__package__).joinpath("arc_definitions.json").read_text(encoding="utf-8")
-    # As the SDK writes these names; the provider writes them back (pulumi-kubernetes at 94977969,
+    # The SDK uses names without dashes, and the provider restores them (pulumi-kubernetes at 94977969,
     # provider/pkg/provider/provider.go).
     return dict(json.loads(_DASHED.sub(lambda found: found[0].replace("-", "_"), text)))
 
 
 def version() -> str:
-    """The version of the chart they are of."""
+    """Return the version of the definitions' chart."""
     return str(_file()["version"])
 
 
 def definitions() -> list[dict[str, Any]]:
-    """The definitions, in the order the chart has them."""
+    """Return the definitions, in the order of the chart."""
     return list(_file()["definitions"])

@@ -1,4 +1,4 @@
-"""A warning after Pulumi's own report of a resource that failed: what it means, and what to do."""
+"""Warnings that explain a failed resource after Pulumi's own error message."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from pulumi.runtime.settings import monitor_supports_feature
 def after_failure(
     owner: pulumi.Resource, hook: str, text: Callable[[pulumi.ErrorHookArgs], str], operations: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Options of a resource that make `owner` warn when one of these operations fails.
+    """Return resource options that make `owner` log a warning if one of these operations fails.
 
-    None under an engine without error hooks, and none in a preview, where nothing is made: the first hook starts a
-    server of callbacks in the program, and a program that fails meanwhile crashes in grpc (seen with grpcio on 3.11).
+    The options are empty for an engine without error hooks, and in a preview, which creates nothing. The first hook
+    starts a callback server in the program, and a program that fails at that time crashes in grpc (seen with grpcio on
+    3.11).
     """
     if pulumi.runtime.is_dry_run() or not monitor_supports_feature(resource_pb2.RESOURCE_MONITOR_FEATURE_ERROR_HOOKS):
         return {}
@@ -24,6 +25,6 @@ def after_failure(
     def warn(failed: pulumi.ErrorHookArgs) -> bool:
         if failed.failed_operation in operations:
             pulumi.log.warn(text(failed), owner)
-        return False  # no retry at once: the next `up` tries again
+        return False  # Do not retry now; the next `up` does.
 
     return {"hooks": pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(hook, warn)])}

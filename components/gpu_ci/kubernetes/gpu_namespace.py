@@ -1,4 +1,4 @@
-"""A namespace for pods with GPUs: how many, with which rights, and what they reach."""
+"""A namespace for pods with GPUs: its GPU quota, pod security level and network policies."""
 
 from __future__ import annotations
 
@@ -23,76 +23,78 @@ Port = Annotated[Integer, Field(ge=1, le=65535)]
 class ImagePullSecret(Args):
     """A Secret with the login of one registry, for nodes that pull private images."""
 
-    name: SecretName = Field(examples=["ghcr"], description="the Secret's name, as runners name it")
+    name: SecretName = Field(examples=["ghcr"], description="the name of the Secret, for use in runner settings")
     registry: Registry = Field(examples=["ghcr.io"], description="the registry's host, such as ghcr.io")
-    username: str = Field(min_length=1, examples=["acme-bot"], description="who logs in")
+    username: str = Field(min_length=1, examples=["acme-bot"], description="the user name of the login")
     password: SecretInput[Annotated[str, Field(min_length=1)]] = Field(
-        description="the password or token, as a secret Output; one that may only read packages will do"
+        description="the password or token, as a secret Output; a token that can only read packages is enough"
     )
 
 
 class GpuNamespaceArgs(Args):
-    """What a namespace is, and how much its pods may have."""
+    """The arguments of a namespace, and the limits of its pods."""
 
     namespace: NamespaceName | None = Field(
         default=None,
         examples=["gpu-ci"],
-        description="what Kubernetes calls it, at most 63 characters; by default the component's name",
+        description="the namespace's name in Kubernetes, at most 63 characters; by default the component's name",
     )
-    # A GPU comes from the device plugin and is no part of the pod's own words, so a runner passes `restricted`. The
-    # pods that container hooks make for jobs do not: their first container says too little of its rights
+    # The GPU comes from the device plugin and does not affect the pod's security, so a runner passes `restricted`. Pods
+    # that container hooks create for jobs do not pass, because their first container sets too few security fields
     # (actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/index.ts, fs-init).
     pod_security: Literal["restricted", "baseline", "privileged"] = Field(
         default="restricted",
-        description="what pods may ask for: restricted; baseline, which sudo in jobs and runners of kind kubernetes or "
-        "kubernetes-novolume need; or privileged, for kind dind alone",
+        description="the pod security level: restricted; baseline, which sudo in jobs and runners of kind kubernetes "
+        "or kubernetes-novolume require; or privileged, for kind dind only",
     )
-    gpus: Integer = Field(ge=1, examples=[4], description="how many GPUs its pods may have together")
+    gpus: Integer = Field(ge=1, examples=[4], description="the GPU quota of all pods together")
     gpu_resource: GpuResource = Field(
         default=gpu_nodes.RESOURCE,
         examples=[gpu_nodes.RESOURCE],
-        description="which resource these are, such as nvidia.com/mig-1g.10gb",
+        description="the GPU resource of the quota, such as nvidia.com/mig-1g.10gb",
     )
-    pods: Integer | None = Field(default=None, ge=1, description="how many pods there may be; by default any number")
+    pods: Integer | None = Field(default=None, ge=1, description="maximum number of pods; by default no limit")
     cpus: Integer | None = Field(
         default=None,
         ge=1,
-        description="how many CPUs its pods may ask for together; given, a pod that asks for none is refused",
+        description="maximum CPU request of all pods together; if set, pods must request CPU",
     )
     memory_gib: Integer | None = Field(
         default=None,
         ge=1,
-        description="how much memory its pods may ask for together, in GiB; given, a pod that asks for none is refused",
+        description="maximum memory request of all pods together in GiB; if set, pods must request memory",
     )
     egress_ports: Annotated[list[Port], EachOnce] = Field(
         default=[443],
         min_length=1,
         examples=[[443]],
-        description="TCP ports its pods reach on public addresses, such as 443 and 22",
+        description="TCP ports that pods may reach on public addresses, such as 443 and 22",
     )
     private_ranges: Annotated[list[PrivateRange], EachOnce] = Field(
         default=[],
-        description="private addresses its pods reach on the same ports, such as a registry's endpoint or, for runners "
-        "of kind kubernetes or kubernetes-novolume, the cluster's API server",
+        description="private address ranges that pods may reach on the same ports, such as a registry's endpoint or, "
+        "for runners of kind kubernetes or kubernetes-novolume, the cluster's API server",
     )
     image_pull_secrets: list[ImagePullSecret] = Field(
-        default=[], description="logins of registries with private images, each a Secret that runners can name"
+        default=[], description="logins of registries with private images; each becomes a Secret that runners can use"
     )
 
 
 class GpuNamespace(Component):
-    """A namespace whose pods have no more GPUs than they should, and reach nothing but what they must.
+    """A namespace that limits the GPUs of its pods, and their network access.
 
-    Creates: the namespace with the level of pod security it enforces, a quota of GPUs, three network policies (nothing
-    in or out; DNS of kube-system and NodeLocal DNSCache; egressPorts of public addresses), its default service account
-    without a token, and a Secret for each of imagePullSecrets. What pulls with these depends on the component, as its
-    namespace does not wait for them: a password that changes replaces its Secret and nothing else.
+    Creates: the namespace with its pod security level; a GPU quota; its default service account without a token; a
+    Secret for each of imagePullSecrets; and three network policies. The policies deny all traffic, and then allow DNS
+    of kube-system and NodeLocal DNSCache, and egressPorts of public addresses. Components that pull with these Secrets
+    must depend on this component, because its output does not wait for them. A changed password replaces only its
+    Secret.
     Costs: nothing.
-    Does not: enforce the policies; the cluster's network plugin does, on EKS only with its network policy agent on.
-    It cannot name GitHub: a NetworkPolicy knows addresses and no host names, so all public addresses are open on these
-    ports. Private ranges are not, nor are 169.254.0.0/16 and fd00:ec2::/32, where machines and pods get their cloud
-    credentials, but for port 53 of 169.254.20.10 (NodeLocal DNSCache). A cache with another address is out of reach.
-    Replaces on change of: everything, with every pod in it, for namespace. All else is updated in place.
+    Does not: enforce the policies. The cluster's network plugin enforces them, on EKS only with its network policy
+    agent enabled. The component cannot limit traffic to GitHub, because a NetworkPolicy supports addresses but no host
+    names. All public addresses are therefore open on these ports. Private ranges are closed. 169.254.0.0/16 and
+    fd00:ec2::/32, where machines and pods get their cloud credentials, are closed too, except for port 53 of
+    169.254.20.10 (NodeLocal DNSCache). A cache with another address is not reachable.
+    Replaces on change of: everything, including every pod in it, for namespace. Everything else is updated in place.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:GpuNamespace"
@@ -100,7 +102,7 @@ class GpuNamespace(Component):
     EXAMPLE: ClassVar[dict[str, Any]] = {"gpus": 4, "pods": 16}
 
     namespace: pulumi.Output[str]
-    """Its name, known once its quota and its policies are there."""
+    """Name of the namespace, known once its quota and its policies exist."""
 
     def __init__(self, name: str, args: GpuNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -120,7 +122,7 @@ class GpuNamespace(Component):
             kubernetes.core.v1.ResourceQuota(
                 f"{name}-quota", metadata=self._named("gpus"), spec={"hard": _hard(args)}, opts=self.child()
             ),
-            # There is one before this is made, and a patch takes that over without a quarrel.
+            # Kubernetes creates this service account itself. A patch takes it over without a conflict.
             kubernetes.core.v1.ServiceAccountPatch(
                 f"{name}-default-account",
                 metadata=self._named("default"),
@@ -159,8 +161,10 @@ class GpuNamespace(Component):
 
 
 def _docker_config(login: ImagePullSecret) -> Callable[[str], str]:
-    """The Secret's text, from its password (kubernetes.io/docs/tasks/configure-pod-container/
-    pull-image-private-registry)."""
+    """Return a function that creates the Secret's text from its password.
+
+    Source: kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-registry.
+    """
 
     def render(password: str) -> str:
         auth = base64.b64encode(f"{login.username}:{password}".encode()).decode()
@@ -170,8 +174,10 @@ def _docker_config(login: ImagePullSecret) -> Callable[[str], str]:
 
 
 def _hard(args: GpuNamespaceArgs) -> dict[str, str]:
-    """The quota's limits; of an extended resource only requests are counted (kubernetes.io/docs/concepts/policy/
-    resource-quotas, "Resource Quota For Extended Resources")."""
+    """Return the limits of the quota. For an extended resource Kubernetes counts requests only.
+
+    Source: kubernetes.io/docs/concepts/policy/resource-quotas, "Resource Quota For Extended Resources".
+    """
     limits = {
         f"requests.{args.gpu_resource}": args.gpus,
         "pods": args.pods,

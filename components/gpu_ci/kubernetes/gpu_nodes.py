@@ -1,7 +1,7 @@
-"""What GPU nodes are told apart by: one taint and two labels, for all that makes such nodes and all that runs on them.
+"""The taint and labels of GPU nodes, for components that create such nodes and components that run on them.
 
-A node group, a device plugin and a runner that each have words of their own for this make the commonest fault of the
-field: no pod is placed, and nothing says why. So these words stand here alone.
+If a node group, a device plugin and a runner use different names, no pod is scheduled and no error explains it. This
+module is therefore the only place that defines them.
 """
 
 from __future__ import annotations
@@ -9,67 +9,83 @@ from __future__ import annotations
 from typing import Any
 
 RESOURCE = "nvidia.com/gpu"
-"""The extended resource NVIDIA's device plugin advertises, and pods ask for."""
+"""The extended resource that NVIDIA's device plugin advertises, and that pods request."""
 
 TAINT_KEY = "nvidia.com/gpu"
 TAINT_VALUE = "present"
-"""Not `true`: the worker of NVIDIA's node feature discovery tolerates this alone (NVIDIA/k8s-device-plugin#734)."""
+"""Not `true`, because the worker of NVIDIA's node feature discovery tolerates only this value
+(NVIDIA/k8s-device-plugin#734).
+"""
 TAINT_EFFECT = "NoSchedule"
 
 PRESENT_LABEL = "nvidia.com/gpu.present"
-"""What the device plugin's default affinity looks for where no feature discovery has labelled the node
-(NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/values.yaml)."""
+"""The label that the device plugin's default affinity requires if feature discovery has not labelled the node.
+
+Source: NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/values.yaml.
+"""
 
 POOL_LABEL = "gpu-ci-pool"
-"""The pool a node belongs to. It has no prefix: the kubelet may set it, and it passes for nobody else's."""
+"""The pool of a node. The label has no prefix, so that the kubelet may set it."""
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
-"""Which of the device plugin's configurations a node has, where it is not the default one."""
+"""The name of a node's device plugin configuration, if it is not the default one."""
 MPS_LABEL = "nvidia.com/mps.capable"
-"""What the plugin's MPS daemon is placed by. Feature discovery sets it, and a node group must where there is none
-(NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml)."""
+"""The node label that the plugin's MPS daemon requires. Feature discovery sets it; without it a node group must.
+
+Source: NVIDIA/k8s-device-plugin v0.20.0,
+deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml.
+"""
 
 OPERAND_LABELS = "nvidia.com/gpu.deploy."
-"""By these NVIDIA's GPU Operator places its driver, container toolkit, device plugin and monitors on a node. It sets
-them where the node has a GPU (NVIDIA/gpu-operator@04751ec controllers/state_manager.go, gpuStateLabels)."""
+"""The labels by which NVIDIA's GPU Operator places its driver, container toolkit, device plugin and monitors.
+
+It sets them on nodes with a GPU (NVIDIA/gpu-operator@04751ec controllers/state_manager.go, gpuStateLabels).
+"""
 OPERANDS_OFF = {f"{OPERAND_LABELS}operands": "false"}
-"""Keeps all of them off a node (the same, hasOperandsDisabled). Nodes of pools have a driver, a toolkit and a device
-plugin already; the kubelet takes both plugins (NVIDIA/k8s-device-plugin#255)."""
+"""The label that keeps all components of the GPU Operator off a node (the same, hasOperandsDisabled).
+
+Nodes of pools already have a driver, a toolkit and a device plugin, and the kubelet would accept both plugins
+(NVIDIA/k8s-device-plugin#255).
+"""
 
 
 def labels(pool: str) -> dict[str, str]:
-    """The labels of a node of `pool`; whoever runs there selects by the same map."""
+    """Return the labels of a node of `pool`, which pods can use as a node selector."""
     return {POOL_LABEL: pool, PRESENT_LABEL: "true"}
 
 
 def config_labels(config: str, *, mps: bool = False) -> dict[str, str]:
-    """What else is on nodes whose GPUs are shared: the name of the plugin's configuration, and its daemon's word."""
+    """Return the labels of nodes with shared GPUs for the plugin's configuration and its MPS daemon."""
     return {CONFIG_LABEL: config, **({MPS_LABEL: "true"} if mps else {})}
 
 
 def toleration() -> dict[str, Any]:
-    """The toleration of a pod that may run on GPU nodes, in the API's own words."""
+    """Return the toleration of a pod that may run on GPU nodes."""
     return {"key": TAINT_KEY, "operator": "Equal", "value": TAINT_VALUE, "effect": TAINT_EFFECT}
 
 
 def required(*expressions: dict[str, Any]) -> dict[str, Any]:
-    """An affinity to nodes of which all of these hold."""
+    """Return a node affinity that requires all of these expressions."""
     terms = [{"matchExpressions": list(expressions)}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
 def on_gpu_nodes() -> dict[str, Any]:
-    """The expression that holds on every node made with these labels."""
+    """Return the expression that matches every node with these labels."""
     return {"key": PRESENT_LABEL, "operator": "In", "values": ["true"]}
 
 
 def elsewhere() -> dict[str, Any]:
-    """The affinity of what must not take room on GPU nodes. The taint alone does not see to it: somebody's node may
-    carry the label and no taint."""
+    """Return the affinity of pods that must not run on GPU nodes.
+
+    The taint is not sufficient, because a node may have the label without the taint.
+    """
     return required({"key": PRESENT_LABEL, "operator": "NotIn", "values": ["true"]})
 
 
 def gpus(count: int, resource: str = RESOURCE) -> dict[str, dict[str, str]]:
-    """The resources of a container that gets `count` GPUs: an extended resource's request equals its limit
-    (kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus)."""
+    """Return the resources of a container with `count` GPUs. The request of an extended resource equals its limit.
+
+    Source: kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus.
+    """
     return {"requests": {resource: str(count)}, "limits": {resource: str(count)}}

@@ -1,7 +1,7 @@
-"""How the GPUs of a node are given out, as a choice of models, and the device plugin's configuration of each.
+"""The ways to share the GPUs of a node, as a union of models with the device plugin's configuration of each.
 
 Time-slicing and MPS exclude each other, and MPS excludes MIG (NVIDIA/k8s-device-plugin@7774fe3: README.md, "Shared
-Access to GPUs"), so that no model here has words for two of them.
+Access to GPUs"). No model therefore combines two of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import gpu_nodes
 
 # "number of replicas must be >= 2" (the same: api/config/v1/replicas.go).
 Replicas = Annotated[Integer, Field(ge=2, examples=[4])]
-_SHARED = "whether they are advertised as nvidia.com/gpu.shared, so that no pod takes one for a whole GPU"
+_SHARED = "whether to advertise them as nvidia.com/gpu.shared, so that pods do not use one as a whole GPU"
 
 
 class WholeGpus(Args):
@@ -25,18 +25,18 @@ class WholeGpus(Args):
     kind: Literal["none"] = Field(description="each GPU goes to one container at a time")
 
     def configuration(self) -> dict[str, Any]:
-        """The plugin's own words for it; so below."""
+        """Return the plugin's configuration."""
         return {"flags": {"migStrategy": "none"}}
 
 
 class TimeSlicing(Args):
-    """Several containers take turns on a GPU. Nothing keeps them apart: they share memory and each other's crash."""
+    """Several containers take turns on a GPU without isolation. A crash affects all of them, and they share memory."""
 
-    kind: Literal["time-slicing"] = Field(description="containers take turns on a GPU, and nothing keeps them apart")
-    replicas: Replicas = Field(description="how many containers share a GPU, at least 2")
+    kind: Literal["time-slicing"] = Field(description="containers take turns on a GPU, without isolation")
+    replicas: Replicas = Field(description="number of containers that share a GPU, at least 2")
     rename_by_default: StrictBool = Field(default=True, description=_SHARED)
     fail_requests_greater_than_one: StrictBool = Field(
-        default=True, description="whether a container that asks for several is refused, since it would not get more"
+        default=True, description="whether to reject requests for several shares, because they give no more capacity"
     )
 
     def configuration(self) -> dict[str, Any]:
@@ -49,13 +49,13 @@ class TimeSlicing(Args):
 
 
 class Mps(Args):
-    """Several containers on a GPU at once, each with an equal part of its memory; experimental, as NVIDIA says."""
+    """Several containers use a GPU at the same time, with equal shares of its memory. NVIDIA calls it experimental."""
 
     kind: Literal["mps"] = Field(
-        description="containers use a GPU at once, each with an equal part of its memory; experimental, as NVIDIA "
-        "says. Nodes need the label nvidia.com/mps.capable=true"
+        description="containers use a GPU at the same time, each with an equal share of its memory; NVIDIA calls it "
+        "experimental. Nodes need the label nvidia.com/mps.capable=true"
     )
-    replicas: Replicas = Field(description="into how many parts a GPU is divided, at least 2")
+    replicas: Replicas = Field(description="number of shares of a GPU, at least 2")
     rename_by_default: StrictBool = Field(default=True, description=_SHARED)
 
     def configuration(self) -> dict[str, Any]:
@@ -67,12 +67,12 @@ class Mps(Args):
 
 
 class Mig(Args):
-    """The parts a GPU has been divided into in hardware; whoever makes the node divides it."""
+    """GPUs that are divided in hardware. The creator of a node divides its GPUs."""
 
-    kind: Literal["mig"] = Field(description="GPUs that the node's maker has divided in hardware")
+    kind: Literal["mig"] = Field(description="GPUs that the creator of the node has divided in hardware")
     strategy: Literal["single", "mixed"] = Field(
-        description="single (all parts alike, advertised as nvidia.com/gpu) or mixed (each by its profile, such as "
-        "nvidia.com/mig-1g.10gb)"
+        description="single (all partitions alike, advertised as nvidia.com/gpu) or mixed (each by its profile, such "
+        "as nvidia.com/mig-1g.10gb)"
     )
 
     def configuration(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ Sharing: TypeAlias = Annotated[WholeGpus | TimeSlicing | Mps | Mig, Field(discri
 
 
 def resource_of(sharing: WholeGpus | TimeSlicing | Mps | Mig) -> str:
-    """What pods ask for where GPUs are given out so; of MIG's mixed strategy, what all of its names begin with."""
+    """Return the resource that pods request. For MIG's mixed strategy, return the common prefix of its names."""
     if isinstance(sharing, Mig) and sharing.strategy == "mixed":
         return "nvidia.com/mig-"
     renamed = isinstance(sharing, TimeSlicing | Mps) and sharing.rename_by_default
@@ -91,5 +91,5 @@ def resource_of(sharing: WholeGpus | TimeSlicing | Mps | Mig) -> str:
 
 
 def as_text(sharing: WholeGpus | TimeSlicing | Mps | Mig) -> str:
-    """A configuration file of the plugin, which reads JSON as it does YAML."""
+    """Return a configuration file of the plugin, which reads JSON as YAML."""
     return json.dumps({"version": "v1", **sharing.configuration()}, indent=2, sort_keys=True)

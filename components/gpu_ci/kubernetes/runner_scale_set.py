@@ -1,4 +1,4 @@
-"""A runner scale set: pods with GPUs that each take one job of GitHub's and are gone."""
+"""A runner scale set: pods with GPUs, each of which runs one GitHub job and ends."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ _REGISTER_SEC = 180
 
 
 class RunnerScaleSet(Component):
-    """Runners in pods with GPUs, each started for one job that names the set, and gone after it.
+    """Runners in pods with GPUs. Each starts for one job that names the set, and ends with it.
 
-    Creates: a secret with the App's key, the Helm release of the scale set with its listener, a patch of the runner set
-    that waits until GitHub has registered it and, where there are hooks or jobs have pods of their own, a config map.
-    Costs: nothing at rest beyond the listener, on nodes without GPUs; with minIdle, nodes for that many runners.
-    Does not: start nodes, which an autoscaler does for the pods it sees waiting, or make the runner group. It refuses
-    tokens of persons. The label self-hosted does not lead to it, and a list of labels in runs-on matches none of it.
+    Creates: a Secret with the App's key; the Helm release of the scale set with its listener; a patch of the runner set
+    that waits until GitHub has registered it; and a ConfigMap if there are hooks or jobs run in separate pods.
+    Costs: nothing at rest in addition to the listener, on nodes without GPUs; with minIdle, nodes for that many
+    runners.
+    Does not: start nodes, which an autoscaler does for pending pods, or create the runner group. It rejects personal
+    access tokens. The label self-hosted does not match the set, nor does a list of labels in runs-on.
     Replaces on change of: the release for scaleSetName, githubConfigUrl, runnerGroup, scaleSetLabels, namespace, and
-    the controller's minor version. It is removed first, which waits for running jobs up to drainTimeoutSec, and made
-    anew; jobs queue meanwhile. To rename a set without a pause, add a second one and move the workflows.
+    the controller's minor version. The old release is removed first, after running jobs have ended or drainTimeoutSec
+    has passed. Jobs queue until the new release exists. To rename a set without a pause, add a second set and move the
+    workflows.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:RunnerScaleSet"
@@ -45,7 +47,7 @@ class RunnerScaleSet(Component):
     }
 
     scale_set_name: pulumi.Output[str]
-    """What workflows write as runs-on; known once GitHub has registered the scale set."""
+    """The name for runs-on in workflows, known once GitHub has registered the scale set."""
 
     def __init__(self, name: str, args: RunnerScaleSetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -61,7 +63,7 @@ class RunnerScaleSet(Component):
         )
         mounted = None
         if found := pod.files(args):
-            # It has no name of its own, so that a changed one is another: runners that run keep theirs.
+            # Pulumi generates the name, so that a change creates another ConfigMap. Running runners keep the old one.
             mounted = kubernetes.core.v1.ConfigMap(
                 f"{name}-files", metadata={"namespace": args.namespace}, data=found, opts=self.child()
             ).metadata.name
@@ -72,13 +74,13 @@ class RunnerScaleSet(Component):
             namespace=args.namespace,
             chart=f"{CHARTS}/gha-runner-scale-set",
             version=versions.ARC_CHARTS,
-            # The removal waits for the set's finalizers, and these for its jobs: neither takes a job's runner away
+            # Removal waits for the set's finalizers, which wait for its jobs, so that no job loses its runner
             # (EphemeralRunnerSetReconciler.cleanUpEphemeralRunners in actions/actions-runner-controller@9bb16ae).
             timeout=args.drain_timeout_sec,
             values=_values(called, args, secret.metadata.name, mounted),
-            # Two releases of one name cannot be at once. Labels are sent when a set is made and never again
-            # (createRunnerScaleSet in the same), and its listener is named after group and address
-            # (scaleSetListenerName): a changed set would keep the old ones.
+            # Two releases of one name cannot exist at the same time. Labels are sent only when a set is created
+            # (createRunnerScaleSet in the same), and the listener's name depends on group and address
+            # (scaleSetListenerName), so a changed set would keep the old ones.
             opts=self.child(
                 delete_before_replace=True,
                 replacement_trigger=[
@@ -94,11 +96,11 @@ class RunnerScaleSet(Component):
             api_version="actions.github.com/v1alpha1",
             kind="AutoscalingRunnerSet",
             metadata={
-                # From the release, so that another release has a patch of its own.
+                # The name depends on the release, so that another release gets another patch.
                 "name": release.id.apply(lambda _: called),
                 "namespace": args.namespace,
-                # Helm waits for no custom resource. The controller sets this once GitHub has made the scale set
-                # (createRunnerScaleSet in actions/actions-runner-controller@9bb16ae).
+                # Helm does not wait for custom resources. The controller sets this annotation once GitHub has created
+                # the scale set (createRunnerScaleSet in actions/actions-runner-controller@9bb16ae).
                 "annotations": {"pulumi.com/waitFor": 'jsonpath={.metadata.annotations["runner-scale-set-id"]}'},
             },
             opts=self.child(
@@ -120,7 +122,7 @@ def _values(
         **({"scaleSetLabels": args.scale_set_labels} if args.scale_set_labels else {}),
         "maxRunners": args.max,
         "minRunners": args.min_idle,
-        # Left out, the chart looks for the controller in the cluster, and fails in a preview before there is one.
+        # Without this value the chart searches the cluster for the controller, and fails in a preview if there is none.
         "controllerServiceAccount": {
             "name": args.controller.service_account_name,
             "namespace": args.controller.namespace,

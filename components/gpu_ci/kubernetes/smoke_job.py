@@ -1,4 +1,4 @@
-"""The gate of a pool of nodes: a Job that proves CUDA on them before anything that depends on it is made."""
+"""The gate of a pool of nodes: a Job that checks CUDA on them before dependent resources are created."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ from .smoke.args import SmokeJobArgs
 __all__ = ["SmokeJob", "SmokeJobArgs"]
 
 _AFTER_FAILURE = (
-    "{pool}: the check did not pass, so nothing behind it was made or changed: a scale set that was there keeps its "
-    "image and settings, and a new one is not there. The nodes are changed already"
+    "{pool}: the check did not pass, so no dependent resource was created or changed: an existing scale set keeps "
+    "its image and settings, and a new one was not created. The nodes are already changed"
 )
-_HINT = "mend what the error names, or put back what was changed; the next pulumi up asks again"
+_HINT = "fix the cause in the error, or revert the change; the next pulumi up repeats the check"
 _NO_EVENTS = "the events of its pods could not be read: {why}; kubectl get events --namespace {namespace} shows them"
 
 
 class SmokeJob(Component):
-    """Nodes of a pool that have proven their GPUs, or an error that says what the check found.
+    """A check of the GPUs of a pool's nodes. The creation of the resource fails if the check fails.
 
-    Creates: a config map with the check, and a Job that runs it on one node with all of that node's GPUs, and beside it
-    a container that asked for none and must see none; for several nodes one such pod on each, and a headless Service by
-    which these know of each other. None ends before all run, so a node that does not come fails the check, as a GPU
-    does that computes wrong. The Job stays when it has ended, so that the next preview knows of it.
-    Costs: as many nodes as are proven, where they do not run, for the minutes of the check; with several, until the
-    last of them is there and a minute longer.
-    Does not: prove nodes beyond that number, nor again those that come later. A node whose GPUs jobs have takes no pod
-    of the check before these end.
-    Replaces on change of: all but the deadline of Pulumi's own waiting; a Job cannot change, so each difference is a
-    new check, and the old one goes when the new one has passed. A check that failed is asked again by the next `up`.
+    Creates: a ConfigMap with the check, and a Job. The Job's pod runs on one node with all of that node's GPUs. A
+    second container without a GPU request verifies that it sees none. For several nodes, the Job has one such pod on
+    each, and a headless Service by which the pods find each other. No pod ends before all run, so a node that does not
+    start fails the check, as does a GPU with wrong results. The Job stays after its end, so that the next preview finds
+    it.
+    Costs: the checked nodes, unless they run anyway, for the minutes of the check; with several nodes, until a minute
+    after the last one has started.
+    Does not: check more nodes than that number, or nodes that start later. If jobs use the GPUs of a node, the check
+    waits until they end.
+    Replaces on change of: everything but Pulumi's own timeout. A Job is immutable, so each change is a new check. The
+    old Job is deleted when the new check has passed. The next `up` repeats a failed check.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:SmokeJob"
@@ -53,17 +54,17 @@ class SmokeJob(Component):
     }
 
     verdict: pulumi.Output[str]
-    """pass; where the check does not pass, there is an error and no output."""
+    """Verdict of the check: pass. If the check fails, there is an error and no output."""
     job_name: pulumi.Output[str]
-    """The Job that said so, whose log has what it found."""
+    """Name of the Job, whose log contains the report."""
     proven_nodes: pulumi.Output[int]
-    """How many nodes have passed; which, kubectl get pods --selector gpu-ci-pool=<pool> --output wide tells."""
+    """Number of nodes that passed. To list them, run kubectl get pods --selector gpu-ci-pool=<pool> --output wide."""
 
     def __init__(self, name: str, args: SmokeJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         archive = kubernetes.core.v1.ConfigMap(
             f"{name}-check",
-            # No name of its own: another check is another map, and with it another Job.
+            # Pulumi generates the name, so that another check gets another ConfigMap and another Job.
             metadata={"namespace": args.namespace, "labels": {gpu_nodes.POOL_LABEL: args.pool}},
             binary_data={pod.ARCHIVE: smoke_archive()},
             immutable=True,
@@ -80,11 +81,11 @@ class SmokeJob(Component):
             metadata={
                 "namespace": args.namespace,
                 "labels": {gpu_nodes.POOL_LABEL: args.pool},
-                # A Job that failed stays failed: the next `up` makes another one.
+                # A failed Job stays failed, so the next `up` creates another one.
                 "annotations": {"pulumi.com/replaceUnready": "true"},
             },
             spec=cast("Any", _job(args, archive.metadata.name, peers)),
-            # Pulumi's own deadline starts anew at every event; the Job's is the one that counts, and comes first.
+            # Pulumi's own timeout restarts at every event. The Job's deadline is the effective one, and is shorter.
             opts=self.child(
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{args.deadline_sec + 300}s"),
                 **after_failure(
@@ -99,12 +100,12 @@ class SmokeJob(Component):
 
 
 def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[str] | None) -> dict[str, Any]:
-    """The Job, in the API's own words; with `peers`, the Service that names its pods, one of several pods."""
+    """Return the Job. With `peers`, the Service that names its pods, it has several pods."""
     return {
-        # One try. Pulumi waits on where a Job fails by a podFailurePolicy or backoffLimitPerIndex, whose reasons it
-        # does not know (pulumi/pulumi-kubernetes v4.34.0, provider/pkg/await/checker/job).
+        # One try. With a podFailurePolicy or backoffLimitPerIndex, Pulumi would keep waiting after the Job failed,
+        # because it does not know their reasons (pulumi/pulumi-kubernetes v4.34.0, provider/pkg/await/checker/job).
         "backoffLimit": 0,
-        # Counted from the Job's start, pending pods too.
+        # The time counts from the Job's start and includes pending pods.
         "activeDeadlineSeconds": args.deadline_sec,
         **(smoke_peers.counts(args.nodes) if peers is not None else {}),
         "template": {
@@ -122,7 +123,7 @@ def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[s
 
 
 def _explained(pool: str, failed: pulumi.ErrorHookArgs, kubeconfig: Sequence[str]) -> str:
-    """What a failed check means, and why its pods did not run, as far as the cluster's events say."""
+    """Return an explanation of a failed check, with the reasons from the cluster's events."""
     meta = (failed.new_inputs or {}).get("metadata") or {}
     namespace, job = str(meta.get("namespace")), str(meta.get("name"))
     try:
@@ -133,12 +134,14 @@ def _explained(pool: str, failed: pulumi.ErrorHookArgs, kubeconfig: Sequence[str
 
 
 def _fingerprint(values: list[str]) -> str:
-    """What the nodes are made of, as one short text that fits an annotation whatever it is made from."""
+    """Return the nodes' configuration as a short text that is valid in an annotation."""
     return hashlib.sha256("\n".join(values).encode()).hexdigest()[:16]
 
 
 def _proven(status: kubernetes.batch.v1.outputs.JobStatus | None, nodes: int) -> int:
-    """A Job that Pulumi waited for has succeeded; what says otherwise was not waited for, and proves nothing."""
+    """Return the number of nodes that passed. Raise RunError if the Job has not succeeded."""
     if status is None or status.succeeded != nodes:
-        raise pulumi.RunError("the smoke Job has not succeeded, so it proves nothing\n  hint: pulumi up --refresh")
+        raise pulumi.RunError(
+            "the smoke Job has not succeeded, so it does not prove the GPUs\n  hint: run pulumi up --refresh"
+        )
     return nodes

@@ -1,1 +1,1 @@
-"""What a stack file says of pools and quotas, and what is wrong with it; needs no engine and no configuration."""
+"""Models and checks of stack files. They need neither the Pulumi engine nor its configuration."""

@@ -1,4 +1,4 @@
-"""An EKS cluster as a stack file describes it. Its model brings the packages of AWS and Kubernetes."""
+"""The model of an EKS cluster in a stack file. It imports Pulumi's packages of AWS and Kubernetes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ..kubernetes.network_rules import PrivateRange
 
 DEVICE_LISTS = "deviceListStrategy"
 WHAT_NODES_TAKE = "leave it out: volume-mounts is what nodes of every pool take"
-"""A hint for what nodes are told by in another way."""
+"""A hint for settings of the device plugin that nodes of pools do not use."""
 
 
 class RegistryLogin(Args):
-    """The login of one registry, whose password is named and not given."""
+    """The login of one registry, with the name of the secret that holds the password."""
 
-    name: SecretName = Field(examples=["ghcr"], description="the name by which runner.imagePullSecrets takes it")
+    name: SecretName = Field(examples=["ghcr"], description="the name that runner.imagePullSecrets refers to")
     registry: Registry = Field(examples=["ghcr.io"], description="the registry's host, such as ghcr.io")
-    username: str = Field(min_length=1, examples=["acme-bot"], description="who logs in")
+    username: str = Field(min_length=1, examples=["acme-bot"], description="the user name")
     password: SecretManagerName = Field(
         examples=["projects/acme-ci/secrets/ghcr-token"],
         description="the secret of Secret Manager with the password or token, as projects/<project>/secrets/<name>",
@@ -36,48 +36,50 @@ class RegistryLogin(Args):
 
 
 class Cluster(Args):
-    """An EKS cluster that exists, and what the pools on it share."""
+    """An existing EKS cluster, and the settings that its pools share."""
 
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "region": "us-east-1",
         "subnets": {"us-east-1a": "subnet-0123456789abcdef0"},
     }
 
-    region: Region = Field(description="the region it is in, such as us-east-1")
+    region: Region = Field(description="the region of the cluster, such as us-east-1")
     subnets: dict[str, SubnetId] = Field(
-        min_length=1, description="for each zone that nodes may be in, a private subnet of the cluster's network"
+        min_length=1, description="a private subnet of the cluster's network for each zone that nodes may use"
     )
     profile: Profile | None = Field(
         default=None,
-        description="the profile of the AWS command line's configuration for the cluster and its pools, whose account "
-        "they are in; by default the stack's aws: settings, and the environment's credentials for the cluster itself",
+        description="the profile of the AWS CLI for the account of the cluster and its pools; by default the stack's "
+        "aws: settings, and the environment's credentials for the cluster itself",
     )
     role_arn: RoleArn | None = Field(
-        default=None, description="the role that is assumed for them, by the profile or the environment"
+        default=None,
+        description="the IAM role to assume for the cluster and its pools, by the profile or the environment",
     )
     managed: StrictBool = Field(
         default=True,
-        description="whether this stack makes what pools of all stacks share on the cluster, the device plugin and the "
-        "controller; false where another stack does, which describes both in the same words",
+        description="true if this stack creates the device plugin and the controller, which all stacks on the cluster "
+        "share; false if another stack does, with the same devicePlugin and controller settings",
     )
     namespace: NamespaceName = Field(
-        default="gpu-ci", description="the namespace that is made for the runners of its pools; each stack has its own"
+        default="gpu-ci",
+        description="the namespace that is created for the runners of its pools; each stack needs its own",
     )
     private_ranges: Annotated[list[PrivateRange], EachOnce] = Field(
         default=[],
-        description="private addresses its runners reach, such as a registry's endpoint or, for runners of kind "
-        "kubernetes or kubernetes-novolume, the cluster's API server",
+        description="private addresses that its runners may connect to, such as a registry's endpoint. Runners of "
+        "kind kubernetes or kubernetes-novolume need the cluster's API server",
     )
     network_policies: StrictBool = Field(
         default=True,
-        description="whether the cluster enforces network policies, which the check of each pool then proves where "
-        "privateRanges names none; with false, jobs reach private addresses",
+        description="true if the cluster enforces network policies. Without privateRanges, the check of each pool "
+        "verifies this. With false, jobs can connect to private addresses",
     )
     image_pull_secrets: list[RegistryLogin] = Field(
         default=[], description="logins of registries with private images, each a Secret in the namespace"
     )
     device_plugin: DevicePluginArgs = Field(
-        default=DevicePluginArgs(), description="NVIDIA's device plugin, by which the cluster knows of its GPUs"
+        default=DevicePluginArgs(), description="NVIDIA's device plugin, which makes GPUs available to pods"
     )
     controller: ArcControllerArgs = Field(
         default=ArcControllerArgs(), description="GitHub's Actions Runner Controller, which starts the runners"
@@ -95,7 +97,10 @@ class Cluster(Args):
 
 
 def _taken(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | Mapping[str, Any]:
-    """Not by the variable that nodes of pools refuse, so that no image gets GPUs by it (aws/nodes/user_data.py)."""
+    """Refuse a strategy based on NVIDIA_VISIBLE_DEVICES: the nodes ignore it (aws/nodes/user_data.py).
+
+    Otherwise any image could request GPUs with that variable.
+    """
     strategy = plugin.device_list_strategy if isinstance(plugin, DevicePluginArgs) else plugin.get(DEVICE_LISTS)
     if strategy == "envvar":
         error = invalid(

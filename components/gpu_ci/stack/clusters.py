@@ -1,4 +1,4 @@
-"""The clusters a stack file describes: what is wrong with them, and what its pools are judged by."""
+"""Checks of the clusters in a stack file, and the arguments that a cluster gives its pools."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 CLUSTERS = "gpu-ci:clusters"
 _MADE_FOR = {"": "runners", "controller": "controller", "devicePlugin": "device plugin"}
-"""What has a namespace of its own, by the key under which that stands."""
+"""The components with a namespace of their own, by key."""
 
 
 class OnCluster(Protocol):
-    """A pool as the stack file has it."""
+    """A pool of the stack file."""
 
     @property
     def path(self) -> str: ...
@@ -32,7 +32,7 @@ class OnCluster(Protocol):
 
 
 def described(clusters: Any) -> dict[str, Cluster]:
-    """Clusters by name, once they are known to be in order."""
+    """Return the clusters by name. They must have no problems."""
     if not clusters:
         return {}
     from .cluster import Cluster
@@ -41,7 +41,7 @@ def described(clusters: Any) -> dict[str, Cluster]:
 
 
 def problems(clusters: Any, pools: Iterable[OnCluster] = ()) -> list[Problem]:
-    """Every mistake in the clusters, and in what pools want of them."""
+    """Return every problem of the clusters and of the pools that refer to them."""
     if clusters is None:
         return []
     from .cluster import Cluster
@@ -59,7 +59,7 @@ def problems(clusters: Any, pools: Iterable[OnCluster] = ()) -> list[Problem]:
 
 
 def _namespaces_of_two(name: str, described: Any) -> list[Problem]:
-    """Each of them is made, and a cluster refuses the second of a name when the first is there already."""
+    """Report components with the same namespace. Each creates its own, and Kubernetes refuses the second of a name."""
     from .cluster import Cluster
 
     chosen, default = (described if isinstance(described, Mapping) else {}), Cluster(**Cluster.EXAMPLE)
@@ -96,7 +96,7 @@ def _no_plugin(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Pr
     return [
         Problem(
             f"{join(CLUSTERS, name)}.devicePlugin.builtInPools[{at}]",
-            "has nodes without a plugin of their own: its check would wait for GPUs until its deadline",
+            "has nodes without their own device plugin: its check would wait for GPUs until its deadline",
             repr(pool),
             "pools of Bottlerocket in other stacks; those of this one are known",
             "remove it",
@@ -107,7 +107,7 @@ def _no_plugin(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Pr
 
 
 def _gpus_without_runners(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
-    """Pods that ask for GPUs by a name they do not have on their nodes wait for ever, and nothing says why."""
+    """Report resource names of GPUs that the nodes do not have. Their pods would stay pending without a message."""
     from ..kubernetes.device_plugin import DevicePluginArgs
     from ..kubernetes.gpu_nodes import RESOURCE
     from ..kubernetes.gpu_sharing import resource_of
@@ -117,7 +117,7 @@ def _gpus_without_runners(name: str, described: Any, pools: Sequence[OnCluster])
     try:
         given = resource_of(DevicePluginArgs(sharing=sharing).sharing)
     except ArgsError:
-        return []  # that is told already
+        return []  # already reported
     placed = [pool for pool in pools if not _brings_plugin(pool)]
     if given != RESOURCE and placed:
         return [
@@ -126,7 +126,7 @@ def _gpus_without_runners(name: str, described: Any, pools: Sequence[OnCluster])
                 f"gives GPUs another name, and the check of {', '.join(_name(pool) for pool in placed)} would wait for "
                 f"{RESOURCE} until its deadline",
                 f"{given}…" if given.endswith("-") else given,
-                f"{RESOURCE}, which the check of a pool asks for",
+                f"{RESOURCE}, which the check of a pool requests",
                 "renameByDefault: false, or strategy: single for MIG",
             )
         ]
@@ -144,7 +144,7 @@ def _gpus_without_runners(name: str, described: Any, pools: Sequence[OnCluster])
 
 
 def _brings_plugin(pool: OnCluster) -> bool:
-    """Nodes of Bottlerocket do."""
+    """Return True if the nodes have their own device plugin, as Bottlerocket does."""
     return str(pool.choices.get("amiType", "")).startswith("BOTTLEROCKET")
 
 
@@ -153,24 +153,24 @@ def _name(pool: OnCluster) -> str:
 
 
 def _resource(pool: OnCluster) -> str:
-    """What its runners ask for, where that is said and in form."""
+    """Return the resource name that the runners request, or an empty text if it is missing or invalid."""
     runner = pool.choices.get("runner")
     requested = runner.get("gpuResource") if isinstance(runner, Mapping) else None
     return requested if isinstance(requested, str) and requested.startswith("nvidia.com/") else ""
 
 
 def unused(clusters: Iterable[str], taken: Collection[Any]) -> list[str]:
-    """A word on each cluster that no pool is on."""
+    """Return a warning for each cluster without a pool."""
     return [
-        f"{join(CLUSTERS, name)}: no pool is on it, so nothing is made for it; hint: remove it, or name it as the "
-        "clusterName of a pool"
+        f"{join(CLUSTERS, name)}: no pool uses this cluster, so the stack creates nothing on it; hint: remove it, or "
+        "set it as the clusterName of a pool"
         for name in sorted(clusters)
         if name not in taken
     ]
 
 
 def known_wiring(clusters: Any) -> dict[str, dict[str, Any]]:
-    """For each cluster that is described, what a pool on it is given: its region, and its subnets by zone."""
+    """Return the arguments that each described cluster gives its pools: region, and subnets by zone."""
     found = {}
     for name, each in clusters.items() if isinstance(clusters, Mapping) else ():
         region, subnets = (each.get(key) if isinstance(each, Mapping) else None for key in ("region", "subnets"))
@@ -193,7 +193,7 @@ def _subnets(given: Mapping[str, Any], region: Any) -> dict[str, str]:
 
 
 def unknown(path: str, choices: Mapping[str, Any], known: Mapping[str, Any]) -> list[Problem]:
-    """A pool on a cluster that nobody described."""
+    """Report a pool on a cluster that the stack file does not describe."""
     name = choices.get("clusterName")
     if not isinstance(name, str) or name in known:
         return []

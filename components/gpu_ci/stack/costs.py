@@ -1,4 +1,4 @@
-"""What the pools of a stack cost: those of machines by the hour, and those that are billed by what runs on them."""
+"""The cost of the pools of a stack: pools billed by machine hours, and pools billed by use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .quotas import demands, ladder_demands
 
 @runtime_checkable
 class Billed(Protocol):
-    """Arguments of a pool whose machines somebody else starts, and bills by another unit than hours."""
+    """Arguments of a pool whose machines a service starts and bills by a unit other than hours."""
 
     machine_type: str
     region: str

@@ -1,4 +1,4 @@
-"""What a stack file keeps on GitHub: a runner group, secrets by reference, and rules of repositories."""
+"""The models of gpu-ci:github: a runner group, secrets by reference, and rules of repositories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..github.names import KeysOnce, SettingName
 from ..github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from ..github.runner_group import RunnerGroup, RunnerGroupArgs
 
-# What of a scope says where a secret is kept: an organization keeps a name once, whichever repositories may have it.
+# The fields of a scope that identify a secret's place. An organization has a name once, for any set of repositories.
 _PLACE = {"kind", "repository", "environment"}
 
 
@@ -31,20 +31,20 @@ _Name = Annotated[str, AfterValidator(_name)]
 
 
 class SecretsByReference(ActionsSecretsArgs):
-    """Secrets and variables of a place on GitHub; where a secret lies is said here, and never what it is."""
+    """Secrets and variables of a place on GitHub. Secrets are references to Secret Manager, never values."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset()
 
     secrets: Annotated[dict[SettingName, SecretName], KeysOnce] = Field(  # type: ignore[assignment]
         default={},
         validate_default=True,
-        description="name on GitHub to the secret of Secret Manager its value lies in, as "
-        "projects/<project>/secrets/<name>; the newest version is taken",
+        description="a map from the name on GitHub to the secret of Secret Manager with the value, as "
+        "projects/<project>/secrets/<name>; the newest version is used",
     )
 
 
 class Github(Args):
-    """What is kept on GitHub."""
+    """The runner group, secrets, variables and repository rules that the stack creates on GitHub."""
 
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "runnerGroup": RunnerGroup.EXAMPLE,
@@ -53,20 +53,21 @@ class Github(Args):
     }
 
     runner_group: RunnerGroupArgs | None = Field(
-        default=None, description="the group runners of this stack register into; named gpu-<stack> by default"
+        default=None, description="the runner group of this stack's runners; its default name is gpu-<stack>"
     )
-    # A value that stands here by mistake, a line too high say, may be the secret itself.
+    # A value that is here by mistake may be the secret itself, so messages must not show it.
     secrets: Annotated[dict[_Name, SecretsByReference], Redacted()] = Field(
-        default={}, description="by a name of your own, secrets and variables of a repository, environment or more"
+        default={},
+        description="secrets and variables of a repository, environment or organization, by a name that you choose",
     )
     rules: dict[_Name, RepositoryRulesArgs] = Field(
-        default={}, description="by a name of your own, what holds for the default branch of a repository"
+        default={}, description="rules for the default branch of a repository, by a name that you choose"
     )
 
     @field_validator("secrets")
     @classmethod
     def _each_kept_once(cls, value: dict[str, SecretsByReference]) -> dict[str, SecretsByReference]:
-        """Two entries that keep the same secret would take it from each other."""
+        """Refuse two entries with the same secret: each deployment would overwrite the other's value."""
         owners: dict[tuple[str, ...], str] = {}
         problems = []
         for name, args in value.items():

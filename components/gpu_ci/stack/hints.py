@@ -1,4 +1,4 @@
-"""A hint for every mistake: where the model has none of its own, an example that works."""
+"""Hints for problems: if the model has no hint, an example that works."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def examples_of(args: type[Args], example: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def below(path: str, examples: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Examples of what stands below a path, by whole paths."""
+    """Return the examples below a path, by full path."""
     for step in reversed(_STEP.findall(path)):
         examples = {step: examples}
     return examples
 
 
 def with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
-    """The same problem, with an example in the place of a missing hint."""
+    """Return the problem, with an example as its hint if it has none."""
     if problem.hint:
         return problem
     key, value = _nearest(problem.path, examples)
@@ -55,7 +55,7 @@ def with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
 
 
 def shape(value: Any) -> str:
-    """What a misplaced value is, without the value of a text, which may be a secret."""
+    """Describe a misplaced value. Text is not shown, because it may be a secret."""
     if isinstance(value, Mapping):
         return "a map"
     if isinstance(value, list):
@@ -64,7 +64,7 @@ def shape(value: Any) -> str:
 
 
 def section(model: type[Args], path: str, value: Any) -> list[Problem]:
-    """What is wrong with a key of a stack file whose value is a map."""
+    """Return the problems of a key of a stack file whose value is a map."""
     if value is None:
         return []
     if not isinstance(value, Mapping):
@@ -76,16 +76,16 @@ def section(model: type[Args], path: str, value: Any) -> list[Problem]:
 
 
 def section_problems(model: type[Args], value: Mapping[str, Any], prefix: str) -> list[Problem]:
-    """What a model says of a map, under the names the stack file has, each with a hint."""
+    """Return the problems that a model finds in a map, with the stack file's names, each with a hint."""
     examples = examples_of(model, getattr(model, "EXAMPLE", {}))
-    # A prefix without a dot at its end is a namespace of Pulumi's, such as `gcp:`.
+    # A prefix without a dot at its end is a Pulumi namespace, such as `gcp:`.
     known = below(prefix, examples) if prefix.endswith(".") else {f"{prefix}{key}": examples[key] for key in examples}
     found = model.choice_problems(value)
     return [with_hint(replace(problem, path=f"{prefix}{problem.path}"), known) for problem in found]
 
 
 def _nearest(path: str, examples: Mapping[str, Any]) -> tuple[str, Any]:
-    """The last key of the path that has an example, and that example."""
+    """Return the last key of the path that has an example, and the example."""
     key, value, at = "", None, examples
     for step in _STEP.findall(path):
         if not isinstance(at, Mapping) or step not in at:

@@ -1,4 +1,4 @@
-"""The pools of a stack file: each against the model of its kind, and all of them against each other."""
+"""Checks of the pools of a stack file: each with the model of its kind, then all of them together."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from . import clusters
 from .hints import examples_of, shape, with_hint
 
 POOLS = "gpu-ci:pools"
-# What an example names: the kind most pools are of.
+# The kind that examples use: the most common one.
 _USUAL = "gce-runners"
-_SHAPE = "pools by name, each with a kind and the choices of that kind"
+_SHAPE = "pools by name, each with a kind and the fields of that kind"
 
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """One pool as the stack file has it, once its kind is known."""
+    """One pool of the stack file, of a known kind."""
 
     name: str
     kind: str
     choices: dict[str, Any]
     component: type[Component]
     known_wiring: Mapping[str, Any] = field(default_factory=dict)
-    """The wiring that is known already: from the description of its cluster, and who registers its runners."""
+    """The arguments known before deployment: those of its cluster, and the component that registers its runners."""
 
     @property
     def path(self) -> str:
@@ -46,13 +46,13 @@ class PoolSpec:
 
     @property
     def region(self) -> str:
-        """The region that is chosen, the cluster's or that the zones are in, or nothing while these are none."""
+        """The region of the pool, of its cluster or of its zones; empty if none of them is valid."""
         known = self.choices.get("region") or self.known_wiring.get("region")
         return _region_of({**self.choices, "region": known})
 
     @property
     def regions(self) -> list[str]:
-        """That region, and those of the pool's ladder as far as they can be read."""
+        """The region, and the regions of the pool's ladder that can be read."""
         ladder = self.choices.get("ladder")
         rungs = [rung for rung in ladder if isinstance(rung, Mapping)] if isinstance(ladder, list) else []
         return list(dict.fromkeys([self.region, *(_region_of(rung) for rung in rungs)]))
@@ -68,7 +68,7 @@ class PoolSpec:
 
 
 def _region_of(choices: Mapping[str, Any]) -> str:
-    """The region that is chosen or that the zones are in; empty where neither can be read."""
+    """Return the chosen region or the region of the zones; empty if neither can be read."""
     region, zones = choices.get("region"), choices.get("zones")
     if isinstance(region, str):
         return region
@@ -76,7 +76,7 @@ def _region_of(choices: Mapping[str, Any]) -> str:
 
 
 def in_order(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:
-    """Name and arguments of those that have no mistake of their own, whatever is wrong around them."""
+    """Yield name and arguments of the pools without a problem of their own."""
     wrong = [problem.path for problem in problems]
     for spec in choices:
         if any(path == spec.path or path.startswith((f"{spec.path}.", f"{spec.path}[")) for path in wrong):
@@ -84,7 +84,7 @@ def in_order(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterat
         try:
             yield spec.name, spec.alone()
         except ArgsError:
-            # What its cluster gives it is wrong there, and told there.
+            # The arguments from its cluster are wrong, which is reported for the cluster.
             if "clusterName" not in spec.choices:
                 raise
 
@@ -132,7 +132,7 @@ def _name_problems(name: str) -> list[Problem]:
     try:
         naming.check("pool", name)
     except ArgsError as error:
-        # Without the hash that marks a changed name; of what looks like a secret nothing is told.
+        # Without the hash that marks a changed name. A name that looks like a secret is not shown.
         better = naming.fit(name, 40)[:-7] if redact(name) == name else "l4"
         [problem] = error.problems
         return [
@@ -142,7 +142,7 @@ def _name_problems(name: str) -> list[Problem]:
 
 
 def images(pools: Iterable[tuple[str, Args]]) -> list[str]:
-    """What the machines of pools boot from, each image once."""
+    """Return the boot images of the pools, each once."""
     return list(dict.fromkeys(str(image) for _, args in pools if (image := getattr(args, "image", ""))))
 
 
@@ -160,7 +160,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
     kinds = kind_names()
     if not isinstance(value, Mapping):
         hint = f"such as {{kind: {_USUAL}, …}}; to remove the pool, delete its name too"
-        problems.append(Problem(path, "must be a map", shape(value), "a kind and the choices of that kind", hint))
+        problems.append(Problem(path, "must be a map", shape(value), "a kind and the fields of that kind", hint))
         return None
     kind, expected = value.get("kind"), "one of " + ", ".join(kinds)
     if kind in kinds:
@@ -180,18 +180,18 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
 
 
 def _likeliest(value: Mapping[str, Any]) -> str:
-    """The one kind that knows the most of these keys, or nothing where two know as many."""
+    """Return the kind that has the most of these keys, or nothing if several have as many."""
     fits = {kind: len(value.keys() & set(args_for(kind).choice_names())) for kind in kind_names()}
     best = [kind for kind, fit in fits.items() if fit and fit == max(fits.values())]
     return best[0] if len(best) == 1 else ""
 
 
 def _choice_problems(spec: PoolSpec) -> list[Problem]:
-    """What the model of the kind says, each with a hint."""
+    """Return the problems that the model of the kind finds, each with a hint."""
     args, example = spec.component.ARGS, spec.component.EXAMPLE
     known = args.choice_names()
     wiring = {str(field.alias) for name, field in args.model_fields.items() if name in args.WIRING}
-    # The model also takes Python's spelling; a stack file has one way to write a key.
+    # The model also accepts snake_case names. A stack file accepts camelCase only.
     unknown = [key for key in spec.choices if key not in known and key not in wiring]
     problems = [unknown_key(join("", key), key, ["kind", *known], args.DECIDED) for key in unknown]
     rest = {key: value for key, value in spec.choices.items() if key not in unknown}
@@ -201,11 +201,11 @@ def _choice_problems(spec: PoolSpec) -> list[Problem]:
 
 
 def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], str]) -> list[Problem]:
-    """A job goes to the runners that have its labels, so two pools with one set of labels would share their jobs."""
+    """Report pools with the same runner labels: GitHub would send the same jobs to both."""
     labels = _runner_labels(spec)
     if not labels:
         return []
-    # GitHub does not tell labels apart by case (docs.github.com, "Using labels with self-hosted runners").
+    # GitHub compares labels without case (docs.github.com, "Using labels with self-hosted runners").
     owner = owners.setdefault(frozenset(label.casefold() for label in labels), spec.name)
     if owner == spec.name:
         return []
@@ -216,14 +216,14 @@ def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], str]) -> list[Pr
             f"{spec.path}.runnerLabels" if own else spec.path,
             f"has the same runner labels as the pool {owner}",
             in_yaml(labels),
-            "labels no other pool has, so that a job knows where it goes",
+            "labels that no other pool has",
             better if spec.name not in labels else f"give the pool {owner} other labels",
         )
     ]
 
 
 def _runner_labels(spec: PoolSpec) -> list[str]:
-    """The labels the pool's runners would carry, also when something else about the pool is wrong."""
+    """Return the labels of the pool's runners, also if other fields of the pool are wrong."""
     given = spec.choices.get("runnerLabels")
     if given is None:
         model: Any = spec.component.ARGS

@@ -1,4 +1,4 @@
-"""The limits a stack file names, against what its pools need of them when every machine runs."""
+"""The quota limits in a stack file, compared with the needs of its pools when every machine runs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ QUOTAS = "gpu-ci:quotas"
 
 @runtime_checkable
 class Asks(Protocol):
-    """Arguments of a pool whose machines cost something and draw on quotas."""
+    """Arguments of a pool whose machines have a price and count against quotas."""
 
     def demand(self, name: str) -> Demand: ...
 
 
 @dataclass(frozen=True)
 class Quotas:
-    """Limits as the stack file has them, and what became of the comparison."""
+    """The limits of the stack file and the result of the comparison."""
 
     given: Mapping[tuple[str, str], limits.Limit] = field(default_factory=dict)
     findings: tuple[quota.Finding, ...] = ()
 
     @property
     def warnings(self) -> list[str]:
-        """What is no mistake and still worth a word: limits nobody gave, and shortages no vendor's text confirms."""
+        """Warnings: limits that are missing, and shortages that no vendor document confirms."""
         unknown = [f"{finding.need.name} ({finding.need.region})" for finding in self.findings if not finding.is_short]
         short = [
             f"{_path(finding.need)}: may be less than the pools need: got {finding.got}, expected {finding.expected}; "
@@ -39,26 +39,24 @@ class Quotas:
             for finding in self.findings
             if finding.is_short and not finding.certain
         ]
-        unknown_limits = (
-            f"{QUOTAS}: says nothing of {', '.join(unknown)}, so these limits are unknown" if unknown else ""
-        )
+        unknown_limits = f"{QUOTAS}: lacks {', '.join(unknown)}, so these limits are unknown" if unknown else ""
         return [*short, *([unknown_limits] if unknown_limits else [])]
 
 
 def demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
-    """What each pool asks for, of those that ask for machines."""
+    """Return the machines that each pool requires, for pools of machines."""
     return [args.demand(name) for name, args in pools if isinstance(args, Asks)]
 
 
 @runtime_checkable
 class Climbs(Protocol):
-    """Arguments of a pool whose machines may be in other places too."""
+    """Arguments of a pool with a capacity ladder."""
 
     def ladder_demands(self, name: str) -> list[Demand]: ...
 
 
 def ladder_demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
-    """What each rung of the pools' ladders asks for, as if all machines of the pool were there."""
+    """Return the machines of each rung of the pools' ladders, as if all machines of the pool were on that rung."""
     return [demand for name, args in pools if isinstance(args, Climbs) for demand in args.ladder_demands(name)]
 
 
@@ -79,7 +77,7 @@ def check(
     needed = quota.needs(demands)
     findings = {(each.need.region, each.need.metric): each for each in quota.compare(needed, given)}
     for demand in ladders:
-        # Of several rungs on one quota at most one has all machines.
+        # If several rungs count against one quota, at most one of them has all machines.
         for each in quota.compare(quota.needs([demand]), given):
             findings.setdefault((each.need.region, each.need.metric), replace(each, certain=False))
     found = Quotas(given, tuple(findings.values()))

@@ -1,4 +1,4 @@
-"""The JSON Schema of stack files, made from the models that check them: an editor completes, and refuses, alike."""
+"""The JSON Schema of stack files, generated from the models that check them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .quotas import QUOTAS
 Json = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-# Keys of the package itself; what is under another name belongs to somebody else.
+# Keys of this package. Keys of other namespaces belong to other packages.
 _OURS = "^gpu-ci:"
 _FAMILIES = "GPUS_PER_GPU_FAMILY"
 
@@ -52,7 +52,7 @@ def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None 
     return {
         "$schema": DIALECT,
         "title": "Stack file of gpu-ci",
-        "description": "Pulumi.<stack>.yaml: pools of GPU machines, and what they are placed in.",
+        "description": "Pulumi.<stack>.yaml: pools of GPU machines and their surroundings.",
         "type": "object",
         "properties": {
             "config": {"type": "object", "description": "the stack's configuration", "properties": config, **extra}
@@ -63,12 +63,12 @@ def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None 
 
 
 def as_json(schema: Json) -> str:
-    """The schema as a file has it."""
+    """Return the schema as the text of a file."""
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def _pool(kind: str, model: type[Args], text: str, schema: Json) -> Json:
-    """The choices of a kind: its model without the wiring, which the program fills in."""
+    """Return the schema of a kind: its model without the arguments that the program sets."""
     wiring = {to_camel(name) for name in model.WIRING}
     choices = {name: field for name, field in schema["properties"].items() if name not in wiring}
     return schema | {
@@ -80,15 +80,15 @@ def _pool(kind: str, model: type[Args], text: str, schema: Json) -> Json:
 
 
 def _pools(names: Mapping[str, str]) -> Json:
-    """Pools by name. Which model a pool has its kind decides, so that a mistake is told in that model's words."""
+    """Return the schema of the pools. The kind of a pool selects its model, so that errors refer to that model."""
     return {
         "type": "object",
-        "description": "pools by name, each with a kind and the choices of that kind",
+        "description": "pools by name, each with a kind and the fields of that kind",
         "minProperties": 1,
         "propertyNames": {"pattern": f"^{PATTERN}$"},
         "additionalProperties": {
             "type": "object",
-            "properties": {"kind": {"enum": list(names), "description": "what the pool is made of"}},
+            "properties": {"kind": {"enum": list(names), "description": "the kind of the pool"}},
             "required": ["kind"],
             "allOf": [
                 {
@@ -102,10 +102,10 @@ def _pools(names: Mapping[str, str]) -> Json:
 
 
 def _quotas() -> Json:
-    """Limits by region and metric, as `gpu_catalog.limits` reads them."""
+    """Return the schema of limits by region and metric, in the format of `gpu_catalog.limits`."""
     return {
         "type": "object",
-        "description": "the limits that were granted, by region and metric; what all regions share stands under global",
+        "description": "the granted limits, by region and metric; limits of all regions together are under global",
         "propertyNames": {"enum": [limits.GLOBAL, *gpu_catalog.regions()]},
         "properties": {limits.GLOBAL: _limits("global")},
         "additionalProperties": _limits("region"),
@@ -125,7 +125,7 @@ def _limits(scope: str) -> Json:
 
 
 def _tidy(schema: Any) -> Any:
-    """Without the titles pydantic makes of names, and with the default where an editor shows the description."""
+    """Remove the titles that pydantic generates, and add the default to the description that editors show."""
     if isinstance(schema, list):
         return [_tidy(each) for each in schema]
     if not isinstance(schema, dict):
@@ -151,14 +151,14 @@ def _is_null(schema: Json) -> bool:
 
 
 def _or_null(schema: Json) -> Json:
-    """What may be left empty, without a choice of two: a mistake is then told where it is, and not of the whole."""
+    """Replace anyOf with null by if/then, so that an editor marks the wrong field and not the whole value."""
     rest = {key: value for key, value in schema.items() if key != "anyOf"}
     own = _tidy(schema["anyOf"][0])
     return {**rest, "if": {"not": {"type": "null"}}, "then": own} if "$ref" in own or "allOf" in own else schema
 
 
 def _by_word(schema: Json) -> Json:
-    """A choice of models decided by its word alone: a mistake is then told in the words of the model that is meant."""
+    """Replace a choice of models by if/then on the discriminator, so that errors refer to the selected model."""
     name, models = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
     rest = {key: value for key, value in schema.items() if key not in ("discriminator", "oneOf")}
     return {

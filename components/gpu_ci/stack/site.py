@@ -1,4 +1,4 @@
-"""What a stack file names that exists already: project, subnetworks, labels, the organization on GitHub."""
+"""The models of gpu-ci:site: project, subnetworks, networks, labels and the organization on GitHub."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ from ..github.plans import Plan
 from ..labels import Labels
 
 SITE, GITHUB, MANAGER = "gpu-ci:site", "gpu-ci:github", "gpu-ci:manager"
-"""The keys of a stack file that hold what this module describes, what is kept on GitHub, and where the runner manager
-runs."""
+"""The keys of a stack file for the site, for settings on GitHub, and for the runner manager."""
 
 _LINK = TypeAdapter[str](Subnetwork)
 
-# YAML reads a number as one; GitHub's provider wants text.
+# YAML reads an id as a number; GitHub's provider requires text.
 Number = Annotated[
     str,
     Field(pattern=r"^[1-9][0-9]{0,18}$"),
@@ -47,36 +46,36 @@ def _region(name: str) -> str:
 
 
 class Provider(Args):
-    """What the program reads of the keys that Pulumi's own gcp provider has in a stack file."""
+    """The keys of Pulumi's gcp provider that the program reads."""
 
     EXAMPLE: ClassVar[dict[str, Any]] = {"project": "acme-ci"}
 
     project: Project = Field(
-        description="the id (not the number) of the Google Cloud project the pools are in: 6 to 30 lower-case letters, "
-        "digits and dashes, beginning with a letter",
+        description="the id (not the number) of the pools' Google Cloud project: 6 to 30 lower-case letters, digits "
+        "and dashes, beginning with a letter",
     )
 
 
 class GithubApp(Args):
-    """A GitHub App; its key is named, not given."""
+    """A GitHub App, with the name of the secret that holds its private key."""
 
-    id: Number = Field(description="the App's id, a number, as its settings page has it", examples=[123456])
+    id: Number = Field(description="the App's id, a number shown on its settings page", examples=[123456])
     installation_id: Number = Field(
         description="the number of its installation in the organization", examples=[12345678]
     )
     private_key: SecretName = Field(
-        description="the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>",
+        description="the secret of Secret Manager with its private key, as projects/<project>/secrets/<name>",
         examples=["projects/acme-ci/secrets/github-app-key"],
     )
 
 
-# Each of these has a key of its own, because whoever has a key has all permissions of its App. The earlier ones may do
-# more. Their order is that of the fields below.
+# Each App needs its own key, because a key grants all permissions of its App. The earlier Apps have more permissions.
+# The order is that of the fields below.
 _APPS = ("app", "runner_app", "manager_app")
 
 
 class GithubOwner(Args):
-    """Where on GitHub the runners and repositories are."""
+    """The organization on GitHub and the GitHub Apps of the stack."""
 
     owner: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?$")] = Field(
         description="the organization, such as acme"
@@ -84,13 +83,14 @@ class GithubOwner(Args):
     plan: Plan | None = Field(
         default=None,
         examples=["team"],
-        description="GitHub plan of the organization: free, team or enterprise (Enterprise Cloud). What gpu-ci:github "
-        "asks for and the plan lacks is then an error; by default the preview names the plan that each feature needs",
+        description="GitHub plan of the organization: free, team or enterprise (Enterprise Cloud). A feature of "
+        "gpu-ci:github that the plan lacks is then an error. By default the preview names the plan that each feature "
+        "needs",
     )
     app: Annotated[GithubApp | None, Redacted()] = Field(
         default=None,
         examples=[{"id": 123456, "installationId": 12345678, "privateKey": "projects/acme-ci/secrets/github-app-key"}],
-        description="the GitHub App this stack acts as: it makes runner groups, secrets and rules; by default the "
+        description="the GitHub App that the stack uses to create runner groups, secrets and rules; by default the "
         "owner of GITHUB_TOKEN",
     )
     runner_app: Annotated[GithubApp | None, Redacted()] = Field(
@@ -98,21 +98,21 @@ class GithubOwner(Args):
         examples=[
             {"id": 234567, "installationId": 23456789, "privateKey": "projects/acme-ci/secrets/github-runner-app-key"}
         ],
-        description="the GitHub App for the runners of clusters and, without managerApp, of machines, with the "
-        "permission Self-hosted runners: read and write, and no other; clusters and machines can read its key, so it "
-        "is another App than app",
+        description="the GitHub App that registers the runners of clusters and, without managerApp, of machines. Its "
+        "only permission is Self-hosted runners: read and write. Clusters and machines can read its key, so it must "
+        "not be the same App as app",
     )
     manager_app: Annotated[GithubApp | None, Redacted()] = Field(
         default=None,
         description="the GitHub App of the runner manager, with Self-hosted runners: read and write and Actions: read "
-        "and write. The manager registers the runners of machines, and no machine can read a key. It is another App "
-        "than runnerApp. Without it the stack has no output `manager`, and machines register as runnerApp",
+        "and write. The manager registers the runners of machines, and no machine can read a key. It must not be the "
+        "same App as runnerApp. Without it the stack has no output `manager`, and machines register as runnerApp",
     )
 
     commit_statuses: StrictBool = Field(
         default=False,
-        description="whether the runner manager writes on a job's commit why the job waits for a machine; managerApp "
-        "then needs Commit statuses: read and write",
+        description="true to let the runner manager write a commit status with the reason why a job waits for a "
+        "machine; managerApp then needs Commit statuses: read and write",
     )
 
     @field_validator("commit_statuses")
@@ -141,7 +141,7 @@ class GithubOwner(Args):
 
 
 class Site(Args):
-    """The surroundings of every pool of a stack."""
+    """The networks, labels and GitHub organization that all pools of a stack use."""
 
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "subnetworks": {"us-central1": "projects/acme-ci/regions/us-central1/subnetworks/ci"},
@@ -152,17 +152,17 @@ class Site(Args):
 
     subnetworks: dict[str, str] = Field(
         default={},
-        description="for each region with a pool of machines, the subnetwork these join, as "
+        description="an existing subnetwork for the machines of each region, as "
         "projects/<project>/regions/<region>/subnetworks/<name>",
     )
     networks: dict[Annotated[str, AfterValidator(_region), AfterValidator(network_region)], NetworkChoices] = Field(
         default={},
         validate_default=True,
-        description="for each region without a subnetwork of yours, the network that is made for its machines: closed "
-        "to what comes in, with a NAT as the way out",
+        description="for each region without an entry in subnetworks, the network that the stack creates: no "
+        "incoming connections, and Cloud NAT for outgoing ones",
     )
-    labels: Labels = Field(default={}, description="Google labels put on everything that takes them")
-    github: GithubOwner | None = Field(default=None, description="the organization on GitHub, and who acts there")
+    labels: Labels = Field(default={}, description="Google labels for every resource that supports labels")
+    github: GithubOwner | None = Field(default=None, description="the organization on GitHub and its GitHub Apps")
 
     @field_validator("subnetworks", mode="before")
     @classmethod
@@ -178,10 +178,14 @@ class Site(Args):
         return values
 
     def wiring(self, shared_wiring: Mapping[str, Any], region: str, names: Collection[str]) -> dict[str, Any]:
-        """What a pool in this region is given on top of its choices, of what its kind names; `around` is what every
-        region has, the project at least.
+        """Return the arguments that the site gives a pool in this region.
 
-        The subnetwork of a region whose network is made stands for the one that `infra.networks` makes.
+        If `infra.networks` creates the network of the region, the subnetwork is a placeholder.
+
+        Args:
+            shared_wiring: Arguments of every region, at least the project.
+            region: The region of the pool.
+            names: The arguments that the kind of the pool takes.
         """
         found: dict[str, Any] = {**shared_wiring, "labels": dict(self.labels), "tags": dict(self.labels)}
         if "subnetwork" in names:

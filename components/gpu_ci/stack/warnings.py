@@ -1,4 +1,4 @@
-"""What is no mistake of a stack file's pools and clusters, and still worth a word."""
+"""Warnings about the pools and clusters of a stack file that do not prevent a deployment."""
 
 from __future__ import annotations
 
@@ -14,25 +14,29 @@ from .pools import POOLS
 # spot-instance-termination-notices.html).
 _SPOT_NOTICE_SEC = 120
 
-# What AWS gives a session of a role that asks for no other duration (docs.aws.amazon.com/STS/latest/APIReference/
+# The default duration of an AWS role session (docs.aws.amazon.com/STS/latest/APIReference/
 # API_AssumeRole.html, DurationSeconds).
 _SESSION_SEC = 3600
-# For node groups and releases, next to the waits that a stack file chooses. Ours.
+# Our estimate for node groups and releases, in addition to the timeouts of the stack file.
 _REST_OF_UP_SEC = 1200
 
 
 RUNNER_APP, GROUP = "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"
-"""What a stack file has to give, both of them, for machines to register runners."""
+"""The keys that a stack file needs, both of them, for machines to register runners."""
 MANAGER_APP = "gpu-ci:site.github.managerApp"
-"""What it has to give besides for the runner manager to start these machines, and to register their runners."""
+"""The key that it also needs for the runner manager to start machines and register their runners."""
 
 
 def stack_warnings(
     pools: Iterable[tuple[str, Args]], clusters: Mapping[str, Any], taken: Iterable[Any], present: Collection[str]
 ) -> list[str]:
-    """Warnings about pools in order, and about clusters, as models or as the stack file has them.
+    """Return the warnings about pools without problems and about clusters.
 
-    `taken` has the clusters that pools are on, and `present` which of RUNNER_APP, GROUP and MANAGER_APP are given.
+    Args:
+        pools: Name and arguments of the pools.
+        clusters: The clusters by name, as models or as maps of the stack file.
+        taken: The names of the clusters that pools use.
+        present: The keys of RUNNER_APP, GROUP and MANAGER_APP that the stack file has.
     """
     named = list(pools)
     return [
@@ -46,8 +50,11 @@ def stack_warnings(
 
 
 def short_session(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any], environ: Collection[str]) -> list[str]:
-    """Credentials in the environment are not renewed, as those of a profile are. Where they end in the middle of a
-    release, Helm loses it."""
+    """Warn about an AWS session in the environment that may expire during `up`.
+
+    Credentials of a profile are renewed, those in the environment are not. If they expire during a release, Helm leaves
+    the release in a pending state.
+    """
     needed_sec = {
         name: args.smoke.deadline_sec + args.runner.drain_timeout_sec + _REST_OF_UP_SEC
         for name, args in pools
@@ -67,12 +74,15 @@ def short_session(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any],
 
 
 def _missing_pull_secrets(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any]) -> list[str]:
-    """Secrets that the stack does not make: it makes their namespace, so at the first `up` another tool has no place to
-    put them before the check pulls its image."""
+    """Warn about pull secrets that the stack does not create.
+
+    The stack creates their namespace. At the first `up`, another tool cannot create them before the check pulls its
+    image.
+    """
     return [
-        f"{join(POOLS, name)}.runner.imagePullSecrets: the stack makes no Secret {secret}, and nodes pull no private "
-        f"image without it; hint: describe its login under {join(CLUSTERS, args.cluster_name)}.imagePullSecrets, or "
-        "create it in the namespace within smoke.deadlineSec"
+        f"{join(POOLS, name)}.runner.imagePullSecrets: the stack does not create the Secret {secret}, and nodes "
+        "cannot pull private images without it; hint: describe its login under "
+        f"{join(CLUSTERS, args.cluster_name)}.imagePullSecrets, or create it in the namespace within smoke.deadlineSec"
         for name, args in pools
         for secret in getattr(getattr(args, "runner", None), "image_pull_secrets", ())
         if secret not in _logins(clusters.get(args.cluster_name))
@@ -80,14 +90,14 @@ def _missing_pull_secrets(pools: Iterable[tuple[str, Any]], clusters: Mapping[st
 
 
 def _logins(cluster: Any) -> list[Any]:
-    """The names of a cluster's logins."""
+    """Return the names of a cluster's logins."""
     if isinstance(cluster, Mapping):
         return [each.get("name") for each in cluster.get("imagePullSecrets") or () if isinstance(each, Mapping)]
     return [each.name for each in getattr(cluster, "image_pull_secrets", ())]
 
 
 def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:
-    """A choice somebody may have to make, and should know the price of (docs/adr/0012)."""
+    """Warn about rootful Docker on machines that can read an App's key (docs/adr/0012)."""
     return [
         f"{join(POOLS, name)}.runner.docker: a job that has rootful Docker is root on its machine, and can read "
         f"{args.github.private_key}, with which it is the App in every repository the App is installed in; hint: "
@@ -99,14 +109,16 @@ def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:
 
 
 def _without_effect(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> list[str]:
-    """Somebody who describes a runner, or gives one half of what registers it, expects one."""
+    """Warn about settings of runners in a stack that registers none, or that has one of the two required keys."""
     machines = [(name, args) for name, args in pools if "github" in args.WIRING]
     if len(missing) == 1 and machines:
         [other] = {RUNNER_APP, GROUP}.difference(missing)
         names = ", ".join(name for name, _ in machines)
-        text = f"is missing beside {other}, so machines of these pools register no runners, and stay on: {names}"
+        text = (
+            f"is missing, although {other} is set, so machines of these pools register no runners, and stay on: {names}"
+        )
         return [f"{missing[0]}: {text}; hint: give {missing[0]} too"]
-    # Labels have an effect all the same: they stand in the outputs, for whatever else registers runners.
+    # Labels still have an effect: they are in the outputs, for another tool that registers runners.
     return [
         f"{join(POOLS, name)}.runner: has no effect, as the pool registers no runners: its machines check themselves "
         f"and stay on; hint: give {RUNNER_APP} and {GROUP}, or leave runner out"
@@ -116,7 +128,7 @@ def _without_effect(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) ->
 
 
 def _without_manager(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> list[str]:
-    """Choices that only the runner manager reads, where the stack has none."""
+    """Warn about fields that only the runner manager reads, in a stack without one."""
     given = f"hint: give {', '.join(missing)}"
     found = []
     for name, args in pools if missing else ():
@@ -133,7 +145,10 @@ def _without_manager(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -
 
 
 def _longer_than_the_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:
-    """No mistake: where a node is drained for another image, a pod has all of its time."""
+    """Warn about a grace period longer than the notice of a spot node.
+
+    It is not an error, because a node that is drained for another image gives a pod the whole period.
+    """
     over_notice = {
         name: seconds
         for name, args in pools

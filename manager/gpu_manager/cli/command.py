@@ -1,4 +1,4 @@
-"""The group `gpu-ci manager`."""
+"""The command group `gpu-ci manager`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from .status_command import command as status
 
 @click.group("manager")
 def command() -> None:
-    """Start a machine for each queued job, and delete it when the job has ended.
+    """Start a machine for each queued job, and delete the machine when the job has ended.
 
-    The manager asks GitHub for queued jobs, starts machines on Compute Engine from the templates whose check passed,
-    and deletes each that has ended. It needs no address of its own that others reach.
+    The manager reads queued jobs from GitHub and starts machines on Compute Engine from templates whose check passed.
+    It deletes each machine that has ended. It needs no address that other computers can reach.
 
-    \b
-    Examples:
-      gpu-ci manager run --app-key manager-app.pem
-      gpu-ci manager status
+    \b Examples:
+    gpu-ci manager run --app-key manager-app.pem
+    gpu-ci manager status
     """
 
 

@@ -1,4 +1,4 @@
-"""`gpu-ci explain JOB_URL`: why a job waits, or which machine it has."""
+"""`gpu-ci explain JOB_URL`: prints why a job waits, or which machine it has."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from ..text import printable
 from . import options
 from .status_command import age, sentence, stale, unknown_jobs
 
-# https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>, as the address of a job's page has it; that of
-# an attempt has /attempts/<number> too. `gh` sends its token to the host, so that nothing but a host's name is accepted
-# there.
+# The address of a job's page is https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>; that of an
+# attempt also has /attempts/<number>. `gh` sends its token to the host, so the host part accepts only a host name.
 _URL = re.compile(
     r"https?://(?P<host>[0-9a-z][0-9a-z.-]*(?::\d+)?)/(?P<repository>[\w-]+/(?!\.\.?/)[\w.-]+)"
     r"/actions/runs/(?P<run>\d+)(?:/attempts/(?P<attempt>\d+))?(?:/jobs?/(?P<job>\d+))?/?(?:[?#].*)?",
@@ -33,10 +32,10 @@ _URL = re.compile(
 @options.config
 @options.state
 @click.option("--kubernetes", "on_kubernetes", is_flag=True,
-              help="The job is for a pool on Kubernetes: ask kubectl for scale set, listener and pods.")  # fmt: skip
-@click.option("--context", default="", metavar="NAME", help="The context of kubectl; by default its current one.")
-@click.option("--runs-on", "runs_on", metavar="NAME", help="runs-on of the job; by default `gh` asks GitHub for it.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+              help="The job is for a pool on Kubernetes: read scale set, listener and pods with kubectl.")  # fmt: skip
+@click.option("--context", default="", metavar="NAME", help="The kubectl context; by default the current one.")
+@click.option("--runs-on", "runs_on", metavar="NAME", help="runs-on of the job; by default read from GitHub with `gh`.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     job_url: str,
     config_file: str,
@@ -46,20 +45,19 @@ def command(
     runs_on: str | None,
     as_json: bool,
 ) -> None:
-    """Why a queued job has no machine, what was tried, and what to do.
+    """Explain why a queued job has no machine, what was tried, and what to do.
 
-    JOB_URL is the address of the page of a job, a run or an attempt. For a pool on Compute Engine the command reads
-    what the manager with this --state last saw. For a pool on Kubernetes it runs `gh` and `kubectl` with your
-    credentials; it asks `gh` only about hosts of GitHub, of `gh auth status`, or of the configuration.
+    JOB_URL is the address of the page of a job, a run or an attempt. For a pool on Compute Engine the command reads the
+    last state of the manager with this --state. For a pool on Kubernetes it runs `gh` and `kubectl` with your
+    credentials. The host must then be a GitHub host, a host in `gh auth status`, or the host in the configuration.
 
-    \b
-    Examples:
-      gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456
-      gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456 --kubernetes --context ci
+    \b Examples:
+    gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456
+    gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456 --kubernetes --context ci
     """
     found = _URL.fullmatch(job_url)
     if found is None:
-        raise InputError("JOB_URL: is no address of a job", got=job_url,
+        raise InputError("JOB_URL: is not the address of a job", got=job_url,
                          expected="https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>")  # fmt: skip
     job_id, attempt = (None if found[name] is None else int(found[name]) for name in ("job", "attempt"))
     if not on_kubernetes and (context or runs_on):
@@ -94,8 +92,10 @@ def command(
         click.echo(f"as of {age(seen['at'])} ago{warning}")
     if not jobs:
         labels = "; ".join(f"{pool['name']}: {', '.join(pool['labels'])}" for pool in seen["pools"])
-        click.echo(f"As of {age(seen['at'])} ago the manager knows of no such job that waits or runs.")
-        click.echo("It has ended, or its repository may not use the pools' runner groups, or no pool has its labels.")
+        click.echo(f"As of {age(seen['at'])} ago the manager has no such job that waits or runs.")
+        click.echo(
+            "It has ended, or its repository may not use the pools' runner groups, or no pool matches its labels."
+        )
         click.echo(f"Labels of the pools: {labels}")
         click.echo("For a job of a pool on Kubernetes add --kubernetes.")
     for job in jobs:
@@ -103,8 +103,10 @@ def command(
 
 
 def _refuse_unknown_host(given: str, config_file: str) -> None:
-    """`gh` sends the token of GH_ENTERPRISE_TOKEN to whatever host it is asked about. InputError for one that nobody
-    has named but the address."""
+    """Raise InputError for a host that only the address names.
+
+    `gh` sends the token in GH_ENTERPRISE_TOKEN to any host of a request.
+    """
     host = given.lower()
     if host == "github.com" or host.endswith(".ghe.com"):
         return
@@ -117,14 +119,14 @@ def _refuse_unknown_host(given: str, config_file: str) -> None:
     except NotAskedError as error:
         raise InputError(f"gpu-ci explain: {error}", hint=_hint(str(error))) from None
     raise InputError(
-        "JOB_URL: `gh` does not know this host, and its token is not sent there", got=given,
-        expected="github.com, NAME.ghe.com, the host of github.apiUrl in --config, or one that `gh auth status` lists",
+        "JOB_URL: `gh` is not logged in to this host, so no token is sent to it", got=given,
+        expected="github.com, NAME.ghe.com, the host of github.apiUrl in --config, or a host in `gh auth status`",
         hint=f"gh auth login --hostname {host}, or --runs-on NAME, which needs no `gh`",
     )  # fmt: skip
 
 
 def _on_kubernetes(place: reading.Place, runs_on: str | None, context: str) -> list[dict[str, Any]]:
-    """The jobs and their explanations, as the manager's own rows are."""
+    """Return the jobs and their explanations in the form of the manager's own rows."""
     try:
         if runs_on is None:
             jobs = reading.jobs_of(place)
@@ -144,10 +146,10 @@ def _hint(problem: str) -> str:
         return "--runs-on NAME needs no `gh`"
     if "Forbidden" in problem:
         return (
-            "the user of kubectl needs to list autoscalingrunnersets, autoscalinglisteners, ephemeralrunners, pods, "
+            "allow the user of kubectl to list autoscalingrunnersets, autoscalinglisteners, ephemeralrunners, pods, "
             "events and resourcequotas"
         )
-    return "--context names another cluster"
+    return "select another cluster with --context"
 
 
 def _row(job: WaitingJob, found: Explanation) -> dict[str, Any]:
@@ -168,7 +170,7 @@ def _row(job: WaitingJob, found: Explanation) -> dict[str, Any]:
 
 
 def _sentence(row: dict[str, Any]) -> str:
-    """One line on a job of a pool on Kubernetes."""
+    """Return one line about a job of a pool on Kubernetes."""
     name = f" {row['workflow']} / {row['name']}" if row["name"] else ""
     job = f" (job {row['id']})" if row["id"] is not None else ""
     reason = f"{row['reason']}: {row['detail']}; {row['nextStep']}" if "reason" in row else row["detail"]

@@ -1,4 +1,4 @@
-"""The manager's log on standard output: for people, or as the JSON lines that Cloud Logging reads."""
+"""The manager's log on standard output, as text for people or as JSON lines for Cloud Logging."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _SEVERITY = {
 
 
 class Log:
-    """Standard output: each event once, and each change of a job's state."""
+    """Writes each event once, and each change of a job's state, to standard output."""
 
     def __init__(self, as_json: bool, write: Callable[[str], Any] = sys.stdout.write, manager: str = "") -> None:
         self._as_json = as_json
         self._manager = manager
         self._write = write
         self._jobs: dict[int, dict[JobKey, tuple[str, str]]] = {}
-        """What was last reported of each job, by share."""
+        """The last reported state of each job, by share."""
         self._last: dict[int, set[Event]] = {}
         self._waiting = ""
 
     def waiting(self, text: str) -> None:
-        """Why the manager does not begin; each reason once."""
+        """Write why the manager does not start yet; each reason once."""
         if text != self._waiting:
             self._waiting = text
             self.line("wait", "the lease", text)
 
     def report(self, done: Pass, share: int = 0) -> None:
-        """What is new since the last pass of this share."""
+        """Write the changes since the last pass of this share."""
         jobs, last = self._jobs.get(share, {}), self._last.get(share, set())
         for event in done.events:
-            # What fails in each pass is written once.
+            # An event that repeats in each pass is written once.
             if event not in last or event.kind in ("insert", "start-machine", "delete", "rerun"):
                 own = {"pool": event.pool, "code": event.code}
                 self.line(event.kind, event.subject, event.detail, **{key: text for key, text in own.items() if text})
@@ -66,9 +66,9 @@ class Log:
         self._jobs[share] = states
 
     def line(self, kind: str, subject: str, detail: str, **fields: Any) -> None:
-        """One line of the log. `fields` are in its JSON form alone.
+        """Write one line of the log. `fields` appear only in the JSON form.
 
-        severity, message, time and the labels are the fields that Cloud Logging takes out of a line
+        Cloud Logging extracts the fields severity, message, time and the labels from a line
         (cloud.google.com/logging/docs/structured-logging).
         """
         now = datetime.now(UTC)
@@ -90,7 +90,7 @@ class Log:
 
 
 def _event_of(state: JobState) -> tuple[str, str]:
-    """Kind and detail of the log line on a job."""
+    """Return the kind and the detail of the log line about a job."""
     if state.reason:
         return "job-waits", f"{state.reason.code}: {state.reason.detail}"
     return ("job-runs", f"on {state.machine}") if state.runs else ("job-covered", f"machine {state.machine}")

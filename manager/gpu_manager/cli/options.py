@@ -1,4 +1,4 @@
-"""What the manager's commands ask: its configuration, and where it keeps its memory."""
+"""Options of the manager's commands: the configuration, and the place of the memory."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ _ADDRESS = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])/(?P<
 
 
 def config(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--config."""
+    """Add the option --config."""
     return click.option(
         "--config", "config_file", default="manager.json", show_default=True, metavar=f"FILE|{_OBJECT}",
-        envvar="GPU_CI_MANAGER_CONFIG", help="What `pulumi stack output manager --json` prints.",
+        envvar="GPU_CI_MANAGER_CONFIG", help="The configuration, as printed by `pulumi stack output manager --json`.",
     )(function)  # fmt: skip
 
 
 def state(function: Callable[..., Any]) -> Callable[..., Any]:
-    """--state."""
+    """Add the option --state."""
     return click.option(
         "--state", "state", metavar=f"FILE|{_OBJECT}", envvar="GPU_CI_MANAGER_STATE",
-        help="Where its memory is: a SQLite file, or an object of Cloud Storage that managers on several computers "
-        "share; by default the file gpu-ci/manager-NAME.sqlite in the folder for state.",
+        help="The manager's memory: a SQLite file, or a Cloud Storage object that managers on several computers share; "
+        "by default the file gpu-ci/manager-NAME.sqlite in the folder for state.",
     )(function)  # fmt: skip
 
 
 def configuration(place: str) -> Config:
-    """Read it. InputError where it cannot be used."""
+    """Return the configuration. Raises InputError if it is invalid."""
     try:
         if not place.startswith("gs://"):
             return read(Path(place))
         found = google_object("--config", place).read()
         if found is None:
-            raise InputError(f"{place}: does not exist", hint="the component gcp.RunnerManager writes it")
+            raise InputError(f"{place}: does not exist", hint="deploy the component gcp.RunnerManager, which writes it")
         return parse(found.content, place)
     except (ConfigError, Refused, Unavailable) as error:
         raise InputError(str(error)) from None
@@ -62,9 +62,9 @@ ShareSource = Shares | WholeFile
 
 
 def shares_of(chosen: str | None, config: Config) -> ShareSource:
-    """The store that was chosen, or the file in the folder for state (XDG Base Directory Specification).
+    """Return the selected store, or the file in the folder for state (XDG Base Directory Specification).
 
-    InputError where it cannot be used.
+    Raises InputError if the store cannot be used.
     """
     pools = [pool.plain() for pool in config.pools]
     if chosen and chosen.startswith("gs://"):
@@ -74,11 +74,14 @@ def shares_of(chosen: str | None, config: Config) -> ShareSource:
     try:
         return WholeFile(SqliteStore(_file(chosen, config.name)), tuple(pool.name for pool in pools))
     except Unavailable as error:
-        raise InputError(str(error), hint="--state names another place") from None
+        raise InputError(str(error), hint="select another place with --state") from None
 
 
 def last_seen(config_file: str, chosen: str | None) -> dict[str, Any]:
-    """What the manager of a configuration last saw. InputError where it has seen nothing yet, or cannot be read."""
+    """Return the last state that a manager of this configuration published.
+
+    Raises InputError if it has not published any, or if the state cannot be read.
+    """
     of_sandbox = _files_of_sandbox()
     if of_sandbox and not config_file.startswith("gs://") and not Path(config_file).exists():
         raise InputError(f"{config_file}: does not exist", hint=f"for the manager of `make job`: {of_sandbox}")
@@ -86,7 +89,7 @@ def last_seen(config_file: str, chosen: str | None) -> dict[str, Any]:
 
 
 def _files_of_sandbox() -> str:
-    """The options for the manager of `make job`; empty where none has run here (tools/job.py writes the files)."""
+    """Return the options for the manager of `make job`, or "" if none has run here. tools/job.py writes the files."""
     folder = Path(os.environ.get("PULUMI_SANDBOX_DIR") or ".sandbox") / "manager"
     files = {"--config": folder / "manager.json", "--state": folder / "state.sqlite"}
     there = all(file.exists() for file in files.values())
@@ -107,7 +110,9 @@ def _published(chosen: str | None, name: str, of_sandbox: str) -> dict[str, Any]
         except (Refused, Unavailable) as error:
             raise InputError(str(error)) from None
     if found is None:
-        hint = "gpu-ci manager run, with the same --state" if in_bucket else "gpu-ci manager run, on this computer"
+        hint = (
+            "run gpu-ci manager run with the same --state" if in_bucket else "run gpu-ci manager run on this computer"
+        )
         if of_sandbox and not in_bucket:
             hint += f"; for the manager of `make job`: {of_sandbox}"
         raise InputError(f"{where}: no manager has written here yet", hint=hint)
@@ -115,10 +120,10 @@ def _published(chosen: str | None, name: str, of_sandbox: str) -> dict[str, Any]
 
 
 def google_object(option: str, address: str) -> GoogleObject:
-    """The object of that address. InputError where it is none."""
+    """Return the object with this address. Raises InputError if the address is invalid."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
-        raise InputError(f"{option}: is no address of an object", got=address, expected=_OBJECT)
+        raise InputError(f"{option}: is not the address of an object", got=address, expected=_OBJECT)
     return GoogleObject(found["bucket"], found["object"])
 
 

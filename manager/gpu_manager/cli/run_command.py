@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .share_loop import ShareLoop
 
 _STORE_PAUSE_SEC = 30.0
-# How often a manager looks for shares that nobody has, and for managers that have none.
+# How often a manager looks for free shares, and for managers without a share.
 _LOOK_SEC = 10.0
 
 
@@ -35,22 +35,22 @@ _LOOK_SEC = 10.0
 @options.state
 @click.option("--app-key", "key_file", required=True, metavar="FILE",
               type=click.Path(path_type=Path),
-              envvar="GPU_CI_MANAGER_APP_KEY_FILE", help="The key of the manager's App, in PEM form.")  # fmt: skip
+              envvar="GPU_CI_MANAGER_APP_KEY_FILE", help="The private key of the manager's App (PEM).")  # fmt: skip
 @click.option("--github-url", metavar="URL", envvar="GITHUB_API_URL",
-              help="https://HOST/api/v3 of an Enterprise Server; by default apiUrl of the configuration.")  # fmt: skip
+              help="https://HOST/api/v3 for an Enterprise Server; by default apiUrl of the configuration.")  # fmt: skip
 @click.option("--interval-sec", type=click.FloatRange(0.5, 300),
-              help="Between two passes; by default 10 or, when idle, 30; more near a limit.")  # fmt: skip
-@click.option("--once", is_flag=True, help="One pass, and no more.")
+              help="Seconds between two passes; by default 10, when idle 30, near a rate limit more.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Run one pass and exit.")
 @click.option("--until-idle", is_flag=True,
-              help="End once no machine is left and no job waits; no-pool, never-picked-up and expired jobs do not "
-                   "count.")  # fmt: skip
+              help="Exit when no machine is left and no job waits; jobs with the reasons no-pool, never-picked-up and "
+                   "expired do not count.")  # fmt: skip
 @click.option("--webhook", metavar="HOST:PORT", envvar="GPU_CI_MANAGER_WEBHOOK",
-              help="Take GitHub's webhook at HOST:PORT/webhook; an event only starts the next pass early.")  # fmt: skip
+              help="Receive GitHub's webhook at HOST:PORT/webhook; an event starts the next pass early.")  # fmt: skip
 @click.option("--webhook-secret", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-              envvar="GPU_CI_MANAGER_WEBHOOK_SECRET_FILE", help="The webhook's secret.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The log as one JSON object a line, with the measurements.")
+              envvar="GPU_CI_MANAGER_WEBHOOK_SECRET_FILE", help="The file with the webhook's secret.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Write the log as one JSON object a line, with the measurements.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535),
-              help="Serve the measurements to Prometheus on this port of 127.0.0.1; 0 takes a free one.")  # fmt: skip
+              help="Serve the measurements to Prometheus on this port of 127.0.0.1; 0 selects a free one.")  # fmt: skip
 def command(
     config_file: str,
     state: str | None,
@@ -64,29 +64,28 @@ def command(
     as_json: bool,
     metrics_port: int | None,
 ) -> None:
-    """Look for queued jobs, start a machine for each, and delete it when it has ended; until Ctrl-C.
+    """Find queued jobs, start a machine for each, and delete the machine after the job; runs until Ctrl-C.
 
-    It may be stopped or killed at any time: what is running goes on, and the next manager finds it. Only one acts for a
-    stack at a time. With an object of Cloud Storage as --state, another one waits until the lease is free.
-    As whom it asks Google: the variables that Pulumi's provider reads, or gcloud's login.
+    You may stop or kill the command at any time: machines and jobs continue, and the next manager finds them. Only one
+    manager of a stack acts at a time. With a Cloud Storage object as --state, a second one waits until the lease is
+    free. The Google credentials come from the variables of Pulumi's provider, or from gcloud's login.
 
-    \b
-    Examples:
-      pulumi stack output manager --json > manager.json
-      gpu-ci manager run --app-key manager-app.pem
-      gpu-ci manager run --app-key manager-app.pem --once
+    \b Examples:
+    pulumi stack output manager --json > manager.json
+    gpu-ci manager run --app-key manager-app.pem
+    gpu-ci manager run --app-key manager-app.pem --once
     """
     from ..github.app_token import App
     from .share_loop import ShareLoop
 
-    # Google's library warns in each call that its transport takes no time-out; the client's own is set elsewhere.
+    # Google's library warns in each call that its transport has no time-out; the client sets its own.
     logging.getLogger("google_auth_httplib2").setLevel(logging.ERROR)
     config = options.configuration(config_file)
     app = App(config.github.app_id, config.github.installation_id, key_file)
     try:
         app.signed({})
     except Refused as error:
-        raise InputError(str(error), hint="GitHub makes a key on the App's settings page, under Private keys") from None
+        raise InputError(str(error), hint="create a key on the App's settings page, under Private keys") from None
     log = Log(as_json, manager=config.name)
     prometheus = None if metrics_port is None else _prometheus(metrics_port, log)
     pauses = Pauses()
@@ -110,7 +109,7 @@ def command(
             )
         except Refused as error:
             share.store.close()
-            raise InputError(str(error), hint="--github-url, or github.apiUrl of the configuration") from None
+            raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
         held[share.index] = loop
         names = ", ".join(pool.name for pool in loop.own)
         log.line("start", config.name, f"{len(loop.own)} pools of {config.github.owner}: {names}")
@@ -120,9 +119,11 @@ def command(
         if first is None:
             return
     except InUse as error:
-        raise InputError(str(error), hint="stop that one, or give this one another --config and --state") from None
+        raise InputError(
+            str(error), hint="stop that manager, or start this one with another --config and --state"
+        ) from None
     except (Refused, Unavailable) as error:
-        raise InputError(str(error), hint="--state names another place") from None
+        raise InputError(str(error), hint="select another place with --state") from None
     add(first)
     looked = time.monotonic()
     opened = ExitStack()
@@ -135,7 +136,7 @@ def command(
                     if not once:
                         loop.rest(done, interval_sec, pauses.hinted)
                 except Unavailable as error:
-                    # Without its memory the manager does nothing. A disk may have space again later.
+                    # Without its memory the manager does nothing. A full disk may have space again later.
                     log.line("unavailable", "state file", str(error).replace("\n ", ";"))
                     if once:
                         raise InputError(str(error)) from None
@@ -157,11 +158,11 @@ def command(
         opened.close()
         for loop in held.values():
             loop.close()
-    log.line("stop", config.name, "machines that run go on, and the next manager finds them")
+    log.line("stop", config.name, "running machines continue, and the next manager finds them")
 
 
 def balance(shares: options.ShareSource, held: dict[int, ShareLoop], add: Callable[[Share], None], log: Log) -> None:
-    """Take a share that nobody has, or give one of several to a manager that has none."""
+    """Take a free share, or give up one of several shares for a manager that has none."""
     try:
         if len(held) > 1 and shares.another_waits():
             given = held.pop(max(held))
@@ -175,7 +176,7 @@ def balance(shares: options.ShareSource, held: dict[int, ShareLoop], add: Callab
 
 
 def _prometheus(port: int, log: Log) -> Prometheus:
-    """Serve the metrics. InputError where the port is taken."""
+    """Serve the metrics. Raises InputError if the port is taken."""
     from ..metrics.prometheus import Prometheus
 
     made = Prometheus()
@@ -183,6 +184,6 @@ def _prometheus(port: int, log: Log) -> Prometheus:
         served = made.serve(port)
     except OSError as error:
         raise InputError("--metrics-port: cannot be served", got=f"{port}: {error.strerror}",
-                         hint="another port, or 0 for a free one") from None  # fmt: skip
+                         hint="use another port, or 0 for a free one") from None  # fmt: skip
     log.line("metrics", f"http://127.0.0.1:{served}/metrics", "")
     return made

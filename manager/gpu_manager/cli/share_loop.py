@@ -19,12 +19,12 @@ from .log import Log
 if TYPE_CHECKING:
     from ..metrics.prometheus import Prometheus
 
-# A limit of GitHub's may last an hour. Google's preemptions are asked for meanwhile, as it lists each for an hour.
+# A GitHub rate limit may last an hour. Preemptions must be read meanwhile, because Google lists each for an hour.
 _LONGEST_PAUSE_SEC = 60.0
 
 
 class ShareLoop:
-    """Passes of one share. `due` says when the next one is."""
+    """Runs the passes of one share. `due` is the time of the next pass."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ShareLoop:
         prometheus: Prometheus | None,
         measured: bool,
     ) -> None:
-        """Refused where `url` is no address that a token may go to."""
+        """Create the loop. Raises Refused if a token may not be sent to `url`."""
         from ..compute.adapter import ComputeAdapter
         from ..github.adapter import GithubAdapter
 
@@ -46,9 +46,9 @@ class ShareLoop:
         self.own = [pool for pool in pools if pool.name in share.pools]
         self.store = share.store
         self.idle = self._limited = False
-        """Whether the last pass found nothing to do, and whether GitHub limits requests."""
+        """True for `idle` if the last pass found nothing to do, and for `_limited` if GitHub limits requests."""
         self.hinted_sec = 0.0
-        """From a hint to the pass that it starts."""
+        """Seconds from a hint to the pass that it starts."""
         self.due = time.monotonic()
         self._log, self._prometheus, self._measured = log, prometheus, measured
         self._github = GithubAdapter(
@@ -67,7 +67,7 @@ class ShareLoop:
         self._lines = LogLines(self._meter, share=share.index + 1)
 
     def step(self) -> Pass:
-        """One pass, with its log. Unavailable or InUse."""
+        """Run one pass and write its log. Raises Unavailable or InUse."""
         done = self._manager.step()
         self.store.publish(view(self.own, done))
         self._log.report(done, self.index)
@@ -80,18 +80,18 @@ class ShareLoop:
         return done
 
     def rest(self, done: Pass, interval_sec: float | None, hinted: bool) -> None:
-        """When the next pass is, after this one. `hinted`: GitHub announced a job lately."""
+        """Set the time of the next pass. `hinted`: GitHub announced a job recently."""
         pause = pause_sec(done, interval_sec or self._github.interval_sec(hinted or not self.idle))
         limited = done.seen.github_limited_until is not None
         self.due, self.hinted_sec = time.monotonic() + pause, pause if limited else self._github.hinted_interval_sec()
         self._limited = limited
 
     def fail(self, pause_sec: float) -> None:
-        """The store could not be used: the next pass is after a pause."""
+        """Delay the next pass after an error of the store."""
         self.idle, self.due = False, time.monotonic() + pause_sec
 
     def hint(self) -> None:
-        """GitHub announced something: the next pass is now, unless a limit of GitHub's lasts."""
+        """Start the next pass now, because GitHub announced a change, unless a rate limit is in force."""
         if not self._limited:
             self.due = time.monotonic()
 
@@ -104,7 +104,9 @@ class ShareLoop:
 
 
 def is_idle(done: Pass) -> bool:
-    """Whether all is known, no machine is left but those on standby, and no job waits that may get one."""
+    """Return True if everything is known, only machines on standby are left, and no job waits that may get a
+    machine.
+    """
     seen, memory = done.seen, done.decision.memory
     whole = seen.jobs is not None and seen.machines is not None and seen.runners is not None
     waiting = done.decision.covered or any(reason.waiting_helps for reason in done.decision.reasons.values())
@@ -113,6 +115,8 @@ def is_idle(done: Pass) -> bool:
 
 
 def pause_sec(done: Pass, interval_sec: float) -> float:
-    """Until the next pass. A limit of GitHub's is waited for, with a pass each minute that asks Google alone."""
+    """Return the seconds until the next pass. During a rate limit of GitHub a pass each minute reads only
+    from Google.
+    """
     until = done.seen.github_limited_until
     return interval_sec if until is None else max(interval_sec, min(until - done.seen.now, _LONGEST_PAUSE_SEC))

@@ -1,4 +1,4 @@
-"""`gpu-ci manager status`: pools, machines and waiting jobs, from what the manager last saw."""
+"""`gpu-ci manager status`: prints pools, machines and waiting jobs from the manager's last state."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from gpu_ci.cli.output import print_json, print_table
 from ..view import NEXT_STEPS
 from . import options
 
-# A manager makes a pass each minute at least, and a pass may take a minute or two.
+# A manager makes at least one pass each minute, and a pass may take a minute or two.
 _STALE_SEC = 240.0
 
 
 @click.command("status")
 @options.config
 @options.state
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(config_file: str, state: str | None, as_json: bool) -> None:
-    """Each pool, each machine, and each queued job with its machine or the reason why it has none.
+    """Print each pool, each machine, and each queued job with its machine or the reason why it has none.
 
-    It reads what the manager with this --state last saw, and asks neither GitHub nor Compute Engine.
+    The command reads the last state of the manager with this --state. It sends no request to GitHub or Compute Engine.
 
-    \b
-    Examples:
-      gpu-ci manager status
-      gpu-ci manager status --config manager.json --json
+    \b Examples:
+    gpu-ci manager status
+    gpu-ci manager status --config manager.json --json
     """
     seen = options.last_seen(config_file, state)
     if as_json:
@@ -65,21 +64,21 @@ def command(config_file: str, state: str | None, as_json: bool) -> None:
 
 
 def sentence(job: dict[str, Any]) -> str:
-    """One line on a job."""
+    """Return one line about a job."""
     name = f"{job['repository']} {job['workflow']} / {job['name']} (job {job['id']})"
     if job["status"] == "in_progress":
         return f"{name}: runs on {job['machine']}"
     if job["machine"] and not job.get("reason"):
-        return f"{name}: queued, machine {job['machine']} is on its way"
+        return f"{name}: queued, machine {job['machine']} starts for it"
     later = f"; next try {until(job['nextTry'])}" if job.get("nextTry") else ""
     return f"{name}: {job['reason']}: {job['detail']}{later}; {job['nextStep']}"
 
 
 def unknown_jobs(seen: dict[str, Any]) -> str:
-    """Why the last pass knows nothing of jobs."""
+    """Return why the last pass has no jobs."""
     if limited := seen.get("githubLimitedUntil"):
-        return f"github-limited: GitHub answers the manager again {until(limited)}; {NEXT_STEPS['github-limited']}"
-    return "the manager's last pass got no whole answer from GitHub"
+        return f"github-limited: GitHub's rate limit ends {until(limited)}; {NEXT_STEPS['github-limited']}"
+    return "the manager's last pass got no complete answer from GitHub"
 
 
 def until(unix: float) -> str:
@@ -87,7 +86,7 @@ def until(unix: float) -> str:
 
 
 def age(unix: float) -> str:
-    """Time since then: seconds, then minutes, then hours."""
+    """Return the time since then in seconds, minutes or hours."""
     seconds = max(time.time() - unix, 0)
     for unit, length in (("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
@@ -96,10 +95,10 @@ def age(unix: float) -> str:
 
 
 def stale(unix: float) -> str:
-    """What it means that the last pass is so long ago; empty where it is not."""
+    """Return a warning if the last pass is too long ago, or ""."""
     if time.time() - unix < _STALE_SEC:
         return ""
-    return ": no manager runs with this --state, and what follows may have changed"
+    return ": no manager runs with this --state, so this state may be out of date"
 
 
 def unknown(count: int | None) -> str:

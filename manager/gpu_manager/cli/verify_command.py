@@ -1,4 +1,4 @@
-"""`gpu-ci verify manager`."""
+"""The command `gpu-ci verify manager`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ from . import options
 @options.config
 @click.option("--app-key", "key_file", required=True, metavar="FILE",
               type=click.Path(dir_okay=False, path_type=Path),
-              envvar="GPU_CI_MANAGER_APP_KEY_FILE", help="The key of the manager's App, in PEM form.")  # fmt: skip
+              envvar="GPU_CI_MANAGER_APP_KEY_FILE", help="The private key of the manager's App (PEM).")  # fmt: skip
 @click.option("--github-url", metavar="URL", envvar="GITHUB_API_URL",
-              help="https://HOST/api/v3 of an Enterprise Server; by default apiUrl of the configuration.")  # fmt: skip
+              help="https://HOST/api/v3 for an Enterprise Server; by default apiUrl of the configuration.")  # fmt: skip
 @output_option("manager")
 @as_json
 def command(config_file: str, key_file: Path, github_url: str | None, output: Path, as_json: bool) -> None:
-    """Ask GitHub and Google whether a runner manager can work.
+    """Check at GitHub and Google that a runner manager can work.
 
-    Asks as the manager does: with the key of its App, and with Google's credentials of this computer. It starts and
-    deletes nothing.
+    The command sends the manager's own requests, with the key of its App and the Google credentials of this computer.
+    It starts and deletes nothing.
 
-    \b
-    Examples:
-      gpu-ci verify manager --app-key manager-app.pem
-      gpu-ci verify manager --config manager.json --app-key manager-app.pem --json
+    \b Examples:
+    gpu-ci verify manager --app-key manager-app.pem
+    gpu-ci verify manager --config manager.json --app-key manager-app.pem --json
     """
     config = options.configuration(config_file)
     groups = {pool.runner_group for pool in config.pools}
@@ -45,7 +44,7 @@ def command(config_file: str, key_file: Path, github_url: str | None, output: Pa
                 github_url or config.github.api_url, app, config.github.owner, groups, config.github.repositories or ()
             )
         except Refused as error:
-            raise InputError(str(error), hint="--github-url, or github.apiUrl of the configuration") from None
+            raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
 
     app = App(config.github.app_id, config.github.installation_id, key_file)
     verify("manager", steps.STEPS, steps.Target(config, app, connection, google.connect), output, as_json)

@@ -16,11 +16,11 @@ _LEAST_SECRET = 16
 
 
 class SecretError(OSError):
-    """The file has no secret that may be used."""
+    """The file does not contain a usable secret."""
 
 
 def secret_in(file: Path) -> bytes:
-    """The webhook's secret, without the end of its line. OSError where there is none, or a short one."""
+    """Return the webhook's secret without its line end. Raises OSError if it is missing or too short."""
     found = file.read_bytes().strip()
     if len(found) < _LEAST_SECRET:
         raise SecretError(0, f"has fewer than {_LEAST_SECRET} characters")
@@ -30,19 +30,21 @@ def secret_in(file: Path) -> bytes:
 def listening(
     address: str | None, secret_file: Path | None, labels: Collection[str], wake: Callable[[], None]
 ) -> AbstractContextManager[object]:
-    """Take deliveries at this address while the block runs; nothing without an address. InputError for a mistake."""
+    """Receive deliveries at this address in the block, or do nothing without an address. Raises InputError for a
+    mistake.
+    """
     if address is None and secret_file is None:
         return nullcontext()
     if address is None or secret_file is None:
-        raise InputError("--webhook and --webhook-secret need each other",
-                         hint="without its secret a delivery cannot be told from a forged one")  # fmt: skip
+        raise InputError("--webhook and --webhook-secret must be given together",
+                         hint="without the secret a forged delivery cannot be detected")  # fmt: skip
     from ..webhook.hints import Hints
     from ..webhook.server import serving
 
     try:
         secret_in(secret_file)
     except OSError as error:
-        hint = "openssl rand -hex 32 makes one; write it into the webhook's settings too"
+        hint = "create a secret with openssl rand -hex 32, and enter it in the webhook's settings too"
         raise InputError(f"--webhook-secret: {secret_file}: {error.strerror}", hint=hint) from None
     found = _ADDRESS.fullmatch(address)
     if found is None or int(found["port"]) > 65535:
@@ -62,5 +64,5 @@ def _listener(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise InputError(
-            f"--webhook: {host}:{port}: {error.strerror}", hint="another HOST:PORT of this computer"
+            f"--webhook: {host}:{port}: {error.strerror}", hint="use another HOST:PORT of this computer"
         ) from None

@@ -1,4 +1,4 @@
-"""The manager's port to Compute Engine, over the API client that the gate has as well."""
+"""The manager's adapter of Compute Engine. It uses the same API client as the smoke gate."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from . import machine_end
 from .machine_body import JOB, MANAGER, POOL, REGISTERED_BY, TEMPLATE, Body, labels, machine_body, market
 from .machine_keys import MachineKeys
 
-# The next pass asks again anyway. One repetition gets over a connection that was closed meanwhile.
+# The next pass repeats a failed request anyway. One retry covers a connection that was closed in the meantime.
 _RETRIES = 1
-# The lease of a manager relies on it (stores/bucket.py, CALL_SEC).
+# The lease of a manager depends on this value (stores/bucket.py, CALL_SEC).
 _TIMEOUT_SEC = 20.0
-# Of the metadata the keys alone: the values hold the agent of each machine.
+# Only the keys of the metadata are read, because its values contain the agent of each machine.
 _FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels", "metadata/items/key")
 _PREEMPTED = 'operationType="compute.instances.preempted"'
 _PREEMPTED_WITHIN_SEC = 3600.0
 _INSERTING = 'operationType="insert" AND status!="DONE"'
-# A proxy may answer 200 with a page of its own, or break off an answer.
+# A proxy may answer 200 with its own page, or cut off an answer.
 _UNUSABLE = (KeyError, TypeError, ValueError, AttributeError, HTTPException)
-# How long a machine that is off counts as stopping because its end cannot be read.
+# How long a machine that is off counts as stopping while its end cannot be read.
 _END_WITHIN_SEC = 300.0
 
 
 class Api(Protocol):
-    """What the manager needs of Google."""
+    """The methods of Google's API that the manager needs."""
 
     def template(self, project: str, region: str, name: str) -> Body: ...
     def insert(self, project: str, zone: str, body: Body, template: str, request_id: str = "") -> str: ...
@@ -55,10 +55,10 @@ class Api(Protocol):
 
 
 class ComputeAdapter:
-    """The machines of one manager. Implements ports.Compute. One thread uses it.
+    """The machines of one manager. Implements ports.Compute, for use by one thread.
 
-    It lists, and deletes, only machines whose label gpu-ci-manager is this manager's name. It lists those alone whose
-    pool is of this share, and asks for no guest attribute of another share's: Google allows ten queries a minute.
+    It lists and deletes only machines whose label gpu-ci-manager is this manager's name. It skips machines of other
+    shares and does not read their guest attributes, because Google allows ten queries a minute.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class ComputeAdapter:
             self._api.close()
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Those of the manager of all pools in all zones; the end of each that is off. Unavailable or Refused.
+        """Return the manager's machines of all pools in all zones. A machine that is off has its end.
 
-        A machine that is off counts as STOPPING until its end has been read, for five minutes at most. Deleting it
-        would lose what stops its pool.
+        A machine that is off counts as STOPPING until its end is read, for at most five minutes. An earlier deletion
+        would lose an end that stops the pool. Raises Unavailable or Refused.
         """
         rows: list[tuple[str, Body]] = []
         for project in dict.fromkeys(pool.project for pool in pools):
@@ -99,13 +99,16 @@ class ComputeAdapter:
             for template in pool.templates
         }
         with _asking("the machines"):
-            # A machine on standby is off more than once, and each time has an end of its own.
+            # A machine on standby is switched off more than once, and has a separate end each time.
             self._forget({str(row["id"]) for _, row in rows if row["status"] in OFF})
             listed = tuple(self._machine(project, row, templates) for project, row in rows)
             return self._keys.with_keys(listed, self._google().guest_attribute)
 
     def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
-        """How far an insert has come. Unavailable; one that Google has forgotten is done without an error."""
+        """Return the state of an operation. One that Google no longer knows is done without an error.
+
+        Raises Unavailable.
+        """
         try:
             with _usable(f"operation {operation} in {zone}"):
                 done, error = self._google().operation(pool.project, zone, operation)
@@ -113,13 +116,13 @@ class ComputeAdapter:
             if failure.missing:
                 return OperationState(done=True)
             raise Unavailable(f"operation {operation} in {zone}: {failure}") from None
-        # Google names the error of an operation before it has ended.
+        # Google reports the error of an operation before the operation has ended.
         return OperationState(done or error is not None, _of_operation(error) if error else None)
 
     def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
-        """Names and ids of machines that Google took back within an hour of the zone's last preemption. Unavailable.
+        """Return names with ids of machines that were preempted within an hour of the zone's last preemption.
 
-        Only Google's own times are compared: the clock of this computer may be wrong.
+        Only Google's times are compared, because this computer's clock may be wrong. Raises Unavailable.
         """
         names: set[str] = set()
         for project, zone in _places(pools):
@@ -134,9 +137,9 @@ class ComputeAdapter:
         return frozenset(names)
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Machines of the pools whose insert has not ended. They may be in no list yet. Unavailable or Refused.
+        """Return machines of the pools whose insert has not ended. They may be missing from lists of machines.
 
-        An operation names no labels. The pool follows from the machine's name.
+        An operation has no labels, so the pool is derived from the machine's name. Raises Unavailable or Refused.
         """
         found: list[Machine] = []
         for project, zone in _places(pools):
@@ -152,9 +155,11 @@ class ComputeAdapter:
         return tuple(found)
 
     def insert(self, pool: Pool, insert: Insert) -> str:
-        """Ask for a machine; the name of the operation. A machine of that name for that job is no error, and gives "".
+        """Request a machine and return the name of the operation, or "" if the job's machine of that name exists.
 
-        Unavailable where the answer was lost: the same insert may be repeated. InsertRefused where Google says no.
+        Raises:
+            Unavailable: The answer was lost. The same insert may be repeated.
+            InsertRefused: Google refuses the machine.
         """
         zone = insert.rung.zone
         try:
@@ -170,7 +175,12 @@ class ComputeAdapter:
             raise InsertRefused(_insert_error(error)) from None
 
     def metadata(self, machine: Machine) -> Metadata:
-        """Its metadata as it is now. Unavailable, also where another machine has the name now; or Refused."""
+        """Return the machine's current metadata.
+
+        Raises:
+            Unavailable: There is no answer, or another machine has the name now.
+            Refused: Google refuses the request.
+        """
         what = f"the metadata of {machine.name} in {machine.zone}"
         try:
             with _usable(what):
@@ -184,9 +194,9 @@ class ComputeAdapter:
             raise _of_machine(what, error) from None
 
     def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
-        """Add one value; False where the metadata has changed since it was seen. Unavailable or Refused.
+        """Add one value. Return False if the metadata has changed since `seen`. Raises Unavailable or Refused.
 
-        Google replaces all of the metadata at once, and only where its fingerprint is still that one.
+        Google replaces the whole metadata at once, and only if its fingerprint has not changed.
         """
         items = {**seen.items, key: value}
         try:
@@ -199,7 +209,12 @@ class ComputeAdapter:
         return True
 
     def stop(self, machine: Machine) -> None:
-        """Ask for its stop; one that is off or gone is no error. Unavailable; or Refused, as for one with a runner."""
+        """Request a stop. A machine that is off or gone is not an error.
+
+        Raises:
+            Unavailable: There is no answer.
+            Refused: Google refuses the request, or the machine has a runner.
+        """
         what = f"the stop of {machine.name} in {machine.zone}"
         try:
             with _usable(what):
@@ -212,22 +227,25 @@ class ComputeAdapter:
                 raise _failure(what, error) from None
 
     def start(self, machine: Machine, request_id: str) -> str:
-        """Ask for the start of a stopped machine; the name of the operation.
+        """Request the start of a stopped machine and return the name of the operation.
 
-        Unavailable where the answer was lost: the same start may be repeated. InsertRefused where Google says no.
+        Raises:
+            Unavailable: The answer was lost. The same start may be repeated.
+            InsertRefused: Google refuses the start.
         """
         what = f"the start of {machine.name} in {machine.zone}"
         try:
             with _usable(what):
                 return self._google().start(machine.project, machine.zone, machine.name, request_id)
         except ApiError as error:
-            # A machine that is gone is in no list from the next pass on, and that says nothing about its place.
+            # A deleted machine is missing from the next list, and its error says nothing about the capacity of the
+            # place.
             if error.missing or (_may_pass(error) and not (error.no_capacity or error.over_quota)):
                 raise Unavailable(f"{what}: {error}") from None
             raise InsertRefused(_insert_error(error)) from None
 
     def delete(self, project: str, zone: str, name: str) -> None:
-        """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""
+        """Request a deletion. A machine that is gone is not an error. Raises Unavailable or Refused."""
         try:
             with _usable(f"delete of {name} in {zone}"):
                 if not self._ours(self._google().instance(project, zone, name)):
@@ -238,7 +256,7 @@ class ComputeAdapter:
                 raise _failure(f"delete of {name} in {zone}", error) from None
 
     def _google(self) -> Api:
-        """Made when first used, so that credentials that are missing are an answer and no crash. ApiError."""
+        """Return the client. It is created at first use, so that missing credentials raise ApiError there."""
         if self._api is None:
             self._api = GoogleCompute(_RETRIES, _TIMEOUT_SEC)
         return self._api
@@ -247,7 +265,7 @@ class ComputeAdapter:
         return bool(row.get("labels", {}).get(MANAGER) == self._manager)
 
     def _is_there(self, pool: Pool, insert: Insert) -> bool:
-        """Whether the machine that has the name already is the one that is asked for."""
+        """Return True if the existing machine of this name is the requested one."""
         try:
             found = self._google().instance(pool.project, insert.rung.zone, insert.machine).get("labels", {})
         except ApiError as error:
@@ -256,7 +274,7 @@ class ComputeAdapter:
         return all(found.get(key) == wanted[key] for key in (MANAGER, POOL, JOB))
 
     def _template(self, project: str, template: str) -> Body:
-        """Google changes no template, so that each is read once."""
+        """Return a template. Templates cannot change, so each is read once."""
         if template not in self._templates:
             region, name = region_and_name_of_template(template)
             self._templates[template] = self._google().template(project, region, name)
@@ -286,7 +304,9 @@ class ComputeAdapter:
         )
 
     def _end(self, project: str, zone: str, row: Body) -> tuple[bool, End | None]:
-        """Whether the machine's end is known, and the end. It is read once: a machine that is off writes no other."""
+        """Return whether the machine's end is known, and the end. It is read once, because a machine that is off writes
+        no other.
+        """
         key = str(row["id"])
         if key in self._ends:
             return True, self._ends[key]
@@ -302,7 +322,7 @@ class ComputeAdapter:
         return True, self._ends[key]
 
     def _forget(self, there: set[str]) -> None:
-        """Drop what was kept of other machines than those that are off."""
+        """Drop the ends of machines that are not off any more."""
         self._ends = {key: end for key, end in self._ends.items() if key in there}
         self._unread_since = {key: since for key, since in self._unread_since.items() if key in there}
 
@@ -312,7 +332,7 @@ def _is_sealed(row: Body) -> bool:
 
 
 def _places(pools: Sequence[Pool]) -> Iterable[tuple[str, str]]:
-    """Each project and zone of the pools, once."""
+    """Return each project and zone of the pools once."""
     return dict.fromkeys((pool.project, rung.zone) for pool in pools for rung in pool.rungs)
 
 
@@ -338,17 +358,19 @@ def _failure(what: str, error: ApiError) -> Unavailable | Refused:
 
 
 def _of_machine(what: str, error: ApiError) -> Unavailable | Refused:
-    """A machine that is gone, or goes, says nothing of the next one."""
+    """Return the error of a machine. A machine that is gone or being deleted says nothing about the next one."""
     return Unavailable(f"{what}: the machine is gone") if error.missing else _failure(what, error)
 
 
 def _may_pass(error: ApiError) -> bool:
-    """Whether the same request may go better later. Credentials that cannot be renewed say nothing of the request."""
+    """Return True if the same request may succeed later. Missing credentials say nothing about the request itself."""
     return error.not_yet or error.reason == "unauthenticated"
 
 
 def _of_operation(error: ApiError) -> InsertError:
-    """A failure inside Google says as little about the request as an empty zone does: the next rung may do."""
+    """Return the insert error of an operation. An internal error at Google counts as no capacity, so the next rung is
+    tried.
+    """
     found = _insert_error(error)
     if found.kind == "refused" and error.not_yet:
         return InsertError("no-capacity", found.message)
@@ -364,5 +386,5 @@ def _insert_error(error: ApiError) -> InsertError:
 
 
 def _last(link: Any) -> str:
-    """The name at the end of a link."""
+    """Return the name at the end of a link."""
     return str(link).rstrip("/").rpartition("/")[-1]

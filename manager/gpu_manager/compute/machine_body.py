@@ -1,4 +1,4 @@
-"""The request for a machine: what differs from its template."""
+"""The request for a machine: the fields in which it differs from its template."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..ports import InsertRefused
 Body = dict[str, Any]
 
 POOL, MANAGER, JOB, TEMPLATE = "gpu-ci-pool", MANAGER_LABEL, "gpu-ci-job", TEMPLATE_LABEL
-"""Labels by which the manager knows its machines."""
+"""Labels by which the manager recognizes its machines."""
 REGISTERED_BY = "gpu-ci-registered-by"
-"""Label of machines whose runner the manager registers. Those of an earlier template register their own."""
+"""Label of machines whose runner the manager registers. Machines of earlier templates register their own runner."""
 REPOSITORY, WORKFLOW = "gpu-ci-repository", "gpu-ci-workflow"
-"""Labels for the cost report alone."""
+"""Labels for the cost report only."""
 _LABEL_CHARACTERS = 63
 
 MARKETS = {"SPOT": "spot", "STANDARD": "standard", "FLEX_START": "flex-start", "RESERVATION_BOUND": "reservation"}
-"""Google's provisioning models, and the markets of a stack file."""
+"""Google's provisioning models with the markets of a stack file."""
 
 FLEX_START_WAIT_SEC = 1800
-"""How long Google looks for capacity for a flex-start machine in one zone, before the next zone is asked.
+"""The time that Google looks for capacity for a flex-start machine in one zone, before the next zone is tried.
 
-Google takes up to two hours (cloud.google.com/blog, "Introducing Flex-start VMs for the Compute Engine Instance API").
+Google's limit is two hours (cloud.google.com/blog, "Introducing Flex-start VMs for the Compute Engine Instance API").
 """
 
-# Machines with GPUs cannot be migrated, and Google restarts only those that it never takes back.
+# Machines with GPUs cannot be migrated. Google restarts only machines that are not preemptible.
 _SCHEDULING: dict[str, Body] = {
     "spot": {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False},
     "standard": {"provisioningModel": "STANDARD", "preemptible": False, "automaticRestart": True},
@@ -39,9 +39,12 @@ _SCHEDULING: dict[str, Body] = {
 
 
 def machine_body(template: Body, pool: Pool, insert: Insert, manager: str) -> Body:
-    """The body of instances.insert. InsertRefused where the rung cannot be made from the template.
+    """Return the body of instances.insert.
 
-    Google replaces labels and metadata whole, so the template's own are copied.
+    Google replaces all labels and metadata, so those of the template are copied into the body.
+
+    Raises:
+        InsertRefused: The template cannot create a machine for the rung.
     """
     body: Body = {
         "name": insert.machine,
@@ -58,7 +61,7 @@ def machine_body(template: Body, pool: Pool, insert: Insert, manager: str) -> Bo
 
 
 def labels(pool: Pool, insert: Insert, manager: str) -> dict[str, str]:
-    """Labels that find the machine, and labels that attribute its cost."""
+    """Return the labels that identify the machine and those that attribute its cost."""
     job = insert.job
     cost = {REPOSITORY: fit(job.key.repository, _LABEL_CHARACTERS)} if job else {}
     workflow = {WORKFLOW: fit(job.workflow, _LABEL_CHARACTERS)} if job and job.workflow else {}
@@ -74,15 +77,15 @@ def labels(pool: Pool, insert: Insert, manager: str) -> dict[str, str]:
 
 
 def market(scheduling: Body) -> str:
-    """How a machine or template is bought."""
+    """Return the market of a machine or template from its scheduling."""
     model = scheduling.get("provisioningModel") or ("SPOT" if scheduling.get("preemptible") else "STANDARD")
     return MARKETS.get(model, model)
 
 
 def _machine_type(template: Body, insert: Insert) -> Body:
-    """The rung's machine type.
+    """Return the rung's machine type.
 
-    N1 machines have the GPUs that a template attaches, and all others have theirs built in: one template cannot be for
+    The template attaches the GPUs of N1 machines, while all other types have GPUs built in. One template cannot create
     both.
     """
     rung, given = insert.rung, template["machineType"]
@@ -96,7 +99,7 @@ def _market(template: Body, insert: Insert) -> Body:
     scheduling = template.get("scheduling", {})
     if insert.rung.market not in _SCHEDULING:
         raise _refused(insert, f"a template for {market(scheduling)} cannot make a machine for {insert.rung.market}")
-    # Compute Engine requires a termination action of a machine that is limited in time or spot.
+    # Compute Engine requires a termination action for spot machines and for machines with a time limit.
     changed = {"instanceTerminationAction": "DELETE", **scheduling, **_SCHEDULING[insert.rung.market]}
     if template.get("reservationAffinity"):
         return {"scheduling": changed, "reservationAffinity": {"consumeReservationType": "NO_RESERVATION"}}

@@ -1,4 +1,4 @@
-"""How a machine ended: the guest attribute gpu-agent/end that its agent wrote (agent/gpu_agent/report.py)."""
+"""The end of a machine, from the guest attribute gpu-agent/end that its agent wrote (agent/gpu_agent/report.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CHARACTERS = 1024
 
 
 def read(text: str) -> End | None:
-    """The end; None where the machine wrote none, or something that no agent writes."""
+    """Return the end, or None if the machine wrote none or something that no agent writes."""
     try:
         value = json.loads(text) if text else None
     except (ValueError, RecursionError):
@@ -26,5 +26,5 @@ def read(text: str) -> End | None:
 
 
 def _line(text: str) -> str:
-    """One line without characters that command a terminal: a job may have written it."""
+    """Return the text as one line without terminal control characters, because a job may have written it."""
     return printable(text[:_CHARACTERS])

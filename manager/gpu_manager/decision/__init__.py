@@ -1,1 +1,1 @@
-"""What follows from one observation: pure functions from what was seen and is remembered to what is to be done."""
+"""Decisions of a pass: pure functions from the observation and the memory to actions."""

@@ -1,4 +1,4 @@
-"""Where to ask for a machine: the pool's rungs, and what is remembered of places that had none to give."""
+"""Selection of a place to request a machine, from the pool's rungs and the memory of places without capacity."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from ..memory import Cooldown, Memory, StoppedPool
 from ..model import InsertError, Pool, Reason, Rung
 from .names import offer, place, spot_place
 
-# A place without a machine is asked again after a minute, then after twice as long each time, up to half an hour.
+# A place without capacity is asked again after a minute, then after twice as long each time, up to half an hour.
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 60.0, 1800.0
-# Quotas are raised by people.
+# Only a person raises a quota.
 _QUOTA_PAUSE_SEC = 900.0
-# What Google refuses for another reason than capacity or quota is mended by people.
+# Only a person corrects the cause of a refusal other than capacity or quota.
 _REFUSED_PAUSE_SEC = 300.0
-# How long Google's naming of another zone counts.
+# How long the name of another zone in Google's answer counts.
 _PREFERRED_SEC = 300.0
-# RunsOn's figures, in its template.yaml (runs-on/runs-on@3e98e5c): 2 interruptions in 15 minutes, then 30 minutes.
+# The values of RunsOn's template.yaml (runs-on/runs-on@3e98e5c): 2 interruptions in 15 minutes, then 30 minutes.
 _BREAKER_COUNT, _BREAKER_WITHIN_SEC, _BREAKER_OPEN_SEC = 2, 900.0, 1800.0
-# One quota of Google counts GPUs in all regions together (cloud.google.com/compute/resource-usage).
+# One Google quota counts the GPUs of all regions (cloud.google.com/compute/resource-usage).
 _ALL_REGIONS = "GPUS-ALL-REGIONS"
 
 FOR_PEOPLE = ("refused", "pool-stopped", "price-ceiling")
-"""Reasons that a person has to end."""
-# Of several reasons the first one is named: it is the one that time ends first.
+"""Reasons that end only when a person acts."""
+# Of several reasons the first in this order is named, because time ends it first.
 _ORDER = ("no-capacity", "over-quota", *FOR_PEOPLE)
 
 
 def choose(pool: Pool, memory: Memory, now: float, steady: bool) -> Rung | Reason:
-    """The first rung that may be asked now; a reason where there is none.
+    """Return the first rung that is open now, or the reason why none is.
 
-    `steady` keeps away from machines that can be taken back, as far as the pool has others.
+    `steady` avoids preemptible machines if the pool has others.
     """
     firm = tuple(rung for rung in pool.rungs if not rung.preemptible)
     rungs = firm if steady and firm else pool.rungs
     asked = {place(pending.rung) for pending in memory.pending.values()} if memory.cooldowns else frozenset()
     against: dict[Rung, Reason | None] = {}
-    # A pool without any open rung asks each place again after the shortest pause: it has nothing to lose.
+    # If no rung of the pool is open, each place may be asked again after the shortest pause.
     for starved in (False, True):
         against = {rung: _against(pool, rung, asked, memory, now, starved) for rung in rungs}
         open_rungs = [rung for rung, reason in against.items() if reason is None]
-        # Spot machines are bought elsewhere, or not at all, while they are taken back here; where nothing else is open
-        # they are better than no machine.
+        # Places with recent preemptions of spot machines are avoided. If no other place is open, such a machine is
+        # better than none.
         calm = [rung for rung in open_rungs if is_calm(rung, memory)]
         if open_rungs:
-            # `min` takes the first of equals, in the order of the ladder.
+            # `min` returns the first of equal rungs, so the order of the ladder decides.
             return min(calm or open_rungs, key=lambda rung: _order(rung, pool, memory))
     return _why_none(pool, [(rung, reason) for rung, reason in against.items() if reason])
 
 
 def _order(rung: Rung, pool: Pool, memory: Memory) -> tuple[bool, int, bool]:
-    """Where the rung comes: zones that Google named, then the ladder's order.
+    """Return the sort key of the rung: zones that Google named come first, then the order of the ladder.
 
-    Zones of one region that follow each other on the ladder are of equal worth. Of these the ones without a stockout
-    that is remembered come first, as each wrong zone costs the job the time of an answer.
+    Consecutive rungs in zones of one region are equal. Of these, zones without a remembered stockout come first,
+    because each failed request delays the job.
     """
     alike = [_kind(each) for each in pool.rungs]
     step = sum(a != b for a, b in itertools.pairwise(alike[: pool.rungs.index(rung) + 1]))
@@ -67,38 +67,38 @@ def _kind(rung: Rung) -> tuple[str, str, str]:
 
 
 def is_probe(rung: Rung, memory: Memory) -> bool:
-    """Whether an insert on this rung finds out for all others whether a place has machines again."""
+    """Return True if an insert on this rung tests for all later inserts if the place has capacity again."""
     return place(rung) in memory.cooldowns
 
 
 def stockouts(rung: Rung, memory: Memory) -> int:
-    """How often in a row the place had no machine."""
+    """Return the number of consecutive stockouts of the place."""
     cooldown = memory.cooldowns.get(place(rung))
     return cooldown.stockouts if cooldown else 0
 
 
 def is_open(pool: Pool, rung: Rung, memory: Memory, now: float) -> bool:
-    """Whether nothing speaks against a machine on this rung now."""
+    """Return True if a machine may be requested on this rung now."""
     asked = {place(pending.rung) for pending in memory.pending.values()}
     return _against(pool, rung, asked, memory, now, starved=False) is None and is_calm(rung, memory)
 
 
 def is_calm(rung: Rung, memory: Memory) -> bool:
-    """Whether the machine is not one of the spot machines that are taken back there lately."""
+    """Return True unless the rung buys spot machines at a place with recent preemptions."""
     return not (rung.preemptible and _broken(rung, memory))
 
 
 def stopped(pool: Pool, memory: Memory) -> StoppedPool | None:
-    """Why the pool starts nothing more: the machines of each of its templates would end as one of them did."""
+    """Return the reason why the pool starts no more machines: each of its templates has a failed machine."""
     ends = [memory.stopped.get(template) for template in pool.templates]
     return ends[0] if all(ends) else None
 
 
 def failed(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float) -> None:
-    """Remember why Google made no machine for an insert of this pool on this rung."""
+    """Remember why Google created no machine for an insert of this pool on this rung."""
     if error.kind == "no-capacity":
         earlier = memory.cooldowns.get(place(rung))
-        # Several inserts that were sent together fail together, and count as one stockout.
+        # Inserts that were sent together fail together, and count as one stockout.
         if not _failed_lately(earlier, now):
             stockouts = earlier.stockouts + 1 if earlier else 1
             memory.cooldowns[place(rung)] = Cooldown(now + pause_sec(stockouts), stockouts, error.zones_available)
@@ -106,54 +106,54 @@ def failed(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float
         for zone in error.zones_available:
             there = place(replace(rung, zone=zone))
             if _failed_lately(memory.cooldowns.get(there), now):
-                # Two zones without machines may name each other.
+                # Two zones without capacity may name each other.
                 continue
             memory.cooldowns.pop(there, None)
             memory.preferred[there] = now + _PREFERRED_SEC
     elif error.kind == "over-quota":
         memory.closed_quotas[_quota_key(rung, error.quota)] = (now + _QUOTA_PAUSE_SEC, error.quota or error.message)
     else:
-        # Another machine type, market or region may be allowed.
+        # Google may allow another machine type, market or region.
         memory.refusals[offer(pool, rung)] = (now + _REFUSED_PAUSE_SEC, error.message)
 
 
 def not_registered(pool: str, why: str, memory: Memory, now: float) -> None:
-    """Start nothing for a pool for a while: the next machine would wait for its runner in vain, too."""
+    """Start no machine for the pool for a while, because the next one would wait for its runner in vain too."""
     memory.refusals[pool] = (now + _REFUSED_PAUSE_SEC, f"no runner could be registered: {why}")
 
 
 def pause_sec(stockouts: int) -> float:
-    """The pause after so many failures in a row, 1 at least."""
-    # The exponent is limited because a zone may have no machine for months.
+    """Return the pause after this number of consecutive failures, which is at least 1."""
+    # The exponent is limited, because a zone may have no capacity for months.
     return float(min(_FIRST_PAUSE_SEC * 2 ** min(stockouts - 1, 10), _LONGEST_PAUSE_SEC))
 
 
 def _failed_lately(cooldown: Cooldown | None, now: float) -> bool:
-    """Whether an insert failed there within the shortest pause."""
+    """Return True if an insert failed there within the shortest pause."""
     return cooldown is not None and now < _earliest(cooldown)
 
 
 def _earliest(cooldown: Cooldown) -> float:
-    """When the shortest pause after the last stockout is over."""
+    """Return the time when the shortest pause after the last stockout ends."""
     return cooldown.until - pause_sec(cooldown.stockouts) + _FIRST_PAUSE_SEC
 
 
 def worked(rung: Rung, memory: Memory) -> None:
-    """Forget what was remembered against a place that has just given a machine."""
+    """Forget the stockouts of a place that has just given a machine."""
     memory.cooldowns.pop(place(rung), None)
 
 
 def taken_back(where: str, memory: Memory, now: float) -> None:
-    """Remember a preemption in a region of a machine type."""
+    """Remember a preemption of a machine type in a region."""
     memory.preemptions.setdefault(where, []).append(now)
 
 
 def forget_old(memory: Memory, now: float) -> None:
-    """Drop what counts no more. What is left in the memory counts for the whole pass."""
+    """Drop expired entries. An entry that remains counts for the whole pass."""
     memory.preferred = {key: until for key, until in memory.preferred.items() if until > now}
     memory.closed_quotas = {key: closed for key, closed in memory.closed_quotas.items() if closed[0] > now}
     memory.refusals = {key: refusal for key, refusal in memory.refusals.items() if refusal[0] > now}
-    # A place that was quiet for an hour after its pause begins with a short pause again.
+    # After an hour without requests a place begins with a short pause again.
     memory.cooldowns = {
         key: each for key, each in memory.cooldowns.items() if now < each.until + 2 * _LONGEST_PAUSE_SEC
     }
@@ -165,7 +165,7 @@ def forget_old(memory: Memory, now: float) -> None:
 
 
 def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: float, starved: bool) -> Reason | None:
-    """What speaks against asking for a machine on this rung now; `starved` ends each pause early."""
+    """Return the reason against a request on this rung now, or None. `starved` ends each pause early."""
     if pool.price_ceiling_usd is not None and (rung.usd_per_hour or 0) > pool.price_ceiling_usd:
         return Reason("price-ceiling", f"costs more than {pool.price_ceiling_usd} USD an hour")
     if end := memory.stopped.get(pool.template_of(rung)):
@@ -181,13 +181,13 @@ def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: 
     if cooldown and (until := _earliest(cooldown) if starved else cooldown.until) > now:
         return Reason("no-capacity", "no machine", until)
     if cooldown and place(rung) in asked:
-        # After a pause one insert finds out for all. The next one waits for its answer, whose time nobody knows.
+        # After a pause one insert tests the place for all. The others wait for its answer, whose time is unknown.
         return Reason("no-capacity", "no machine")
     return None
 
 
 def _why_none(pool: Pool, against: Sequence[tuple[Rung, Reason]]) -> Reason:
-    """What speaks against all rungs as one reason: its code is that of the one that time ends first."""
+    """Merge the reasons against all rungs into one. Its code is that of the reason that time ends first."""
     [code, *_] = sorted({reason.code for _, reason in against}, key=_ORDER.index)
     if code == "price-ceiling":
         return Reason(code, f"every rung costs more than {pool.price_ceiling_usd} USD an hour")
@@ -200,7 +200,7 @@ def _why_none(pool: Pool, against: Sequence[tuple[Rung, Reason]]) -> Reason:
 
 
 def _detail(pool: Pool, code: str, detail: str, rungs: Sequence[Rung]) -> str:
-    """One reason, and the rungs that it closes."""
+    """Return the text of one reason with the rungs to which it applies."""
     offers = {(rung.machine_type, rung.market) for rung in pool.rungs}
     if code == "over-quota":
         return f"{detail} in {_list(rung.region for rung in rungs)}"
@@ -221,13 +221,13 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _quota_key(rung: Rung, quota: str) -> str:
-    """What a used-up quota closes: GPUs of one kind and market in a region, or all GPUs."""
+    """Return the key of a used-up quota: GPUs of one type and market in a region, or all GPUs."""
     return (
         _ALL_REGIONS if _ALL_REGIONS in quota.replace("_", "-").upper() else f"{rung.region} {rung.gpu} {rung.market}"
     )
 
 
 def _broken(rung: Rung, memory: Memory) -> bool:
-    """Whether so many spot machines were taken back here that none is bought for a while."""
+    """Return True if so many spot machines were preempted here that no more are bought for a while."""
     times = memory.preemptions.get(spot_place(rung.region, rung.machine_type), [])
     return any(b - a <= _BREAKER_WITHIN_SEC for a, b in zip(times, times[_BREAKER_COUNT - 1 :], strict=False))

@@ -1,4 +1,4 @@
-"""The commit statuses to write: why the jobs of a commit wait for a machine."""
+"""Commit statuses that report why the jobs of a commit wait for a machine."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..memory import Memory, WrittenStatus
 from ..model import CommitStatus, Job, JobKey, Observation, Pool, Reason
 from .jobs import first_pool
 
-# Most jobs have a machine before that.
+# Most jobs have a machine before this time.
 _WAITED_SEC = 60.0
-# GitHub takes 1,000 statuses of one context for a commit (docs.github.com, "REST API endpoints for commit statuses"). A
-# job waits for 24 hours at most, and what is said of one reason may change in each pass.
+# GitHub accepts 1,000 statuses of one context for a commit (docs.github.com, "REST API endpoints for commit statuses").
+# A job waits for 24 hours at most, and the text of one reason may change in each pass.
 _REASON_EVERY_SEC, _DETAIL_EVERY_SEC = 60.0, 900.0
-# GitHub allows 80 requests a minute that create content (docs.github.com, "Rate limits for the REST API"). A pass whose
-# statuses are answered slowly must not keep the next one waiting.
+# GitHub allows 80 requests a minute that create content (docs.github.com, "Rate limits for the REST API"). The limit of
+# a pass keeps slow answers from delaying the next pass.
 _MOST_A_MINUTE, _MOST_A_PASS = 60, 10
-# What GitHub takes of a description (docs.github.com, "REST API endpoints for commit statuses", example of 422).
+# GitHub's limit of a description (docs.github.com, "REST API endpoints for commit statuses", example of 422).
 _DESCRIPTION_CHARACTERS = 140
-# After this time a status that cannot be written is given up.
+# A status that cannot be written is dropped after this time.
 _KEPT_SEC = 24 * 3600.0
-# GitHub gives these to every runner, or documentation does (docs.github.com, "Using labels with self-hosted runners").
+# Labels that any runner may have (docs.github.com, "Using labels with self-hosted runners").
 _EVERYBODYS = frozenset({"self-hosted", "linux", "x64", "arm64"})
 _CONTEXT = "gpu-ci"
 _DONE = "no job of this commit waits for a machine"
@@ -36,16 +36,17 @@ def due(
     memory: Memory,
     own: Collection[str] | None = None,
 ) -> list[CommitStatus]:
-    """The statuses that differ from those last written, within limits.
+    """Return the statuses that differ from the last written ones, within GitHub's limits.
 
-    Each is remembered as tried. After a kill, a status that GitHub may have is therefore replaced.
-    `own` are the names of the pools of this manager's share; None for all of them. Where there are several shares, each
-    pool has a status of its own: its share alone knows why its jobs wait, and writes it. That of jobs which fit no pool
-    is written by the lowest share that sees them.
+    Each is remembered as tried. After a crash, a status that GitHub may already have is therefore replaced.
+
+    `own` are the names of the pools of this manager's share; None for all. With several shares each pool has its own
+    status, because only its share knows why its jobs wait. The status of jobs that fit no pool is written by the lowest
+    share that sees them.
     """
     owns = ownership(pools, own)
     shared = own is not None and len(own) < len(pools)
-    # A share begins with the memories of all shares.
+    # At the start a share has the memories of all shares.
     memory.statuses = {key: each for key, each in memory.statuses.items() if owns(each.pool)}
     if seen.jobs is None or seen.runners is None or seen.machines is None:
         return []
@@ -53,7 +54,7 @@ def due(
     waiting: dict[str, list[Job]] = {}
     owners: dict[str, str] = {}
     for job in seen.jobs:
-        # Runners of others may serve a job that has only labels which every runner has.
+        # A job whose labels are all common to any runner may belong to other runners.
         is_ours = job.key in reasons and (reasons[job.key].code != "no-pool" or job.labels & ours)
         if is_ours and job.head_sha and seen.github_unix - job.created_unix >= _WAITED_SEC:
             fitting = first_pool(pools, job)
@@ -83,23 +84,25 @@ def due(
 
 
 def written(status: CommitStatus, memory: Memory) -> None:
-    """Remember a status that GitHub has."""
+    """Remember a status that GitHub has accepted."""
     memory.statuses[_key(status.repository, status.sha, status.context)].description = status.description
 
 
 def _key(repository: str, sha: str, context: str) -> str:
-    """The key in the memory. The usual context is left out, as earlier versions did."""
+    """Return the key in the memory. It omits the default context, as in earlier versions."""
     return f"{repository} {sha}" if context == _CONTEXT else f"{repository} {sha} {context}"
 
 
 def _parts(key: str) -> tuple[str, str, str]:
-    """Repository, commit and context."""
+    """Return the repository, commit and context of a key."""
     repository, sha, context = f"{key} {_CONTEXT}".split(" ")[:3]
     return repository, sha, context
 
 
 def _waits(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason], context: str) -> CommitStatus:
-    """One status for several waiting jobs of a commit: the reason that needs a person first, then the oldest job's."""
+    """Return one status for several waiting jobs of a commit, for a reason that needs a person or else for the oldest
+    job.
+    """
     first, *others = sorted(jobs, key=lambda job: (reasons[job.key].waiting_helps, job.created_unix, job.key))
     reason = reasons[first.key]
     state = "pending" if reason.waiting_helps else "error"
@@ -117,5 +120,5 @@ def _is_due(status: CommitStatus, earlier: WrittenStatus | None, now: float) -> 
 
 
 def _code(description: str) -> str:
-    """The code of the reason, on which the state depends too. A status that GitHub may not have has none."""
+    """Return the code of the reason, which also determines the state. A status that GitHub may not have has no code."""
     return re.split("[ :]", description)[0]

@@ -1,4 +1,6 @@
-"""One pass: from what was seen and is remembered to actions, reasons and a new memory. It asks nobody."""
+"""The decision of one pass: from the observation and the memory to actions, reasons and a new memory. Sends no
+requests.
+"""
 
 from __future__ import annotations
 
@@ -12,41 +14,43 @@ from ..model import Action, JobKey, Observation, Pool, Reason
 from . import capacity, jobs, machines, registrations, reruns, standby
 from .names import pool_of, slug
 
-# How long a machine whose insert has ended well may be in no list yet.
+# How long a machine may be missing from lists after its insert has ended without an error.
 _LISTED_WITHIN_SEC = 60.0
 
 
 class Decision(NamedTuple):
-    """What is to be done, and what to tell people."""
+    """The actions of a pass, and the reasons for people."""
 
     actions: tuple[Action, ...]
     memory: Memory
-    """To be stored before the actions are carried out, so that none of them is forgotten."""
+    """The new memory. It is stored before the actions are carried out, so that none of them is forgotten."""
     covered: dict[JobKey, str]
-    """Waiting jobs that have a machine, and its name."""
+    """Waiting jobs that have a machine, with the machine's name."""
     reasons: dict[JobKey, Reason]
-    """Waiting jobs that have none, and why."""
+    """Waiting jobs without a machine, with the reason."""
 
 
 def decide(
     pools: Sequence[Pool], seen: Observation, remembered: Memory, own: Collection[str] | None = None
 ) -> Decision:
-    """Pure: the same arguments give the same decision, and `remembered` is left as it is.
+    """Decide the actions of one pass.
 
-    `own` are the names of the pools of this manager's share; None for all of them. A job is served by the share of the
-    first pool that may serve it, so that no two managers start machines for one job.
-    No machine is started while jobs, runners or machines are unknown, and none is deleted that may have a job.
+    The function is pure: the same arguments give the same decision, and `remembered` is not changed. It starts no
+    machine while jobs, runners or machines are unknown, and deletes no machine that may have a job.
+
+    `own` are the names of the pools of this manager's share; None for all. A job belongs to the share of the first pool
+    that fits, so that no two managers start machines for one job.
     """
-    # A fifth of the time of copy.deepcopy, for a memory of some hundred jobs.
+    # This takes a fifth of the time of copy.deepcopy for a memory of some hundred jobs.
     memory = from_json(to_json(remembered))
     ours = [pool for pool in pools if own is None or pool.name in own]
     by_name = {pool.name: pool for pool in ours}
     capacity.forget_old(memory, seen.now)
     jobs.forget_old(memory, seen.now)
     reruns.forget_old(memory, seen.now)
-    # A pool that the configuration no longer has starts nothing more. Its machines are found by their labels.
+    # A removed pool starts no more machines. Its existing machines are found by their labels.
     memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
-    # A share begins with the memories of all shares, and lists its own machines alone.
+    # At the start a share has the memories of all shares, and lists only its own machines.
     owns = ownership(pools, own)
     memory.registrations = {name: each for name, each in memory.registrations.items() if owns(pool_of(name))}
     memory.lost = {name: each for name, each in memory.lost.items() if owns(each.pool)}
@@ -79,7 +83,7 @@ def decide(
     started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items() if pending.job}
     found = jobs.cover(waiting, supplies, started_for, seen.now, memory)
     actions += [*found.starts, *found.inserts]
-    # A pool whose jobs wait for a machine makes none for standby.
+    # A pool whose jobs wait for a machine creates none for standby.
     short = {
         pool.name
         for job, fitting in waiting
@@ -91,8 +95,8 @@ def decide(
     used = Counter(pools_by_machine[name] for name in found.covered.values())
     runners = {runner.name: runner for runner in seen.runners}
     for pool in ours:
-        # What no queued job needs: first what has no runner, and of these what has no key yet; then what waited as
-        # surplus longest.
+        # Machines that no queued job needs, in the order of their deletion: first those without a runner, of these
+        # first those without a key, then those that have been surplus longest.
         idle = [
             (machine, runners.get(machine.name))
             for machine in free[pool.name]
@@ -124,7 +128,7 @@ def decide(
 
 
 def _follow_operations(seen: Observation, memory: Memory) -> None:
-    """Take in how pending inserts have ended."""
+    """Update the memory with the results of pending inserts and starts."""
     listed = {machine.name: machine for machine in seen.machines or ()}
     for name, pending in list(memory.pending.items()):
         state = seen.operations.get(name)
@@ -133,7 +137,7 @@ def _follow_operations(seen: Observation, memory: Memory) -> None:
         elif state and state.done and pending.done_since is None:
             pending.done_since = seen.now
             if pending.rung.market != "flex-start":
-                # A flex-start machine may have no capacity yet.
+                # A flex-start machine may still wait for capacity.
                 capacity.worked(pending.rung, memory)
         late = pending.done_since is not None and seen.now - pending.done_since > _LISTED_WITHIN_SEC
         appeared = name in listed and not (pending.is_start and listed[name].off)

@@ -1,4 +1,4 @@
-"""Which queued jobs have a machine, which get one now, and why the others have none."""
+"""Assignment of machines to queued jobs, with new machines and the reasons of jobs that get none."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from .names import STANDBY, machine_name, request_id, slug
 
 # GitHub cancels a job that waited for a runner for 24 hours (docs.github.com, "Actions limits").
 OLDEST_JOB_SEC = 24 * 3600.0
-# What a job memory is kept for after the job was last seen.
+# How long the memory of a job is kept after the job was last seen.
 _REMEMBERED_SEC = 2 * OLDEST_JOB_SEC
 # Inserts are answered within seconds, and their operations end within a minute or two.
 _ANSWER_WITHIN_SEC = 300.0
 _OURS = {"self-hosted", "gpu"}
 _UNKNOWN_USD = float("inf")
-# Of the reasons of several pools the first one is named: it is the one that time ends first.
+# Of the reasons of several pools the first in this order is named, because time ends it first.
 _ORDER = ("at-max", "no-capacity", "over-quota", *capacity.FOR_PEOPLE, "never-picked-up")
 
 
 @dataclass
 class Cover:
-    """What the queue needs."""
+    """Machines for the jobs of the queue."""
 
     inserts: list[Insert] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     covered: dict[JobKey, str] = field(default_factory=dict)
-    """The machine that counts as the job's. Any machine of the pool may take it, as GitHub decides."""
+    """The machine that counts as the job's. GitHub may assign the job to any other runner of the pool."""
     reasons: dict[JobKey, Reason] = field(default_factory=dict)
 
 
 @dataclass
 class Supply:
-    """The machines of one pool, in one pass."""
+    """The machines of one pool in one pass."""
 
     pool: Pool
     spare: list[str]
-    """Names of machines that take a job or may, and are not yet counted for one."""
+    """Names of machines that will or may take a job and are not yet assigned to one."""
     late: list[str]
-    """The same, of those that boot for the first time and were made for standby: a stopped one starts sooner."""
+    """Names of unassigned machines that boot for the first time for standby. A stopped machine starts sooner."""
     stopped: list[tuple[Machine, Rung]]
-    """Those on standby."""
+    """The machines on standby."""
     count: int
-    """Those that count against the maximum."""
+    """The number of machines that count against the maximum."""
 
 
 def queue(
     pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float
 ) -> tuple[list[tuple[Job, list[Pool]]], dict[JobKey, Reason]]:
-    """The waiting jobs, the oldest first, each with the pools that serve it; and why the others get no machine."""
+    """Return the waiting jobs with the pools that fit, oldest first, and the reasons of jobs that get no machine."""
     waiting: list[tuple[Job, list[Pool]]] = []
     reasons: dict[JobKey, Reason] = {}
     for job in sorted(jobs, key=lambda each: (each.created_unix, each.key)):
@@ -71,9 +71,9 @@ def queue(
 
 
 def of_share(waiting: Sequence[tuple[Job, list[Pool]]], own: Collection[str]) -> list[tuple[Job, list[Pool]]]:
-    """The jobs of the share with these pools, each with those of them that serve it.
+    """Return the jobs of the share with these pools, each with the share's pools that fit.
 
-    A job is of the share of the first pool that serves it, which is the same one for every manager.
+    A job belongs to the share of the first pool that fits, which is the same pool for every manager.
     """
     return [(job, [pool for pool in fitting if pool.name in own]) for job, fitting in waiting if fitting[0].name in own]
 
@@ -85,9 +85,14 @@ def supply(
     stopped: Sequence[tuple[Machine, Rung]],
     memory: Memory,
 ) -> Supply:
-    """What a pool has: `ours` are its listed machines, `free` those of them that take a job or may.
+    """Return the machines of a pool, with those of pending inserts and starts.
 
-    `stopped` are those on standby. Machines of pending inserts and starts are counted as well.
+    Args:
+        pool: The pool.
+        ours: Its listed machines.
+        free: Those of its machines that will or may take a job.
+        stopped: Those on standby.
+        memory: The memory.
     """
     on = [machine.name for machine in ours if machines.alive(machine)]
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in on]
@@ -99,7 +104,7 @@ def supply(
 
 
 def _boots_for_standby(machine: Machine, memory: Memory) -> bool:
-    """Whether it boots for the first time, which takes longer than the start of one that is stopped."""
+    """Return True if the machine boots for the first time, which takes longer than the start of a stopped machine."""
     return machine.job == STANDBY and not machine.key and not memory.machines[machine.name].started_for
 
 
@@ -110,10 +115,10 @@ def cover(
     now: float,
     memory: Memory,
 ) -> Cover:
-    """Assign machines to waiting jobs, and decide on new ones within each pool's maximum.
+    """Assign machines to waiting jobs, and request new machines within each pool's maximum.
 
-    `started_for` has the slug of the job that each machine was started for. A new machine is one of the pool that has
-    room, and of several the one that costs least.
+    `started_for` has the slug of the job for which each machine was started. A new machine comes from the cheapest pool
+    with room.
     """
     found = Cover()
     for job, _ in waiting:
@@ -135,7 +140,7 @@ def cover(
         if not offers:
             found.reasons[job.key] = _together([(pool, each) for pool, each in answers if isinstance(each, Reason)])
             continue
-        # `min` takes the first of equals; a machine without a price comes last.
+        # `min` returns the first of equal offers. A machine without a price comes last.
         pool, rung = min(
             offers, key=lambda each: _UNKNOWN_USD if each[1].usd_per_hour is None else each[1].usd_per_hour
         )
@@ -144,7 +149,7 @@ def cover(
         found.covered[job.key] = insert.machine
         supplies[pool.name].count += 1
         if capacity.is_probe(rung, memory):
-            # No other pool may ask for that before the answer.
+            # No other pool may request a machine at this place before the answer.
             chosen.clear()
         chosen.pop(pool.name, None)
     return found
@@ -156,15 +161,15 @@ def _cover_from_spare(
     started_for: Mapping[str, str],
     found: Cover,
 ) -> None:
-    """Give the machines that exist to jobs: GitHub gives a job to any runner with its labels."""
-    # A job's own machine first, so that what is shown is what people expect.
+    """Assign the existing machines to jobs. GitHub may assign a job to any runner with its labels."""
+    # A machine is first assigned to the job for which it was started, as users expect to see.
     own = {started_for[name]: (each, name) for each in supplies.values() for name in reversed(each.spare)}
     for job, fitting in waiting:
         each, name = own.get(slug(job.key), (None, ""))
         if each is not None and each.pool in fitting:
             found.covered[job.key] = name
             each.spare.remove(name)
-    # Those with the fewest pools first, so that a job that fits many takes nothing from one that fits a single pool.
+    # Jobs with the fewest pools come first, so that a flexible job takes no machine from a job that fits one pool.
     for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
         if job.key not in found.covered:
             spare = next((supplies[pool.name].spare for pool in fitting if supplies[pool.name].spare), None)
@@ -180,7 +185,7 @@ def _start_stopped(
     memory: Memory,
     found: Cover,
 ) -> None:
-    """Start machines on standby for jobs that have none, within each pool's maximum."""
+    """Start machines on standby for jobs without a machine, within each pool's maximum."""
     for job, fitting in waiting:
         for pool in fitting:
             supply = supplies[pool.name]
@@ -200,7 +205,7 @@ def _start_stopped(
 def _cover_from_late(
     waiting: Sequence[tuple[Job, Sequence[Pool]]], supplies: Mapping[str, Supply], found: Cover
 ) -> None:
-    """Give machines that boot for standby to jobs: no new one would be sooner."""
+    """Assign machines that boot for standby to jobs. A new machine would not be ready sooner."""
     for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
         late = next((supplies[pool.name].late for pool in fitting if supplies[pool.name].late), None)
         if late and job.key not in found.covered:
@@ -208,11 +213,11 @@ def _cover_from_late(
 
 
 def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
-    """The reasons of jobs whose insert Google has not answered for a while."""
+    """Return the reasons of jobs whose insert Google has not answered for a while."""
     late = {
         name: each
         for name, each in memory.pending.items()
-        # The operation of a flex-start machine may last as long as it waits for capacity.
+        # The operation of a flex-start machine may last as long as the machine waits for capacity.
         if now - each.since > _ANSWER_WITHIN_SEC and not (each.operation and each.rung.market == "flex-start")
     }
     return {
@@ -227,7 +232,7 @@ def _verb(pending: Pending) -> str:
 
 
 def _without_capacity(covered: Mapping[JobKey, str], memory: Memory) -> dict[JobKey, Reason]:
-    """The reasons of jobs whose machine Google has no capacity for yet."""
+    """Return the reasons of jobs whose machine waits for capacity."""
     return {
         job: Reason("no-capacity", f"{name} waits for capacity in {known.zone}")
         for job, name in covered.items()
@@ -236,9 +241,9 @@ def _without_capacity(covered: Mapping[JobKey, str], memory: Memory) -> dict[Job
 
 
 def repeated(seen: Observation, memory: Memory) -> Iterator[Insert | Start]:
-    """Inserts and starts whose answer was lost: the same request again, which Google carries out once.
+    """Repeat inserts and starts whose answer was lost. Google carries out a repeated request once.
 
-    Where the job no longer waits, the machine either is listed soon or was never made.
+    If the job no longer waits, nothing is repeated: the machine is either listed soon or was never created.
     """
     waiting = {job.key for job in seen.jobs or () if job.status == "queued"}
     listed = {machine.name: machine for machine in seen.machines or ()}
@@ -252,7 +257,7 @@ def repeated(seen: Observation, memory: Memory) -> Iterator[Insert | Start]:
         elif each.job is not None and name in listed:
             yield Start(listed[name], each.rung, each.job, each.request_id)
         else:
-            # Its machine is gone, and so is the answer.
+            # The machine is gone, so the answer no longer matters.
             each.done_since = seen.now
 
 
@@ -262,18 +267,18 @@ def forget_old(memory: Memory, now: float) -> None:
 
 
 def first_pool(pools: Sequence[Pool], job: Job) -> Pool | None:
-    """The first pool that serves the job: its share is the job's. None where no pool does."""
+    """Return the first pool that fits the job, whose share owns the job, or None."""
     return next((pool for pool in pools if _serves(pool, job)), None)
 
 
 def _serves(pool: Pool, job: Job) -> bool:
-    """Whether GitHub may give the job to a runner of the pool: by its labels, and by who may use its group."""
+    """Return True if the labels and the runner group allow GitHub to assign the job to a runner of the pool."""
     allowed = job.runner_groups is None or pool.runner_group in job.runner_groups
     return bool(job.labels) and job.labels <= pool.labels and allowed
 
 
 def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
-    """A reason for jobs that look as if they were for us; jobs on GitHub's own runners are none of ours."""
+    """Return a reason for a job that seems meant for our pools. Jobs for GitHub-hosted runners get None."""
     known = frozenset().union(*(pool.labels for pool in pools)) if pools else frozenset()
     if not job.labels & (known | _OURS):
         return None
@@ -285,7 +290,7 @@ def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
 
 
 def _rung(supply: Supply, memory: Memory, now: float, steady: bool) -> Rung | Reason:
-    """Where the pool would start its next machine, or why it starts none."""
+    """Return the rung of the pool's next machine, or the reason why it starts none."""
     pool = supply.pool
     chosen = capacity.choose(pool, memory, now, steady)
     ends_by_itself = isinstance(chosen, Rung) or chosen.code not in capacity.FOR_PEOPLE
@@ -295,7 +300,7 @@ def _rung(supply: Supply, memory: Memory, now: float, steady: bool) -> Rung | Re
 
 
 def _within_budget(chosen: Rung | Reason, pool: Pool, job: Job, memory: Memory) -> Rung | Reason:
-    """The same, unless the job has had its machines."""
+    """Return `chosen`, or a reason if the job has already had its machines."""
     known = memory.jobs[slug(job.key)]
     if isinstance(chosen, Reason) and chosen.code in capacity.FOR_PEOPLE:
         return chosen
@@ -305,7 +310,7 @@ def _within_budget(chosen: Rung | Reason, pool: Pool, job: Job, memory: Memory) 
 
 
 def _together(reasons: Sequence[tuple[Pool, Reason]]) -> Reason:
-    """The reasons of several pools as one: the code is that of the pool that may have a machine soonest."""
+    """Merge the reasons of several pools into one. The code is that of the pool that may have a machine soonest."""
     if len(reasons) == 1:
         return reasons[0][1]
     ordered = sorted(reasons, key=lambda each: _ORDER.index(each[1].code))
@@ -318,7 +323,7 @@ def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Ins
     known = memory.jobs[slug(job.key)]
     known.inserts += 1
     while (name := machine_name(pool.name, job.key, known.inserts)) in memory.machines:
-        # A manager that lost its memory counts anew, and may ask in another zone.
+        # A manager that lost its memory counts from 1 again, and may request the machine in another zone.
         known.inserts += 1
     known.machines += 1
     insert = Insert(pool.name, name, rung, job, request_id(name, rung.zone))
@@ -327,10 +332,10 @@ def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Ins
 
 
 def failed(name: str, error: InsertError, memory: Memory, now: float) -> None:
-    """Take back that a machine was started for its job, and remember why none was."""
+    """Undo the assignment of a failed insert or start, and remember the error."""
     pending = memory.pending.pop(name)
     if not pending.is_start and (listed := memory.machines.get(name)):
-        # Google lists a machine that gets no capacity until it has deleted it.
+        # Google lists a machine without capacity until it has deleted it.
         listed.condemned = True
     if pending.job is None:
         memory.standby[pending.pool].unproven -= 1
@@ -340,7 +345,7 @@ def failed(name: str, error: InsertError, memory: Memory, now: float) -> None:
 
 
 def pools_of(machines_seen: Sequence[Machine]) -> Mapping[str, list[Machine]]:
-    """Machines by the name of their pool."""
+    """Group machines by the name of their pool."""
     found: dict[str, list[Machine]] = {}
     for machine in machines_seen:
         found.setdefault(machine.pool, []).append(machine)

@@ -1,4 +1,4 @@
-"""What is kept of each machine, and which ones are deleted. A machine that may have a job is never among them."""
+"""The memory of each machine, and the machines to delete. A machine that may have a job is never deleted."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool
 from . import capacity, standby
 from .names import spot_place
 
-# A runner that no job needs is kept this long: a new commit cancels jobs and queues the same ones again.
+# How long a runner without a job is kept: a new commit cancels jobs and queues the same ones again.
 SURPLUS_SEC = 30.0
-# A machine may need so long to switch itself off, once its runner is gone.
+# How long a machine may take to switch itself off after its runner is gone.
 GONE_RUNNER_SEC = 120.0
-# Added to the agent's own deadline, after which it switches its machine off.
+# Added to the agent's own deadline, after which the agent switches its machine off.
 LATE_SEC = 60.0
-# A runner that lost its connection comes back within seconds, or its machine hangs.
+# A runner that lost its connection reconnects within seconds, unless its machine hangs.
 OFFLINE_SEC = 120.0
-# Google's own words for a machine that is on its way out (discovery document compute v1, Instance.status).
+# Google's states of a machine that is shutting down (discovery document compute v1, Instance.status).
 _LEAVING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "REPAIRING")
 
 
 def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
-    """Bring the memory up to what was seen of machines and runners. Unknown sources change nothing."""
+    """Update the memory with the observed machines and runners. Unknown sources change nothing."""
     now, listed = seen.now, {machine.name: machine for machine in seen.machines or ()}
     for machine in listed.values():
         known = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
         if known.id and machine.id and known.id != machine.id:
-            # Of the name of one that was deleted since the last pass; what was seen of that is none of its own.
+            # The machine has the name of one that was deleted since the last pass. Start its memory from zero.
             known = memory.machines[machine.name] = MachineMemory(machine.pool, now)
         known.id = machine.id or known.id
         known.unregistered = machine.unregistered
@@ -51,7 +51,7 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
     if seen.jobs is not None:
         _follow_jobs(seen.jobs, memory)
     templates = {template for pool in pools.values() for template in pool.templates}
-    # An earlier version kept one for each pool.
+    # An earlier version kept one entry for each pool.
     memory.stopped = {each.template: each for each in memory.stopped.values() if each.template in templates}
     for machine in listed.values():
         end, template = machine.end, machine.template
@@ -60,21 +60,21 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
 
 
 def forget_gone(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
-    """Drop what was kept of machines that are in no list any more."""
+    """Drop the memory of machines that are no longer listed."""
     if seen.machines is None:
         return
     listed = {machine.name for machine in seen.machines}
     for name, known in list(memory.machines.items()):
         if name not in listed:
             del memory.machines[name]
-            # Where the operation lasts as long as the wait, its error says the same.
+            # If the operation is still pending, its error will report the same.
             unexplained = known.waits_for and not known.condemned and name not in memory.pending
             if unexplained and known.pool in pools:
                 _waited_in_vain(pools[known.pool], known, memory, seen.now)
 
 
 def _waited_in_vain(pool: Pool, known: MachineMemory, memory: Memory, now: float) -> None:
-    """Google has deleted a machine that waited for capacity: the same as a stockout, and none of the job's machines."""
+    """Count the deletion of a machine that waited for capacity as a stockout, and not as one of the job's machines."""
     error = InsertError("no-capacity", "no capacity within the wait")
     for rung in pool.rungs:
         if rung.zone == known.zone and rung.market == "flex-start":
@@ -84,7 +84,7 @@ def _waited_in_vain(pool: Pool, known: MachineMemory, memory: Memory, now: float
 
 
 def ends(seen: Observation, kept: Collection[Machine]) -> Iterator[Action]:
-    """The deletion of each machine that is off, but for those on standby: its disk costs money."""
+    """Delete each machine that is off, except those on standby, because its disk costs money."""
     for machine in seen.machines or ():
         if machine.off and machine not in kept:
             why = f"{machine.end.reason}: {machine.end.detail}".rstrip(": ") if machine.end else "it is off"
@@ -92,9 +92,9 @@ def ends(seen: Observation, kept: Collection[Machine]) -> Iterator[Action]:
 
 
 def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterator[Action]:
-    """The deletion of machines that are on and can have no job: the runner never came, or it is gone.
+    """Delete machines that are on but cannot have a job, because their runner never registered or is gone.
 
-    Both sources have to be known, and no running job may name the machine.
+    Runners and jobs must be known, and no running job may name the machine.
     """
     if seen.runners is None or seen.jobs is None:
         return
@@ -104,7 +104,7 @@ def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -
         known = memory.machines[machine.name]
         if machine.off or machine.waits or machine.status in _LEAVING or machine.name in working:
             continue
-        # The runner of a machine that never got its registration is at GitHub alone.
+        # A machine without its registration cannot run its runner, which exists only at GitHub.
         runner = runners.get(machine.name)
         if (runner is not None and not machine.unregistered) or not _is_observed(known, pools):
             continue
@@ -124,14 +124,14 @@ def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -
 
 
 def unneeded(waiting: Sequence[Machine], spare: int, memory: Memory) -> Iterator[Action]:
-    """The deletion of machines without capacity that no queued job needs. They have no agent that could take a job."""
+    """Delete machines without capacity that no queued job needs. They have no agent yet that could take a job."""
     for machine in waiting[len(waiting) - min(spare, len(waiting)) :]:
         memory.machines[machine.name].condemned = True
         yield Delete(machine, "no queued job needs it, and it waits for capacity")
 
 
 def hung(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterator[Action]:
-    """Unregister idle runners whose machine no longer works: its agent would have switched it off."""
+    """Unregister idle runners of hung machines. A working agent would have switched its machine off."""
     if seen.runners is None or seen.jobs is None:
         return
     runners = {runner.name: runner for runner in seen.runners if not runner.busy}
@@ -144,9 +144,9 @@ def hung(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterat
 
 
 def surplus(idle: Sequence[tuple[Machine, Runner | None]], spare: int, memory: Memory, now: float) -> Iterator[Action]:
-    """Let go of machines that no queued job needs, `spare` of the idle ones, once that has been so for a while.
+    """Remove `spare` of the idle machines after no queued job has needed them for a while.
 
-    A machine that has no runner, and gets one from the manager alone, can have no job.
+    A machine without a runner cannot have a job if the manager registers its runner.
     """
     for position, (machine, runner) in enumerate(idle):
         known = memory.machines[machine.name]
@@ -165,7 +165,7 @@ def surplus(idle: Sequence[tuple[Machine, Runner | None]], spare: int, memory: M
 
 
 def free(machines: Iterable[Machine], seen: Observation, memory: Memory) -> list[Machine]:
-    """Those that will take a job or may: they boot, or their runner is idle. The one of a running job has its own."""
+    """Return machines that will or may take a job: they boot, or their runner is idle."""
     busy = {runner.name for runner in seen.runners or () if runner.busy}
     return [
         machine
@@ -175,14 +175,15 @@ def free(machines: Iterable[Machine], seen: Observation, memory: Memory) -> list
 
 
 def alive(machine: Machine) -> bool:
-    """Whether it counts against the pool's maximum."""
+    """Return True if the machine counts against the pool's maximum."""
     return not machine.off
 
 
 def _is_observed(known: MachineMemory, pools: Mapping[str, Pool]) -> bool:
-    """Whether the sweep shows the machine's runner, and the jobs that it may have: it reads the groups of the pools.
+    """Return True if the sweep includes the machine's runner and its possible jobs, because a pool has its runner
+    group.
 
-    A removed pool's machines are looked after as long as another pool has its group.
+    Machines of a removed pool are therefore managed as long as another pool has the group.
     """
     return known.runner_group in {pool.runner_group for pool in pools.values()}
 
@@ -195,7 +196,7 @@ def _may_take_a_job(machine: Machine, busy: set[str], memory: Memory) -> bool:
 
 
 def _hangs(known: MachineMemory, now: float) -> str:
-    """Why an idle machine counts as hung; empty where it does not."""
+    """Return why an idle machine counts as hung, or ""."""
     if known.offline_since is not None and now - known.offline_since > OFFLINE_SEC:
         return f"its runner is offline for {OFFLINE_SEC:.0f} s"
     if known.idle_since is not None and now - known.idle_since > known.idle_sec + LATE_SEC:
@@ -208,7 +209,7 @@ def _was_preempted(machine: Machine) -> bool:
 
 
 def _taken_back(known: MachineMemory, memory: Memory, now: float) -> None:
-    """Count each preemption once, although it is seen in every pass until the machine is gone."""
+    """Count a preemption once, although each pass reports it until the machine is gone."""
     if not known.taken_back:
         known.taken_back = True
         capacity.taken_back(known.place, memory, now)
@@ -218,7 +219,7 @@ def _follow_jobs(jobs: Sequence[Job], memory: Memory) -> None:
     running = {job.runner_name: job.key for job in jobs if job.status == "in_progress"}
     for name, known in memory.machines.items():
         known.job = running.get(name, known.job)
-        # What ends in the same pass in which the machine is seen to be taken back was ended by that.
+        # A job that ends in the pass that reports the preemption was ended by the preemption.
         known.job_over = known.job_over or (known.job is not None and name not in running and not known.taken_back)
 
 

@@ -1,4 +1,4 @@
-"""Which machines get a runner now, where the manager registers them, and which runners are left without a machine."""
+"""Registration of runners by the manager, and removal of runners whose machine is gone."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from ..memory import Memory, Registration, StandbyMemory
 from ..model import Machine, Observation, Register, RemoveRunner, Runner
 from . import standby
 
-# A request of a manager that was killed may still be carried out: it is waited for before the next one.
+# A request of a killed manager may still be carried out. The next one waits for it.
 _AGAIN_SEC = 30.0
-# Each takes three calls, one after the other. A pass is to end before what it has seen is old (loop.STALE_SEC).
+# Each takes three sequential calls. A pass has to end before its observation is too old (loop.STALE_SEC).
 _MOST_A_PASS = 20
-# How long a runner that was registered may be in no list yet.
+# How long a registered runner may be missing from GitHub's list.
 _LISTED_WITHIN_SEC = 60.0
-# GitHub itself removes a runner that was never used after a day.
+# GitHub itself removes an unused runner after a day.
 _FORGET_SEC = 24 * 3600.0
 
 
 def never_registered(machine: Machine, memory: Memory) -> bool:
-    """Whether the machine can have no runner: the manager registers it, and has not begun to."""
+    """Return True if the machine has no runner, because the manager has not begun to register it."""
     return machine.unregistered and _begun(machine, memory) is None
 
 
 def due(free: Sequence[Machine], seen: Observation, memory: Memory) -> Iterator[Register]:
-    """The runners to register now, each once: for machines that a job needs and that have published a key."""
+    """Return the runners to register now, each once: for machines that a job needs and that have published a key."""
     begun = sum(known.asked == seen.now for known in memory.registrations.values())
     for machine in free:
         known = _begun(machine, memory)
@@ -40,16 +40,16 @@ def due(free: Sequence[Machine], seen: Observation, memory: Memory) -> Iterator[
 
 
 def _begun(machine: Machine, memory: Memory) -> Registration | None:
-    """The registration that was begun for this very machine, and for none that had its name before."""
+    """Return the registration that was begun for this machine, ignoring an earlier machine of the same name."""
     known = memory.registrations.get(machine.name)
     return known if known is not None and known.machine_id == machine.id else None
 
 
 def strays(seen: Observation, memory: Memory) -> Iterator[RemoveRunner]:
-    """Unregister runners whose machine is gone: nobody else would, as their machines cannot."""
+    """Unregister runners whose machine is gone. The machines can no longer do it themselves."""
     if seen.machines is None or seen.runners is None:
         return
-    # One that is missing for the first time is still remembered: a list may lack a machine for once.
+    # A machine that is missing for the first time is still remembered, because a single list may be incomplete.
     machines = {machine.name for machine in seen.machines} | memory.machines.keys()
     runners = {runner.name: runner for runner in seen.runners}
     for name, known in list(memory.registrations.items()):

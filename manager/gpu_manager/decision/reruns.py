@@ -1,4 +1,4 @@
-"""Jobs whose machine Google took back: run again once, after their run has ended, on a machine that stays."""
+"""Reruns of jobs whose machine was preempted: each once, after its run has ended, on a machine without preemption."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ..memory import LostJob, Memory
 from ..model import Job, Observation, Pool, Rerun, Run, RunKey
 from .names import slug
 
-# GitHub refuses to rerun what is older than 30 days (docs.github.com, "Re-running workflows and jobs").
+# GitHub refuses to rerun a run older than 30 days (docs.github.com, "Re-running workflows and jobs").
 _OLDEST_RUN_SEC = 30 * 24 * 3600.0
-# The first attempt and one rerun; a run that loses its machine twice is left to a person.
+# The first attempt and one rerun. A person decides about a run that loses its machine twice.
 _LAST_ATTEMPT = 1
-# Google switches a spot machine off 30 seconds after its notice (cloud.google.com/compute/docs/instances/spot).
+# Google stops a spot machine 30 seconds after its notice (cloud.google.com/compute/docs/instances/spot).
 _LAST_WORD_SEC = 60.0
 _ASK_AGAIN_SEC, _MOST_ASKS = 60.0, 3
-# How long a lost job is waited for, and its pool kept from machines that can be taken back.
+# How long a lost job is remembered, and its pool avoids preemptible machines.
 _STEADY_SEC = 24 * 3600.0
 
 
 def notice(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
-    """Remember the jobs that ran on machines which were taken back."""
+    """Remember the jobs that ran on preempted machines."""
     for known in memory.machines.values():
         pool = pools.get(known.pool)
         if known.taken_back and known.job and not known.job_over and pool and pool.rerun_preempted:
@@ -32,12 +32,12 @@ def notice(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
 
 
 def wanted(memory: Memory) -> frozenset[RunKey]:
-    """The runs whose state the next pass needs."""
+    """Return the runs whose state the next pass needs."""
     return frozenset(lost.run for lost in memory.lost.values())
 
 
 def due(seen: Observation, memory: Memory) -> Iterator[Rerun]:
-    """The reruns to ask for now, at most one a run and pass."""
+    """Return the reruns to request now, at most one for each run and pass."""
     for run_key in sorted({lost.run for lost in memory.lost.values()}):
         run = seen.runs.get(run_key)
         if run is None:
@@ -51,22 +51,22 @@ def due(seen: Observation, memory: Memory) -> Iterator[Rerun]:
 
 
 def is_steady(job: Job, memory: Memory) -> bool:
-    """Whether this job's run lost a machine before, so that its pool buys none that can be taken back."""
+    """Return True if this job's run lost a machine before, so that its pool buys no preemptible machine."""
     return _run_text(RunKey(job.key.repository, job.key.run_id)) in memory.steady
 
 
 def forget_old(memory: Memory, now: float) -> None:
-    """Drop what nobody waits for any more."""
+    """Drop expired entries."""
     memory.steady = {run: until for run, until in memory.steady.items() if until > now}
     memory.lost = {key: each for key, each in memory.lost.items() if now - each.since < _STEADY_SEC}
 
 
 def _settle(run: Run, seen: Observation, memory: Memory) -> None:
-    """Drop what needs no rerun: it was done, somebody else did it, or nobody wants it."""
+    """Drop jobs that need no rerun: a rerun has begun, the run succeeded or was cancelled, or it is too old."""
     lost = {key: each for key, each in memory.lost.items() if each.run == run.key}
     asked = [each for each in lost.values() if each.asked is not None]
     if run.attempt > max((each.run_attempt for each in lost.values()), default=run.attempt):
-        # A rerun of ours has begun, or one of somebody else, which takes in all failed jobs.
+        # Our own rerun has begun, or one that a person requested, which includes all failed jobs.
         for key, each in lost.items():
             if each.asked is not None or not asked:
                 del memory.lost[key]
@@ -74,8 +74,8 @@ def _settle(run: Run, seen: Observation, memory: Memory) -> None:
                 each.run_attempt = run.attempt
         return
     old = seen.github_unix - run.created_unix > _OLDEST_RUN_SEC
-    # A runner cancels its job when its machine is taken back, and its run counts as cancelled. A person or a newer run
-    # cancelled it where jobs of other machines are cancelled too, or where the runner was gone before.
+    # A runner cancels its job on a preemption, so its run counts as cancelled. A person or a newer run cancelled it in
+    # two cases: jobs of other machines are cancelled too, or the runner was gone before.
     others = set(run.failed_jobs) - {each.key.job_id for each in lost.values()}
     by_person = run.conclusion == "cancelled" and (others or any(each.waited_for for each in lost.values()))
     if run.status == "completed" and (by_person or run.conclusion == "success" or old):

@@ -1,7 +1,7 @@
-"""Machines on standby: stopped once they had checked their GPU, and started for a job in a fraction of a boot.
+"""Machines on standby: stopped after they checked their GPU, and started for a job in a fraction of the boot time.
 
-A machine that is stopped holds no GPU and costs its disk alone. It has no runner, as the manager registers runners, so
-that stopping it takes nothing from a job.
+A stopped machine holds no GPU and costs only its disk. It has no runner yet, because the manager registers the runner
+when a job needs the machine. A stop therefore interrupts no job.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from .names import request_id, slug, standby_name, start_id
 
 
 def digest(key: str) -> str:
-    """What is remembered of a machine's key."""
+    """Return the digest of a machine's key, which the memory keeps."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def has_new_key(machine: Machine, known: MachineMemory) -> bool:
-    """Whether it has published the key of this boot. A guest attribute may be left from the boot before."""
+    """Return True if the machine has published the key of this boot. Its guest attribute may be from an
+    earlier boot.
+    """
     return bool(machine.key) and digest(machine.key) != known.old_key
 
 
 def is_kept_off(machine: Machine, memory: Memory) -> bool:
-    """Whether the manager has stopped the machine for a later job, and it ended as one that was told to stop."""
+    """Return True if the manager has stopped the machine for a later job, and the machine did not fail before that."""
     known = memory.machines.get(machine.name)
     ended_well = machine.end is None or machine.end.reason == "stopped"
     return machine.off and known is not None and known.stopped_for_later and not machine.sealed and ended_well
 
 
 def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[str, tuple[Machine, Rung]]:
-    """The stopped machines that stay, by name, the oldest first, each with the rung that it is started on.
+    """Return the stopped machines that stay, by name and oldest first, each with the rung on which it will start.
 
-    Those that are being started stay in any case. One that could not be started for a while is made anew at another
-    place, where there is one.
+    Machines that are being started stay in any case. A machine that could not be started for a while is replaced at
+    another place, if there is one.
     """
     found: dict[str, tuple[Machine, Rung]] = {}
     count: dict[str, int] = {}
@@ -54,7 +56,7 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
             found[machine.name] = (machine, rung)
             count[pool.name] = count.get(pool.name, 0) + (not starts)
             if memory.machines[machine.name].running_since is not None:
-                # Once, and not before: a stop that is refused each time would buy machines without a pause.
+                # Reset once, and only now. Otherwise a stop that is always refused would buy machines without a pause.
                 memory.machines[machine.name].running_since = None
                 memory.standby.setdefault(pool.name, StandbyMemory()).unproven = 0
     return found
@@ -63,7 +65,7 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
 def start(pool: Pool, machine: Machine, rung: Rung, job: Job, memory: Memory, now: float) -> Start:
     """Start a stopped machine for a job."""
     known = memory.machines[machine.name]
-    # Its deadlines begin anew with this boot.
+    # The machine's deadlines count from this boot.
     known.first_seen, known.running_since, known.surplus_since = now, None, None
     known.started_for = slug(job.key)
     action = Start(machine, rung, job, start_id(machine.name, rung.zone, now))
@@ -74,9 +76,9 @@ def start(pool: Pool, machine: Machine, rung: Rung, job: Job, memory: Memory, no
 def keep(
     pool: Pool, unneeded: Sequence[Machine], stopped: Collection[Machine], seen: Observation, memory: Memory
 ) -> Iterator[Machine]:
-    """Of the machines that no job needs and that have no runner, those that are kept for a later job.
+    """Return the unneeded machines without a runner that are kept for a later job.
 
-    One that has published its key is marked as stopped; the others go on booting.
+    A machine that has published its key is marked as stopped. The others continue to boot.
     """
     stopping = sum(is_stopping(machine, memory) for machine in seen.machines or () if machine.pool == pool.name)
     room = pool.standby - len(stopped) - stopping
@@ -91,17 +93,18 @@ def keep(
 
 
 def stops(seen: Observation, memory: Memory) -> Iterator[Stop]:
-    """The stop of each machine that is marked as stopped and runs, until Google lists it as stopping."""
+    """Stop each running machine that is marked as stopped, until Google lists it as stopping."""
     for machine in seen.machines or ():
         if machine.status == "RUNNING" and is_stopping(machine, memory):
             if machine.key:
-                # Each time: a manager that lost its memory may have taken the key of an earlier boot for this one's.
+                # Updated each time, because a manager that lost its memory may have mistaken the key of an earlier boot
+                # for this one.
                 memory.machines[machine.name].old_key = digest(machine.key)
             yield Stop(machine)
 
 
 def stock(pool: Pool, stopped: int, spare: Collection[str], seen: Observation, memory: Memory) -> int:
-    """How many machines are on standby or come to it: `spare` are names of those that no job needs."""
+    """Return the number of machines on standby or on the way to it. `spare` are names of machines that no job needs."""
     on = {each.name: each for each in seen.machines or () if each.pool == pool.name and not each.off}
     stopping = sum(is_stopping(machine, memory) for machine in on.values())
     coming = sum(name not in on or (on[name].unregistered and not is_stopping(on[name], memory)) for name in spare)
@@ -109,9 +112,10 @@ def stock(pool: Pool, stopped: int, spare: Collection[str], seen: Observation, m
 
 
 def refill(pool: Pool, have: int, count: int, memory: Memory, now: float) -> Iterator[Insert]:
-    """The machines that are made for standby: `have` are on it or come to it, and `count` of the pool are on.
+    """Create machines for standby, within the pool's maximum and never at a place with a recent stockout.
 
-    They are bought within the maximum, and never at a place that has lately had none.
+    `have` is the number of machines on standby or on the way to it, and `count` the number of the pool's machines that
+    are on.
     """
     known = memory.standby.setdefault(pool.name, StandbyMemory())
     places = _places(pool, memory)
@@ -130,14 +134,15 @@ def refill(pool: Pool, have: int, count: int, memory: Memory, now: float) -> Ite
 
 
 def _is_out(rung: Rung, memory: Memory) -> bool:
-    """Whether a machine could not be started there for a while: spot machines are taken back, or the place had none
-    when it was asked again. One stockout may only say that others have just taken its last machine."""
+    """Return True if a machine could not be started there for a while, because of preemptions or repeated stockouts.
+
+    A single stockout may only mean that others have just taken the last machine.
+    """
     return capacity.stockouts(rung, memory) > 1 or not capacity.is_calm(rung, memory)
 
 
 def _places(pool: Pool, memory: Memory) -> tuple[Rung, ...]:
-    """Where machines are made for standby: rungs of the first one's market, without those that have lately had none, or
-    had them taken back."""
+    """Return the rungs for standby: those of the first rung's market, without recent stockouts or preemptions."""
     return tuple(
         rung
         for rung in pool.rungs
@@ -148,25 +153,28 @@ def _places(pool: Pool, memory: Memory) -> tuple[Rung, ...]:
 
 
 def forget(pools: Collection[str], memory: Memory) -> None:
-    """Drop what was kept of pools that are removed."""
+    """Drop the memory of removed pools."""
     memory.standby = {name: each for name, each in memory.standby.items() if name in pools}
 
 
 def is_stopping(machine: Machine, memory: Memory) -> bool:
-    """Whether the machine is on, and is being stopped for a later job."""
+    """Return True if the machine is on and is being stopped for a later job."""
     known = memory.machines[machine.name]
     return not machine.off and known.stopped_for_later and machine.name not in memory.pending
 
 
 def _fits(pool: Pool, machine: Machine, memory: Memory) -> bool:
-    """Whether it can be started later as it would be made now."""
+    """Return True if the machine equals one that the pool would create now, so that it can start later."""
     rung = pool.rung_of(machine)
     return rung is not None and rung.market == pool.rungs[0].market and machine.template not in memory.stopped
 
 
 def _next_try(known: StandbyMemory, pool: Pool) -> float:
-    """When the next machine may be made: at once, unless none of the last ones came to standby. Then as at a place
-    without machines."""
+    """Return when the next machine may be created.
+
+    That is at once, unless none of the last machines reached standby. Then the pauses are those of a place without
+    capacity.
+    """
     in_vain = known.unproven - pool.standby
     if in_vain < 0:
         return 0.0

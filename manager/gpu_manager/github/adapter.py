@@ -1,4 +1,4 @@
-"""The manager's port to GitHub, over its REST API."""
+"""The manager's adapter of GitHub's REST API."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .sweep import Sweep, repository_path, run_path
 
 _PERMISSIONS = {"actions": "write", "organization_self_hosted_runners": "write"}
 
-# The folder that the agent gives the runner for its jobs (gpu_agent/config.py).
+# The folder in which the agent's runner runs jobs (gpu_agent/config.py).
 _WORK_FOLDER = "_work"
 
 _T = TypeVar("_T")
 
 
 class GithubAdapter:
-    """One organization, as one installation of the manager's App. Implements ports.Github.
+    """One organization, accessed as one installation of the manager's App. Implements ports.Github.
 
     Args:
         url: https://api.github.com, or https://<host>/api/v3 of an Enterprise Server.
-        app: The manager's App, its installation and the file of its key.
-        organization: Its login.
+        app: The manager's App, its installation and its key file.
+        organization: The organization's login.
         groups: Names of the pools' runner groups.
-        repositories: Those to sweep in place of the groups' own: names, with the owner or without.
-        own_groups: Those of this manager's share, whose repositories alone are swept; by default all.
-        instances: How many managers ask as this installation.
-        clocks, transport: For tests.
+        repositories: The repositories to sweep instead of those of the groups, with or without the owner.
+        own_groups: The groups of this manager's share. Only their repositories are swept; by default all.
+        instances: The number of managers that send requests as this installation.
+        clocks, transport: Replaced in tests.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class GithubAdapter:
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self._client = RestClient(url, app, _PERMISSIONS, clocks, transport, instances)
-        # GitHub makes no token with a permission that the App lacks. A token of their own keeps the statuses from
-        # stopping everything else.
+        # GitHub creates no token with a permission that the App lacks. With a separate token a missing permission for
+        # statuses stops nothing else.
         self._status_client = RestClient(url, app, {"statuses": "write"}, clocks, transport, instances)
         names = [each if "/" in each else f"{organization}/{each}" for each in repositories]
         self._sweep = Sweep(self._client, organization, groups, names, own_groups)
@@ -67,19 +67,21 @@ class GithubAdapter:
 
     @property
     def requests(self) -> Requests:
-        """How many requests were made since the start."""
+        """The number of requests since the start."""
         return self._client.limits.requests
 
     def interval_sec(self, active: bool) -> float:
-        """Seconds from one sweep to the next. `active`: a job waits for a machine, or a machine starts."""
+        """Return the seconds between two sweeps. `active`: a job waits for a machine, or a machine starts."""
         return self._client.limits.interval_sec(active)
 
     def hinted_interval_sec(self) -> float:
-        """Seconds from one sweep to the next after a hint."""
+        """Return the seconds between two sweeps after a hint."""
         return self._client.limits.hinted_interval_sec()
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
-        """Sweep the repositories. A source that failed is None, and `problems` says why."""
+        """Read the jobs of the repositories, the runners and the runs. A failed source is None and adds to
+        `problems`.
+        """
         self._sweep.begin()
         problems: list[str] = []
         runners = _or_problem(self._sweep.runners, problems)
@@ -99,16 +101,24 @@ class GithubAdapter:
         )
 
     def repositories(self) -> dict[str, list[str]]:
-        """The repositories that each runner group lets in. Unavailable or Refused."""
+        """Return the repositories that each runner group allows. Raises Unavailable or Refused."""
         self._sweep.begin()
         return self._sweep.repositories_of_groups()
 
     def authenticate_for_statuses(self) -> None:
-        """Make the token for commit statuses. Refused where the App lacks the permission; or Unavailable."""
+        """Create the token for commit statuses.
+
+        Raises:
+            Refused: The App lacks the permission.
+            Unavailable: There is no answer.
+        """
         self._status_client.authenticate()
 
     def remove_runner(self, runner: Runner | NewRunner) -> bool:
-        """Unregister it: True where it is gone, False where it runs a job. Unavailable or Refused otherwise."""
+        """Unregister a runner. Return True if it is gone, and False if it runs a job.
+
+        Raises Unavailable or Refused.
+        """
         path = f"{self._runners}/{runner.id}"
         answer = self._client.send("DELETE", path)
         if answer.status in (204, 404):
@@ -118,9 +128,11 @@ class GithubAdapter:
         raise refusal("DELETE", path, answer)
 
     def register(self, pool: Pool, name: str) -> NewRunner:
-        """Register a runner of this name for one job. One of that name that has no job is unregistered before.
+        """Register a runner of this name for one job. An existing runner of that name without a job is unregistered.
 
-        Unavailable, also where the runner of that name has a job; or Refused.
+        Raises:
+            Unavailable: There is no answer, or a runner of that name has a job.
+            Refused: GitHub refuses the runner.
         """
         path = f"{self._runners}/generate-jitconfig"
         body = {
@@ -131,7 +143,8 @@ class GithubAdapter:
         }
         answer = self._client.send("POST", path, body)
         if answer.status == 409:
-            # Of a request whose answer was lost, or of a manager that was killed: nobody has its configuration.
+            # The runner is left from a request whose answer was lost, or from a killed manager. Its configuration is
+            # lost.
             self._remove_unused(name)
             answer = self._client.send("POST", path, body)
         if answer.status != 201:
@@ -145,7 +158,7 @@ class GithubAdapter:
                 raise Unavailable(f"the runner {name} has a job")
 
     def rerun(self, run: RunKey, job_id: int | None) -> None:
-        """Run one job or, with None, all failed jobs of the run again. Unavailable or Refused."""
+        """Run one job again, or with None all failed jobs of the run. Raises Unavailable or Refused."""
         path = f"{run_path(run)}/rerun-failed-jobs"
         if job_id is not None:
             path = f"{repository_path(run.repository)}/actions/jobs/{job_id}/rerun"
@@ -156,10 +169,10 @@ class GithubAdapter:
             raise refusal("POST", path, answer)
 
     def commit_status(self, status: CommitStatus) -> None:
-        """Write a commit status. Unavailable or Refused."""
+        """Write a commit status. Raises Unavailable or Refused."""
         path = f"{repository_path(status.repository)}/statuses/{quote(status.sha, safe='')}"
         if wait_sec := self._client.limits.wait_sec():
-            raise Unavailable(f"POST {path}: not asked, as GitHub's limit is reached for {wait_sec:.0f} s more")
+            raise Unavailable(f"POST {path}: not sent, GitHub's rate limit lasts {wait_sec:.0f} s more")
         body = {
             "state": status.state,
             "description": status.description,

@@ -1,4 +1,6 @@
-"""The installation token of the manager's GitHub App: made from the App's key, renewed before its hour ends."""
+"""The installation token of the manager's GitHub App. It is created with the App's key and renewed before its hour
+ends.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ import jwt
 
 from ..ports import Refused
 
-# docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App": issued 60 seconds in the past, against clocks
-# that differ, and at most 10 minutes ahead.
+# The token is issued 60 seconds in the past to allow for clock differences, and expires within 10 minutes
+# (docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App").
 _ISSUED_BEFORE_SEC, _EXPIRES_AFTER_SEC = 60, 300
-# A token lives one hour ("Generating an installation access token for a GitHub App").
+# A token is valid for one hour ("Generating an installation access token for a GitHub App").
 _LIFE_SEC, _RENEW_BEFORE_SEC = 3600.0, 300.0
-# A token may be unknown to some of GitHub's servers at first: octokit/auth-app.js@010203fa:src/hook.ts repeats for 5 s.
+# Some GitHub servers may not know a new token yet: octokit/auth-app.js@010203fa:src/hook.ts repeats for 5 s.
 _FRESH_SEC = 5.0
 
 
@@ -28,10 +30,14 @@ class App:
     id: int
     installation_id: int
     key_file: Path
-    """Its private key in PEM form. The file is read for each token, so that a new key needs no restart."""
+    """The file of the App's private key in PEM form. It is read for each token, so a new key needs no restart."""
 
     def signed(self, claims: dict[str, Any]) -> str:
-        """A JWT with these claims. Refused where the file has no key that can sign; no error quotes the key."""
+        """Return a JWT with these claims.
+
+        Raises:
+            Refused: The file has no key that can sign. The text does not contain the key.
+        """
         try:
             key = self.key_file.read_bytes()
         except OSError as error:
@@ -39,14 +45,14 @@ class App:
         try:
             return jwt.encode(claims, key, algorithm="RS256")
         except (jwt.PyJWTError, ValueError, TypeError):
-            problem = "holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
+            problem = "does not contain an unencrypted RSA private key of 2048 bits or more in PEM form"
             raise Refused(f"{self.key_file}: {problem}") from None
 
 
 class Token(NamedTuple):
     value: str
     number: int
-    """Grows with each token. ETags of another token are of no use (github/docs#34689)."""
+    """A counter of tokens. ETags of another token cannot be used (github/docs#34689)."""
 
 
 @dataclass
@@ -58,13 +64,13 @@ class _Made:
 
 @dataclass
 class InstallationToken:
-    """Makes tokens, one at a time, for all threads."""
+    """Creates tokens, one at a time, for all threads."""
 
     app: App
     permissions: dict[str, str]
-    """Those that each token is made with. The App may have more."""
+    """The permissions of each token. The App may have more."""
     post: Callable[[str, str, dict[str, Any]], Any]
-    """Asks GitHub: path, bearer and body; the JSON of a 201."""
+    """Sends a request to GitHub with path, bearer and body. Returns the JSON of a 201 answer."""
     github_unix: Callable[[], float]
     monotonic: Callable[[], float]
     _made: _Made | None = field(default=None, repr=False)
@@ -72,14 +78,14 @@ class InstallationToken:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def get(self) -> Token:
-        """A token with at least five minutes to live. Unavailable or Refused."""
+        """Return a token that is valid for at least five minutes. Raises Unavailable or Refused."""
         with self._lock:
             if self._made is None or self.monotonic() >= self._made.renew_at:
                 self._made = self._make()
             return self._made.token
 
     def refused(self, token: Token) -> bool:
-        """GitHub answered 401 to it: drop it, unless it is new. True where another token may do better."""
+        """Drop a token to which GitHub answered 401, unless it is new. Return True if another token may work."""
         with self._lock:
             if self._made is None or self._made.token != token:
                 return True
@@ -94,12 +100,12 @@ class InstallationToken:
         answer = self.post(path, self.jwt(), {"permissions": self.permissions})
         value = answer.get("token") if isinstance(answer, dict) else None
         if not isinstance(value, str) or not value or not value.isascii() or not value.isprintable():
-            raise Refused("GitHub's answer to a request for an installation token has no usable token")
+            raise Refused("GitHub's answer to a request for an installation token does not contain a usable token")
         self._count += 1
         return _Made(Token(value, self._count), at, at + _LIFE_SEC - _RENEW_BEFORE_SEC)
 
     def jwt(self) -> str:
-        """The App's own token. No error quotes the key."""
+        """Return the App's own token. No error contains the key."""
         now = int(self.github_unix())
         issued, expires = now - _ISSUED_BEFORE_SEC, now + _EXPIRES_AFTER_SEC
         return self.app.signed({"iat": issued, "exp": expires, "iss": str(self.app.id)})

@@ -1,4 +1,4 @@
-"""GitHub's JSON as the manager's own values. Fields are those of GitHub's OpenAPI description."""
+"""Conversion of GitHub's JSON to the manager's types. The fields are those of GitHub's OpenAPI description."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Payload = dict[str, Any]
 _T = TypeVar("_T")
 
 WAITING_OR_RUNNING = ("queued", "waiting", "in_progress")
-"""States of jobs that need a machine now or may need one."""
+"""States of jobs that need a machine now or may need one later."""
 
 
 def read(what: str, form: Callable[[], _T]) -> _T:
-    """What `form` makes of a payload. Unavailable where a field is missing or has another type."""
+    """Return the result of `form`. Raises Unavailable if a field is missing or has another type."""
     try:
         return form()
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""How much GitHub lets the manager ask: the hour's budget, and the pauses that its answers demand."""
+"""GitHub's rate limits: the hourly budget, and the pauses that GitHub's answers request."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-# docs.github.com, "Rate limits for the REST API": where a secondary limit names no time, wait at least one minute.
+# If a secondary limit names no time, wait at least one minute (docs.github.com, "Rate limits for the REST API").
 _SECONDARY_SEC = 60.0
-# The primary limit is renewed each hour. A proxy may write other units into its headers.
+# The primary limit is renewed each hour. A proxy may write other units into the headers.
 _LONGEST_PAUSE_SEC = 3600.0
 # Seconds between two sweeps (docs/adr/0024-the-managers-github-client.md).
 _ACTIVE_SEC, _IDLE_SEC = 10.0, 30.0
-# From a hint to the sweep that follows it.
+# Seconds from a hint to the sweep that follows it.
 _HINTED_SEC = 2.0
-# The secondary limit is 900 points a minute, and a request has at least one (docs.github.com, "Rate limits for the REST
-# API"). Whether an answer 304 has one is not documented. The rest is left to the installation's other clients.
+# The secondary limit is 900 points a minute, and a request costs at least one (docs.github.com, "Rate limits for the
+# REST API"). The documentation does not say if a 304 answer costs one. The rest is left to the installation's other
+# clients.
 _REQUESTS_PER_MINUTE = 720
-# Below this share of the hour's budget the manager asks half as often.
+# Below this share of the hourly budget the manager sends requests half as often.
 _LOW_SHARE = 0.2
 
 
@@ -26,13 +27,13 @@ class Requests(NamedTuple):
 
     asked: int
     not_modified: int
-    """Answers 304, which cost nothing of the primary limit."""
+    """The number of 304 answers, which do not count against the primary limit."""
 
 
 class RateLimits:
-    """What GitHub's answers said of its limits. Threads share it.
+    """The rate limits that GitHub's answers have reported. Threads share the object.
 
-    `instances` managers ask as the same installation, so that each has that part of its requests.
+    `instances` managers send requests as the same installation, and each uses an equal part of the rate.
     """
 
     def __init__(self, monotonic: Callable[[], float], instances: int = 1) -> None:
@@ -42,7 +43,7 @@ class RateLimits:
         self._until: float | None = None
         self._share_left = 1.0
         self.requests_left: int | None = None
-        """Of the hour's budget, by the newest answer that says so."""
+        """The requests left in the hourly budget, from the newest answer that reports it."""
         self._asked = self._not_modified = self._asked_before = 0
 
     @property
@@ -51,7 +52,7 @@ class RateLimits:
             return Requests(self._asked, self._not_modified)
 
     def wait_sec(self) -> float | None:
-        """How long nothing may be asked; None where something may."""
+        """Return the seconds in which no request may be sent, or None if requests are allowed."""
         with self._lock:
             if self._until is None:
                 return None
@@ -61,19 +62,19 @@ class RateLimits:
             return left if left > 0 else None
 
     def begin_sweep(self) -> None:
-        """What is asked from now on counts for a new sweep."""
+        """Count the following requests for a new sweep."""
         with self._lock:
             self._asked_before = self._asked
 
     def interval_sec(self, active: bool) -> float:
-        """Seconds from one sweep to the next. `active`: a job waits for a machine, or a machine starts."""
+        """Return the seconds between two sweeps. `active`: a job waits for a machine, or a machine starts."""
         pause_sec = _ACTIVE_SEC if active else _IDLE_SEC
         with self._lock:
             pause_sec = max(pause_sec, self._least_sec)
             return pause_sec * 2 if self._share_left < _LOW_SHARE else pause_sec
 
     def hinted_interval_sec(self) -> float:
-        """The same after a hint. Where the hour's budget is low, hints do not count."""
+        """Return the seconds between two sweeps after a hint. Hints do not count while the hourly budget is low."""
         with self._lock:
             if self._share_left < _LOW_SHARE:
                 return 2 * max(_IDLE_SEC, self._least_sec)
@@ -81,13 +82,13 @@ class RateLimits:
 
     @property
     def _least_sec(self) -> float:
-        """What the last sweep's requests need at the rate that is allowed a minute."""
+        """The seconds that the last sweep's requests need at the allowed rate per minute."""
         return (self._asked - self._asked_before) * 60 / self._per_minute
 
     def take_in(self, status: int, headers: Mapping[str, str], message: str, github_unix: float) -> bool:
-        """Count an answer and remember its limits. True where the answer is a limit.
+        """Count an answer and remember its limits. Return True if the answer reports a reached limit.
 
-        Either limit may answer 403 or 429. retry-after counts first, then the reset of the hour's budget.
+        Both limits may answer 403 or 429. retry-after counts first, then the reset of the hourly budget.
         """
         remaining, limit = _number(headers, "x-ratelimit-remaining"), _number(headers, "x-ratelimit-limit")
         reset = _number(headers, "x-ratelimit-reset")
@@ -108,7 +109,7 @@ class RateLimits:
                     pause_sec = until_reset_sec
                 self._pause(pause_sec)
             elif remaining == 0 and until_reset_sec is not None:
-                # The last request of the hour was still answered. The next one would be refused.
+                # This was the last request of the hour. The next one would be refused.
                 self._pause(until_reset_sec)
         return limited
 

@@ -1,4 +1,4 @@
-"""GitHub's REST API as the manager uses it: conditional requests, whole lists, and limits obeyed."""
+"""A client of GitHub's REST API with conditional requests, complete lists and respect for rate limits."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .rate_limits import RateLimits
 # docs.github.com, "API Versions".
 _VERSION = "2022-11-28"
 CONCURRENT = 10
-"""Requests at the same time. GitHub allows 100, of all clients of the installation together."""
-# GitHub ends a request itself after 10 seconds (docs.github.com, "Troubleshooting the REST API").
+"""The number of concurrent requests. GitHub allows 100 for all clients of the installation together."""
+# GitHub itself ends a request after 10 seconds (docs.github.com, "Troubleshooting the REST API").
 _TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
 _PER_PAGE = 100
 _MOST_PAGES = 100
-# A list that shrinks while its pages are read may lack something.
+# A list that shrinks while its pages are read may be incomplete.
 _READINGS = 3
-# A JWT counts as issued a minute ago: clocks that differ by less than half of that are not why GitHub refuses one.
+# A JWT is issued a minute in the past. A clock difference below half of that is not the reason for a refusal.
 _SKEW_SEC = 30.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MESSAGE_CHARACTERS = 300
@@ -37,11 +37,11 @@ _MESSAGE_CHARACTERS = 300
 class Answer(NamedTuple):
     status: int
     value: Any
-    """Its JSON; None where it has none."""
+    """The JSON of the answer; None if it has none."""
     message: str
-    """GitHub's own text, without tokens."""
+    """The text of GitHub's message, without tokens."""
     more: bool = False
-    """Whether there is another page."""
+    """True if there is another page."""
 
 
 @dataclass
@@ -50,19 +50,19 @@ class _Cached:
     etag: str
     answer: Answer
     used_in: int
-    """The sweep that asked for it last."""
+    """The last sweep that requested it."""
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """Time, so that a test need not wait for it."""
+    """The clocks, which tests replace."""
 
     unix: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
 
 
 class RestClient:
-    """GitHub as one installation of an App. Threads share it.
+    """A client of GitHub as one installation of an App. Threads share it.
 
     `url` is https://api.github.com, or https://<host>/api/v3 of an Enterprise Server.
     """
@@ -94,41 +94,46 @@ class RestClient:
         self._sweep = 0
         self._lock = threading.Lock()
         self._learned: tuple[float, float] | None = None
-        """GitHub's time, and this process's clock at that moment."""
+        """GitHub's time, with this process's clock at that moment."""
 
     def close(self) -> None:
         self._http.close()
 
     def unix(self) -> float:
-        """Seconds since 1970 by GitHub's clock; by the computer's own before GitHub's first answer."""
+        """Return seconds since 1970 by GitHub's clock, or by the computer's clock before GitHub's first answer."""
         known = self.github_unix()
         return self._clocks.unix() if known is None else known
 
     def github_unix(self) -> float | None:
-        """Seconds since 1970 by GitHub's clock; None before its first answer."""
+        """Return seconds since 1970 by GitHub's clock, or None before GitHub's first answer."""
         if self._learned is None:
             return None
         at, monotonic = self._learned
         return at + self._clocks.monotonic() - monotonic
 
     def authenticate(self) -> None:
-        """Make a token, unless there is one. Unavailable or Refused."""
+        """Create a token, unless there is a valid one. Raises Unavailable or Refused."""
         self._token.get()
 
     def begin_sweep(self, keep: int = 10) -> None:
-        """Forget answers that none of the last `keep` sweeps has asked for, such as those about runs that ended."""
+        """Drop answers that none of the last `keep` sweeps has requested, such as those about ended runs."""
         self.limits.begin_sweep()
         with self._lock:
             self._sweep += 1
             self._cache = {url: each for url, each in self._cache.items() if self._sweep - each.used_in <= keep}
 
     def find(self, path: str) -> dict[str, Any] | None:
-        """The JSON object at a path; None where GitHub has none. Unavailable or Refused."""
+        """Return the JSON object at a path, or None if it does not exist. Raises Unavailable or Refused."""
         answer = self._ask("GET", path, {})
         return None if answer.status in (404, 410) else self._object(path, answer).value
 
     def elements(self, path: str, key: str, **query: str | int) -> list[dict[str, Any]]:
-        """All elements under `key` of all pages, each once. Unavailable where the list is not whole; or Refused."""
+        """Return all elements under `key` of all pages, each once.
+
+        Raises:
+            Unavailable: There is no answer, or the list is incomplete.
+            Refused: GitHub refuses the request.
+        """
         for _ in range(_READINGS):
             found, first_total, shrank = self._read_pages(path, key, query)
             if shrank:
@@ -139,15 +144,15 @@ class RestClient:
         raise Unavailable(f"GET {path}: the list shrank {_READINGS} times while its pages were read")
 
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
-        """Ask for a change once. Any answer below 500 that is no limit comes back. Unavailable or Refused."""
+        """Send a change once. Return any answer below 500 that is not a rate limit. Raises Unavailable or Refused."""
         return self._ask(method, path, {}, body)
 
     def _read_pages(
         self, path: str, key: str, query: Mapping[str, str | int]
     ) -> tuple[list[dict[str, Any]], int, bool]:
-        """Elements, the first page's total, and whether a later page had a smaller one.
+        """Return the elements, the total of the first page, and True if a later page had a smaller total.
 
-        Something that leaves the list moves an element from a later page to one that was read before.
+        If an element leaves the list, another one may move from a later page to a page that was already read.
         """
         found: dict[int, dict[str, Any]] = {}
         first_total = 0
@@ -158,7 +163,7 @@ class RestClient:
                 total = int(answer.value["total_count"])
                 found |= {int(each["id"]): each for each in answer.value[key]}
             except (KeyError, TypeError, ValueError, OverflowError):
-                raise Unavailable(f"GET {path}: page {page} of GitHub's answer is no list of {key}") from None
+                raise Unavailable(f"GET {path}: page {page} of GitHub's answer is not a list of {key}") from None
             first_total = total if page == 1 else first_total
             if total < first_total:
                 return [], 0, True
@@ -170,7 +175,7 @@ class RestClient:
         if answer.status != 200:
             raise refusal("GET", path, answer)
         if not isinstance(answer.value, dict):
-            # A portal or proxy between here and GitHub has answered.
+            # A portal or proxy in front of GitHub has answered.
             raise Unavailable(f"GET {path}: GitHub answered 200 without a JSON object")
         return answer
 
@@ -208,9 +213,9 @@ class RestClient:
     def _exchange(
         self, method: str, path: str, url: str, bearer: str, body: dict[str, Any] | None, headers: dict[str, str]
     ) -> tuple[httpx2.Response, Answer]:
-        """One request and its answer, which is no limit and no failure of GitHub's."""
+        """Send one request. Return the answer unless it is a rate limit or a server error."""
         if wait_sec := self.limits.wait_sec():
-            raise Unavailable(f"{method} {path}: not asked, as GitHub's limit is reached for {wait_sec:.0f} s more")
+            raise Unavailable(f"{method} {path}: not sent, GitHub's rate limit lasts {wait_sec:.0f} s more")
         try:
             response = self._http.request(
                 method, url, json=body, headers={**headers, "Authorization": f"Bearer {bearer}"}
@@ -220,7 +225,7 @@ class RestClient:
         answer = _read(response, bearer)
         self._learn_time(response)
         if self.limits.take_in(response.status_code, response.headers, answer.message, self.unix()):
-            raise Unavailable(f"{method} {path}: GitHub's limit is reached ({answer.status}): {answer.message}")
+            raise Unavailable(f"{method} {path}: GitHub's rate limit is reached ({answer.status}): {answer.message}")
         if response.status_code >= 500:
             raise Unavailable(f"{method} {path}: GitHub answered {answer.status}: {answer.message}")
         return response, answer
@@ -229,7 +234,7 @@ class RestClient:
         before = self.unix() - self._clocks.monotonic()
         _, answer = self._exchange("POST", path, path, bearer, body, {})
         if answer.status == 401 and abs(self.unix() - self._clocks.monotonic() - before) > _SKEW_SEC:
-            # This machine's clock is wrong. GitHub's answer has just told the right time.
+            # This computer's clock is wrong. GitHub's answer has just provided the right time.
             _, answer = self._exchange("POST", path, path, self._token.jwt(), body, {})
         if answer.status != 201:
             raise refusal("POST", path, answer)
@@ -244,7 +249,7 @@ class RestClient:
 
 
 def _checked(url: str) -> str:
-    """The App's token goes to this address, so it is https or this very machine."""
+    """Return the address. It must be https or this computer, because the App's token is sent to it."""
     where = urlsplit(url)
     if where.scheme != "https" and not (where.scheme == "http" and where.hostname in _LOOPBACK):
         raise Refused(f"the address of GitHub's API: expected https, got {where.scheme}://{where.hostname}")
@@ -263,11 +268,11 @@ def _read(response: httpx2.Response, bearer: str) -> Answer:
 
 
 def refusal(method: str, path: str, answer: Answer) -> Refused:
-    """The error of an answer that is no success, with what to do about it."""
+    """Return the error of an unsuccessful answer, with a hint."""
     hints = {
-        301: "; the organization or repository has another name now",
-        401: "; the App's id and its key do not belong together, or the key was deleted",
+        301: "; the organization or repository was renamed",
+        401: "; the App's key does not belong to the App's id, or the key was deleted",
         403: "; the App lacks a permission, or its installation has not accepted it",
-        404: "; it does not exist, or the App's installation does not reach it",
+        404: "; it does not exist, or the App's installation has no access to it",
     }
     return Refused(f"{method} {path}: GitHub answered {answer.status}: {answer.message}{hints.get(answer.status, '')}")

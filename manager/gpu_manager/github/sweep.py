@@ -1,4 +1,6 @@
-"""The sweep: which jobs of the runner groups' repositories wait or run. It is whole, or it is nothing."""
+"""The sweep, which reads the waiting and running jobs of the runner groups' repositories. A partial sweep has no
+result.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from . import payloads
 from .payloads import Payload
 from .rest_client import CONCURRENT, RestClient
 
-# In the order in which a run passes through them: one that moves on between two lists is in the second.
+# In the order in which a run passes through them. A run that moves on between two lists is in the second one.
 _EVERY_TIME = ("queued", "in_progress")
 _SELDOM = ("requested", "pending", "waiting")
 _SELDOM_EVERY = 5
@@ -25,18 +27,20 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class Sweep:
-    """Of one organization. Its methods raise Unavailable or Refused; one thread calls them."""
+    """The sweep of one organization. Its methods raise Unavailable or Refused, and one thread calls them."""
 
     client: RestClient
     organization: str
     groups: Collection[str]
     """Names of the pools' runner groups."""
     repositories: Sequence[str] = ()
-    """owner/name; where it is empty, the repositories that may use the groups."""
+    """The repositories as owner/name; if empty, those that may use the groups."""
     own_groups: frozenset[str] | None = None
-    """Those whose repositories are swept; None for all. Which other groups a repository may use is known as well."""
+    """The groups whose repositories are swept; None for all. The other groups that a repository may use are known as
+    well.
+    """
     _found_groups: list[Payload] | None = None
-    """Of this sweep."""
+    """The runner groups in this sweep."""
     _active: set[RunKey] = field(default_factory=set)
     """The runs that had not ended at the last sweep."""
     _sweeps: int = 0
@@ -46,12 +50,12 @@ class Sweep:
         self._threads.shutdown(cancel_futures=True)
 
     def begin(self) -> None:
-        """What is asked from now on is a new sweep."""
+        """Begin a new sweep."""
         self._found_groups = None
         self.client.begin_sweep()
 
     def runners(self) -> tuple[Runner, ...]:
-        """Those of the pools' groups."""
+        """Return the runners of the pools' groups."""
 
         def of_group(group: Payload) -> list[Payload]:
             return self.client.elements(f"{self._org}/runner-groups/{group['id']}/runners", "runners")
@@ -62,18 +66,18 @@ class Sweep:
         return payloads.read("runners", lambda: tuple(payloads.runner(each) for part in found for each in part))
 
     def repositories_of_groups(self) -> dict[str, list[str]]:
-        """The repositories that each group lets in."""
+        """Return the repositories that each group allows."""
         groups = self._groups()
         return dict(zip((str(each["name"]) for each in groups), self._each(self._repositories_of, groups), strict=True))
 
     def jobs(self) -> tuple[Job, ...]:
-        """Jobs that are queued, waiting or in progress, of runs that have not ended."""
+        """Return queued, waiting and running jobs of runs that have not ended."""
         statuses = _EVERY_TIME if self._sweeps % _SELDOM_EVERY else (*_SELDOM, *_EVERY_TIME)
         groups_of = self._repositories()
         listed: dict[RunKey, bool] = {}
         for part in self._each(lambda repository: self._runs(repository, statuses), groups_of):
             listed |= part
-        # A run that is in no list now has ended, has a state that is listed seldom, or moved while the lists were read.
+        # An unlisted run has ended, has a rarely listed state, or changed its state while the lists were read.
         unlisted = sorted(key for key in self._active - listed.keys() if key.repository in groups_of)
         listed |= zip(unlisted, self._each(self._has_not_ended, unlisted), strict=True)
         active = sorted(key for key, is_active in listed.items() if is_active)
@@ -91,7 +95,7 @@ class Sweep:
         return payloads.read("jobs", jobs)
 
     def run(self, key: RunKey) -> Run:
-        """The state of a run. One that was deleted has ended, and is too old to be run again."""
+        """Return the state of a run. A deleted run counts as ended and too old for a rerun."""
         found = self.client.find(run_path(key))
         if found is None:
             return Run(key, 0, "completed", "deleted")
@@ -99,7 +103,7 @@ class Sweep:
         return payloads.read(f"run {key.run_id} of {key.repository}", lambda: payloads.run(found, key, jobs))
 
     def group_id(self, name: str) -> int:
-        """The number of a runner group. Unavailable or Refused."""
+        """Return the id of a runner group. Raises Unavailable or Refused."""
         found = next(group for group in self._groups() if group["name"] == name)
         return payloads.read(f"the runner group {name}", lambda: int(found["id"]))
 
@@ -121,7 +125,7 @@ class Sweep:
         return [by_name[name] for name in sorted(self.groups)]
 
     def _repositories(self) -> dict[str, frozenset[str] | None]:
-        """Each repository to sweep, and the groups it may use; None where that is not known."""
+        """Return each repository to sweep with the groups that it may use, or None if those are unknown."""
         if self.repositories:
             return dict.fromkeys(self.repositories)
         groups = self._groups()
@@ -133,7 +137,7 @@ class Sweep:
         return {name: may_use for name, may_use in found.items() if own is None or not own.isdisjoint(may_use or ())}
 
     def _repositories_of(self, group: Payload) -> list[str]:
-        """Names of the repositories whose jobs may run in the group."""
+        """Return the names of repositories whose jobs may run in the group."""
         selected = group.get("visibility") == "selected"
         path = f"{self._org}/runner-groups/{group['id']}/repositories" if selected else "/installation/repositories"
         found = self.client.elements(path, "repositories")
@@ -149,7 +153,7 @@ class Sweep:
         return payloads.read(f"repositories of the runner group {group.get('name')}", names)
 
     def _runs(self, repository: str, statuses: Sequence[str]) -> dict[RunKey, bool]:
-        """The runs of the lists, and whether each has not ended: a list may lag behind its runs."""
+        """Return the listed runs, each with True if it has not ended. A list may lag behind its runs."""
         found: dict[RunKey, bool] = {}
         for status in statuses:
             for each in self.client.elements(
@@ -166,12 +170,12 @@ class Sweep:
         return self.client.elements(f"{run_path(key)}/jobs", "jobs", filter="latest")
 
     def _each(self, ask: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-        """The result for each item, in order. After the first failure nothing more is asked."""
+        """Return the result for each item, in order. After the first failure no further requests are sent."""
         futures = [self._threads.submit(ask, item) for item in items]
         wait(futures, return_when=FIRST_EXCEPTION)
         for future in futures:
             future.cancel()
-        # Those that run already come to their end, so that no request goes on into the next sweep.
+        # Wait for running requests, so that none of them continues in the next sweep.
         wait(futures)
         for future in futures:
             if not future.cancelled() and (error := future.exception()):

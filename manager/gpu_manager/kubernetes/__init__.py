@@ -1,1 +1,1 @@
-"""Jobs of pools on Kubernetes: why one waits, as the cluster's objects show it. The manager starts nothing there."""
+"""Reasons why jobs of pools on Kubernetes wait, from the objects of the cluster. The manager starts nothing there."""

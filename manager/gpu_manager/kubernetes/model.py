@@ -1,4 +1,4 @@
-"""A job, and the objects of a cluster that decide whether it gets a runner, as kubectl prints them."""
+"""A waiting job, and the Kubernetes objects that determine if it gets a runner, as printed by kubectl."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class WaitingJob:
-    """What is known of the job. Without an answer of GitHub's that is its runs-on alone."""
+    """The known facts of the job. Without an answer from GitHub only its runs-on is known."""
 
     runs_on: tuple[str, ...]
     run_id: int
@@ -19,7 +19,7 @@ class WaitingJob:
     name: str = ""
     workflow: str = ""
     status: str = "queued"
-    """GitHub's word."""
+    """GitHub's status."""
     conclusion: str = ""
     runner_name: str = ""
     age_sec: float = 0.0
@@ -27,29 +27,29 @@ class WaitingJob:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The scale sets of a cluster, and of one of them what belongs to it."""
+    """The scale sets of a cluster, and the objects that belong to one of them."""
 
     scale_sets: list[Object]
-    """AutoscalingRunnerSets of all namespaces."""
+    """The AutoscalingRunnerSets of all namespaces."""
     listeners: list[Object] = field(default_factory=list)
-    """AutoscalingListeners of all namespaces."""
+    """The AutoscalingListeners of all namespaces."""
     runners: list[Object] = field(default_factory=list)
-    """EphemeralRunners of the scale set's namespace."""
+    """The EphemeralRunners of the scale set's namespace."""
     pods: list[Object] = field(default_factory=list)
-    """Pods of that namespace and of the listener's."""
+    """Pods of that namespace and of the listener's namespace."""
     quotas: list[Object] = field(default_factory=list)
-    """ResourceQuotas of the scale set's namespace."""
+    """The ResourceQuotas of the scale set's namespace."""
     events: list[Object] = field(default_factory=list)
-    """Of both namespaces."""
+    """Events of both namespaces."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a job has no runner, or which one it has."""
+    """The reason why a job has no runner, or the pod that runs it."""
 
     detail: str
     code: str = ""
-    """One of the manager's reasons; empty where the job has a runner or has ended."""
+    """One of the manager's reasons; empty if the job has a runner or has ended."""
     next_step: str = ""
     machine: str = ""
     """The pod that runs the job or starts for it."""

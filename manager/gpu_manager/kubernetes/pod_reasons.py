@@ -1,4 +1,4 @@
-"""Why a runner's pod does not run yet."""
+"""Reasons why a runner's pod does not run yet."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from .model import Explanation, Object, name_of, namespace_of, status_of
 
-# Reasons of waiting containers that do not end by waiting (k8s.io/kubernetes v1.36.0: pkg/kubelet/images/types.go and
-# pkg/kubelet/container/sync_result.go).
+# Reasons of waiting containers that do not resolve by themselves (k8s.io/kubernetes v1.36.0:
+# pkg/kubelet/images/types.go and pkg/kubelet/container/sync_result.go).
 _STUCK = (
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -19,14 +19,14 @@ _STUCK = (
     "InvalidImageName",
     "RunContainerError",
 )
-# Of the Cluster Autoscaler (kubernetes/autoscaler: cluster-autoscaler/processors/status) and of Karpenter
+# Reasons of the Cluster Autoscaler (kubernetes/autoscaler: cluster-autoscaler/processors/status) and of Karpenter
 # (kubernetes-sigs/karpenter: pkg/controllers/provisioning/scheduling/events.go).
 _NODE_COMES = ("TriggeredScaleUp", "Nominated")
 _NO_NODE = "NotTriggerScaleUp"
 
 
 def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
-    """What a pod that has no job waits for."""
+    """Return the reason why a pod without a job waits."""
     name, own = name_of(pod), _latest(pod, events)
     if stuck := _stuck_container(pod):
         return Explanation(
@@ -34,19 +34,19 @@ def of_pod(pod: Object, events: Sequence[Object]) -> Explanation:
         )
     if node := (pod.get("spec") or {}).get("nodeName"):
         return Explanation(f"its runner starts in pod {name} on node {node}", machine=name)
-    # The autoscaler's last answer counts: a node group may have room again, or its node may not come.
+    # The autoscaler's last answer counts: a node group may have room again, or its node may not start.
     answer = next((reason for reason in reversed(own) if reason in (_NO_NODE, *_NODE_COMES)), "")
     if answer == _NO_NODE:
         detail = f"no node for pod {name}, and the autoscaler starts none: {own[answer]}"
-        return Explanation(detail, "no-capacity", "raise the node group's max, or look at the pool's labels and taint")
+        return Explanation(detail, "no-capacity", "raise the node group's max, or check the pool's labels and taint")
     if answer:
         return Explanation(f"a node starts for pod {name}: {own[answer]}", machine=name)
     message = own.get("FailedScheduling") or _unschedulable(pod)
     if not message:
-        return Explanation(f"pod {name} is new, and the scheduler has not looked at it", machine=name)
-    detail = f"no node for pod {name}, and no autoscaler has answered: {message}"
+        return Explanation(f"pod {name} is new, and the scheduler has not processed it yet", machine=name)
+    detail = f"no node for pod {name}, and no autoscaler has reacted: {message}"
     return Explanation(
-        detail, "no-capacity", "see that an autoscaler runs (gpu-ci verify eks) and may start such nodes"
+        detail, "no-capacity", "check that an autoscaler runs (gpu-ci verify eks) and may start such nodes"
     )
 
 
@@ -67,11 +67,11 @@ def _unschedulable(pod: Object) -> str:
 
 
 def _latest(pod: Object, events: Sequence[Object]) -> dict[str, str]:
-    """The latest message of each reason, in the order of their last occurrence."""
+    """Return the latest message of each reason, in the order of their last occurrence."""
     found: dict[str, str] = {}
     for each in sorted((each for each in events if _concerns(each, pod)), key=_time):
         reason = str(each.get("reason"))
-        # A dictionary keeps the place of a key that it has.
+        # A dictionary keeps the position of an existing key.
         found.pop(reason, None)
         found[reason] = " ".join(str(each.get("message") or "").split())
     return found
@@ -83,6 +83,6 @@ def _concerns(event: Object, pod: Object) -> bool:
 
 
 def _time(event: Object) -> str:
-    """Times of RFC 3339 in UTC sort as texts."""
+    """Return the event's time. Times of RFC 3339 in UTC sort as texts."""
     series = event.get("series") or {}
     return str(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or "")

@@ -1,4 +1,4 @@
-"""Asks `gh` for the job and `kubectl` for the cluster, with the user's own credentials."""
+"""Reads the job with `gh` and the cluster with `kubectl`, with the user's own credentials."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from .model import Cluster, Object, WaitingJob, name_of, namespace_of
 from .reasons import scale_set_of
 
 _GROUP = "actions.github.com"
-# GitHub lists 100 jobs a page at most. A matrix has up to 256 jobs, and a run may have several.
+# GitHub lists at most 100 jobs a page. A matrix has up to 256 jobs, and a run may have several matrices.
 _PER_PAGE, _MOST_PAGES = 100, 50
 _UNFINISHED = ("queued", "waiting", "pending", "requested", "in_progress")
 
 
 class Place(NamedTuple):
-    """What the address of a job or a run names."""
+    """The job or run that an address names."""
 
     host: str
     repository: str
     run_id: int
     attempt: int | None
-    """None for the latest."""
+    """The attempt; None for the latest one."""
     job_id: int | None
-    """None for all jobs of the run."""
+    """The job's id; None for all jobs of the run."""
 
 
 def gh_knows(host: str) -> bool:
-    """Whether `gh` is logged in to the host; it sends nothing to another one. NotAskedError without `gh`.
+    """Return True if `gh` is logged in to the host. It sends nothing to any other host. Raises NotAskedError without
+    `gh`.
 
-    pkg/cmd/auth/status/status.go of github.com/cli/cli compares the host with those of its configuration and GH_HOST.
+    pkg/cmd/auth/status/status.go of github.com/cli/cli compares the host with the hosts of its configuration and
+    GH_HOST.
     """
     return programs.run(["gh", "auth", "status", "--hostname", host]).code == 0
 
 
 def jobs_of(place: Place) -> list[WaitingJob]:
-    """The job, or those of the run that have not ended. NotAskedError where `gh` cannot say."""
+    """Return the job, or the jobs of the run that have not ended. Raises NotAskedError if `gh` fails."""
     command, repository = ["gh", "api", "--hostname", place.host], place.repository
     if place.job_id is not None:
         return [_job(programs.run_json([*command, f"repos/{repository}/actions/jobs/{place.job_id}"]), repository)]
@@ -71,7 +73,7 @@ def _job(found: dict[str, Any], repository: str) -> WaitingJob:
 
 
 def cluster_of(job: WaitingJob, context: str) -> Cluster:
-    """What the cluster has of the job's scale set. NotAskedError where `kubectl` cannot say."""
+    """Return the objects of the job's scale set. Raises NotAskedError if `kubectl` fails."""
 
     def get(kind: str, *where: str) -> list[Object]:
         chosen = ["--context", context] if context else []

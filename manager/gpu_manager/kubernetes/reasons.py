@@ -1,4 +1,4 @@
-"""Why a job that names a runner scale set has no runner: a pure function of the cluster's objects.
+"""Reasons why a job that names a runner scale set has no runner: a pure function of the cluster's objects.
 
 Names of annotations, labels and phases: actions/actions-runner-controller@9bb16ae, apis/actions.github.com/v1alpha1 and
 controllers/actions.github.com.
@@ -17,7 +17,7 @@ _CONTROLLER_LOG = "kubectl logs --all-namespaces --selector app.kubernetes.io/pa
 
 
 def explain(job: WaitingJob, cluster: Cluster) -> Explanation:
-    """The first thing that keeps the job from a runner, in the order in which a job passes them."""
+    """Return the first cause that keeps the job from a runner, in the order in which a job meets them."""
     if job.status == "completed":
         return Explanation(f"it has ended: {job.conclusion}")
     if job.status == "in_progress":
@@ -29,12 +29,12 @@ def explain(job: WaitingJob, cluster: Cluster) -> Explanation:
     if scale_set is None:
         return _no_pool(job, cluster)
     if job.age_sec > _OLDEST_JOB_SEC:
-        return Explanation("queued for more than 24 hours; GitHub cancels such jobs", "expired", "start the run anew")
+        return Explanation("queued for more than 24 hours; GitHub cancels such jobs", "expired", "start a new run")
     return _scale_set(scale_set) or _listener(scale_set, cluster) or _runners(job, scale_set, cluster)
 
 
 def scale_set_of(job: WaitingJob, cluster: Cluster) -> Object | None:
-    """The scale set that runs-on leads to: by its name, or by all of the labels."""
+    """Return the scale set that runs-on names, by its name or by all of its labels."""
     wanted = {label.lower() for label in job.runs_on}
     return next((each for each in cluster.scale_sets if wanted and wanted <= _labels(each)), None)
 
@@ -50,24 +50,29 @@ def _no_pool(job: WaitingJob, cluster: Cluster) -> Explanation:
         sorted(str(each["spec"].get("runnerScaleSetName") or name_of(each)) for each in cluster.scale_sets)
     )
     detail = f"no scale set of the cluster is named {', '.join(job.runs_on)}; it has: {names or 'none'}"
-    return Explanation(detail, "no-pool", "write the name of a scale set alone as runs-on; self-hosted leads to none")
+    return Explanation(
+        detail, "no-pool", "use only the name of a scale set as runs-on; the label self-hosted matches no scale set"
+    )
 
 
 def _scale_set(scale_set: Object) -> Explanation | None:
     metadata, name = scale_set["metadata"], name_of(scale_set)
     if metadata.get("deletionTimestamp"):
         detail = f"the scale set {name} is being deleted; it takes no job while its running jobs end"
-        return Explanation(detail, "pool-stopped", "wait, or see the last `pulumi up`: it replaces or removes the set")
-    # A runner that GitHub takes no more exits with 7. The controller then removes the listener, the runners and the set
-    # at GitHub, with the annotation, and does nothing more until the set's spec changes (ephemeralrunner_controller.go
-    # and autoscalingrunnerset_controller.go, Reconcile). A set whose runner is current may be left so too (issue 4595).
+        return Explanation(
+            detail, "pool-stopped", "wait, or check the last `pulumi up`, which replaces or removes the set"
+        )
+    # A runner whose version GitHub no longer accepts exits with 7. The controller then removes the listener, the
+    # runners and the set at GitHub. It does nothing more until the set's spec changes (ephemeralrunner_controller.go
+    # and autoscalingrunnerset_controller.go, Reconcile). This may also happen to a set with a current runner (issue
+    # 4595).
     if status_of(scale_set).get("phase") == "Outdated":
-        detail = f"the scale set {name} is Outdated: GitHub takes no runner of this version any more"
+        detail = f"the scale set {name} is Outdated: GitHub no longer accepts runners of this version"
         reset = (
             f"kubectl patch autoscalingrunnerset {name} --namespace {namespace_of(scale_set)} --subresource=status "
             """--type=merge --patch '{"status":{"phase":""}}'"""
         )
-        step = f"set an image with a newer runner, and bring the stack up; where the runner is the newest one: {reset}"
+        step = f"set an image with a newer runner and run `pulumi up`; if the runner is the newest version: {reset}"
         return Explanation(detail, "pool-stopped", step)
     if not (metadata.get("annotations") or {}).get(_REGISTERED):
         detail = f"GitHub has not registered the scale set {name}"
@@ -83,24 +88,24 @@ def _listener(scale_set: Object, cluster: Cluster) -> Explanation | None:
         if (each["spec"].get("autoscalingRunnerSetName"), each["spec"].get("autoscalingRunnerSetNamespace")) == owner
     ]  # fmt: skip
     if not found:
-        detail = f"the scale set {name} has no listener, so nothing asks GitHub for its jobs"
+        detail = f"the scale set {name} has no listener, so its jobs are not requested from GitHub"
         return Explanation(
-            detail, "pool-stopped", f"the controller makes one, and its log says why not: {_CONTROLLER_LOG}"
+            detail, "pool-stopped", f"check the log of the controller, which creates listeners: {_CONTROLLER_LOG}"
         )
     listener = found[0]
     place = (name_of(listener), namespace_of(listener))
     pod = next((each for each in cluster.pods if (name_of(each), namespace_of(each)) == place), None)
     if pod is None or pod["metadata"].get("deletionTimestamp"):
-        detail = f"the listener {place[0]} has no pod; the controller replaces one that ends"
+        detail = f"the listener {place[0]} has no pod; the controller replaces a pod that ends"
         step = f"kubectl logs --namespace {place[1]} --selector actions.github.com/scale-set-name={name} --previous"
         return Explanation(detail, "pool-stopped", step)
     if _runs(pod):
         return None
     why = of_pod(pod, cluster.events)
-    # A listener's pod is for a node without a GPU; its phase says more than where it starts.
+    # A listener's pod needs no GPU node. Its phase is more helpful than the node on which it starts.
     detail = why.detail if why.code else f"the listener's pod {place[0]} is {status_of(pod).get('phase', 'unknown')}"
     step = f"kubectl logs --namespace {place[1]} {place[0]}"
-    return Explanation(f"the scale set {name} has no listener that runs: {detail}", "pool-stopped", step)
+    return Explanation(f"the scale set {name} has no running listener: {detail}", "pool-stopped", step)
 
 
 def _runs(pod: Object) -> bool:
@@ -122,17 +127,17 @@ def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanatio
         if status.get("workflowRunId") == job.run_id and same_name and job.run_id:
             detail = f"GitHub gave it to the runner {name_of(runner)}"
             if not job.name:
-                detail = f"the runner {name_of(runner)} has a job of this run; `gh` knows whether it is this one"
+                detail = f"the runner {name_of(runner)} has a job of this run; `gh` shows if it is this job"
             return _has_job(name_of(runner), detail, cluster)
-    # One that is being deleted counts no more, and takes no job.
+    # A runner that is being deleted takes no job.
     ours = [each for each in ours if not each["metadata"].get("deletionTimestamp")]
     failed = [each for each in ours if status_of(each).get("phase") in ("Failed", "Outdated")]
     free = [each for each in ours if each not in failed and not status_of(each).get("jobId")]
-    # A pod that is further along comes first: it may take the job.
+    # A pod that is further along may take the job, so it comes first.
     states = sorted((_runner(each, cluster) for each in free), key=lambda state: bool(state.code))
     if states:
         return states[0]
-    # A failed runner counts as one of those the listener asked for, so that no other one takes its place
+    # A failed runner counts as one that the listener requested, so no other one replaces it
     # (controllers/actions.github.com/ephemeralrunnerset_controller.go, Reconcile).
     if failed:
         return _failed(failed, namespace)
@@ -140,14 +145,14 @@ def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanatio
     if most is not None and len(ours) >= most:
         return Explanation(f"{len(ours)} of {most} runners have a job", "at-max",
                            "wait for a runner, or raise the pool's max")  # fmt: skip
-    step = "see that the repository may use the runner group; then delete the listener's pod, or start the run anew"
-    return Explanation("the listener runs, and GitHub has told it of no such job", "never-picked-up", step)
+    step = "check that the repository may use the runner group; then delete the listener's pod, or start a new run"
+    return Explanation("the listener runs, but GitHub has not announced this job to it", "never-picked-up", step)
 
 
 def _has_job(runner: str, detail: str, cluster: Cluster) -> Explanation:
-    """A runner with a job. Where jobs have pods of their own, that pod may still wait for a node.
+    """Return the explanation of a runner with a job. If jobs have their own pods, that pod may still wait for a node.
 
-    The controller finds it by the same label (ephemeralrunner_controller.go, cleanupRunnerLinkedPods).
+    The controller finds the pod by the same label (ephemeralrunner_controller.go, cleanupRunnerLinkedPods).
     """
     for pod in cluster.pods:
         is_its_own = (pod["metadata"].get("labels") or {}).get("runner-pod") == runner
@@ -158,38 +163,40 @@ def _has_job(runner: str, detail: str, cluster: Cluster) -> Explanation:
 
 
 def _failed(failed: list[Object], namespace: str) -> Explanation:
-    status, runners = status_of(failed[0]), "1 failed runner holds a place"
+    status, runners = status_of(failed[0]), "1 failed runner occupies a place"
     if len(failed) > 1:
-        runners = f"{len(failed)} failed runners hold places"
+        runners = f"{len(failed)} failed runners occupy places"
     why = [str(status[key]) for key in ("reason", "message") if status.get(key)]
     detail = ": ".join([f"{runners} of the scale set", *why])
-    step = f"mend the cause, then kubectl delete ephemeralrunner --namespace {namespace} {name_of(failed[0])}"
+    step = f"correct the cause, then kubectl delete ephemeralrunner --namespace {namespace} {name_of(failed[0])}"
     return Explanation(detail, "refused", step)
 
 
 def _runner(runner: Object, cluster: Cluster) -> Explanation:
-    """The state of a runner without a job."""
+    """Return the state of a runner without a job."""
     name, place = name_of(runner), (name_of(runner), namespace_of(runner))
     if status_of(runner).get("ready"):
-        step = "wait a minute; then see that the repository may use the runner group, or start the run anew"
-        return Explanation(f"the runner {name} is ready, and GitHub has not given it the job", "never-picked-up", step)
+        step = "wait a minute; then check that the repository may use the runner group, or start a new run"
+        return Explanation(
+            f"the runner {name} is ready, but GitHub has not assigned the job to it", "never-picked-up", step
+        )
     pod = next((each for each in cluster.pods if (name_of(each), namespace_of(each)) == place), None)
     if pod is not None:
         return of_pod(pod, cluster.events)
     for quota in cluster.quotas:
         if full := _full(quota):
-            return Explanation(f"the quota {name_of(quota)} lets no pod in: {full}", "over-quota",
+            return Explanation(f"the quota {name_of(quota)} allows no further pod: {full}", "over-quota",
                                "wait for a runner, or raise `gpus` of the namespace")  # fmt: skip
     status = status_of(runner)
     detail = ": ".join([f"the runner {name} has no pod yet", *filter(None, [status.get("message")])])
     if failures := status.get("failures"):
-        # The controller gives up after more than five (ephemeralrunner_controller.go, Reconcile).
-        detail += f"; {len(failures)} pods of it have failed"
+        # The controller gives up after more than five failures (ephemeralrunner_controller.go, Reconcile).
+        detail += f"; {len(failures)} of its pods have failed"
     return Explanation(detail, machine=name)
 
 
 def _full(quota: Object) -> str:
-    """A count of GPUs that is used up. Such quantities are whole numbers."""
+    """Return a GPU count of the quota that is used up, or "". Such quantities are whole numbers."""
     status = status_of(quota)
     for resource, hard in (status.get("hard") or {}).items():
         used = (status.get("used") or {}).get(resource, "0")

@@ -1,1 +1,1 @@
-"""What the manager measures, and the two forms in which it is published: lines of the log, and Prometheus."""
+"""The manager's measurements, published as lines of the log and for Prometheus."""

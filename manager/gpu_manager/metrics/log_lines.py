@@ -14,7 +14,7 @@ PERIOD_SEC = 60.0
 
 
 class Line(NamedTuple):
-    """One line: the event, its subject, and its own fields."""
+    """One line of the log with the event, its subject, and its own fields."""
 
     event: str
     subject: str
@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
 
 class LogLines:
-    """The lines of one manager, pass by pass: each sample, and once a minute the state of every pool."""
+    """The lines of one manager: each sample in its pass, and once a minute the state of every pool."""
 
     def __init__(self, meter: Meter, now: Callable[[], float] = uptime, share: int = 1) -> None:
         self._meter = meter
@@ -33,7 +33,7 @@ class LogLines:
         self._written_at = float("-inf")
 
     def of(self, done: Pass, samples: Sequence[Sample]) -> Iterator[Line]:
-        """What a pass adds to the log."""
+        """Return the lines that a pass adds to the log."""
         for sample in samples:
             if sample.kind == "wait":
                 yield Line("job-started", sample.subject, {"pool": sample.pool, "waitSec": round(sample.seconds, 1)})

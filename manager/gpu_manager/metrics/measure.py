@@ -1,4 +1,4 @@
-"""What one pass says of the queue, the machines and their cost. It asks nobody."""
+"""Measurements of one pass: the queue, the machines and their cost. This module sends no requests."""
 
 from __future__ import annotations
 
@@ -16,58 +16,60 @@ from ..model import Job, JobKey, Machine, Pool
 from ..view import machine_status
 
 STATES = ("booting", "idle", "busy", "stopping", "standby", "off")
-"""Of machines."""
+"""The states of machines."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One thing that happened, once."""
+    """One event, counted once."""
 
     kind: Literal["wait", "boot", "insert", "insert-failed", "preempted", "rerun"]
     pool: str
     subject: str
     """The job, machine or run."""
     seconds: float = 0.0
-    """Of a wait: from the job's creation to its start. Of a boot: from the machine's first listing to its runner."""
+    """The duration of a wait, from a job's creation to its start, or of a boot, from a machine's first listing to its
+    runner.
+    """
     code: str = ""
-    """Of a failed insert: no-capacity, over-quota or refused."""
+    """The code of a failed insert: no-capacity, over-quota or refused."""
 
 
 @dataclass(frozen=True)
 class PoolState:
-    """One pool at the end of a pass."""
+    """The state of one pool at the end of a pass."""
 
     pool: str
     queued: int
-    """Jobs that wait for a runner, with or without a machine on its way."""
+    """The number of jobs that wait for a runner, with or without a machine that starts."""
     queue_age_sec: float
-    """Age of the oldest of them; 0 where none waits."""
+    """The age of the oldest waiting job; 0 if none waits."""
     over_objective: int
-    """Those that wait longer than the pool's waitObjectiveSec."""
+    """The number of jobs that wait longer than the pool's waitObjectiveSec."""
     machines: dict[str, int]
-    """By state; all of STATES."""
+    """The number of machines by state, for all of STATES."""
     usd_per_hour: float
-    """Of the machines that are on, by the catalog's prices. Machines without a price count as 0."""
+    """The catalog price of the machines that are on. A machine without a price counts as 0."""
 
 
 @dataclass
 class Meter:
-    """Measures one manager, pass by pass."""
+    """Measures the passes of one manager."""
 
     pools: Sequence[Pool]
-    """All of the stack."""
+    """All pools of the stack."""
     own: Collection[str] | None = None
-    """Those of this manager's share; None for all."""
+    """The pools of this manager's share; None for all."""
     states: list[PoolState] = field(default_factory=list)
-    """Of the last pass that knew jobs, machines and runners."""
+    """The states after the last pass that knew jobs, machines and runners."""
     github_requests_left: int | None = None
     _before: Memory | None = None
     """The memory after the last pass; None before the first one."""
     _running: set[JobKey] | None = None
-    """Jobs that ran in the last pass that knew jobs."""
+    """The running jobs in the last pass that knew jobs."""
 
     def take(self, done: Pass) -> list[Sample]:
-        """Take in a pass; what happened since the last one."""
+        """Add a pass, and return the events since the last one."""
         samples = [*self._of_events(done), *self._of_machines(done), *self._of_jobs(done)]
         self._before = done.decision.memory
         if done.seen.github_requests_left is not None:
@@ -82,7 +84,7 @@ class Meter:
                 yield Sample(event.kind, event.pool, event.subject, code=event.code)  # type: ignore[arg-type]
 
     def _of_machines(self, done: Pass) -> Iterator[Sample]:
-        """Boots and preemptions: what differs from the memory before."""
+        """Return boots and preemptions, from the difference to the previous memory."""
         if self._before is None:
             return
         taken = done.seen.preempted | {each.name for each in done.seen.machines or () if each.preempted}
@@ -94,7 +96,7 @@ class Meter:
                 yield Sample("boot", known.pool, name, done.seen.now - known.first_seen)
 
     def _of_jobs(self, done: Pass) -> Iterator[Sample]:
-        """The waits of jobs that began to run since the last pass."""
+        """Return the waits of jobs that started since the last pass."""
         if done.seen.jobs is None or done.seen.machines is None:
             return
         pool_of = {machine.name: machine.pool for machine in done.seen.machines}
@@ -109,7 +111,7 @@ class Meter:
     def _states(self, done: Pass) -> list[PoolState]:
         seen = done.seen
         ages: dict[str, list[float]] = {pool.name: [] for pool in self.pools}
-        # Several pools may serve a job. It counts for the first one.
+        # A job that fits several pools counts for the first one.
         for job, fitting in jobs.queue(self.pools, seen.jobs or (), seen.github_unix)[0]:
             ages[fitting[0].name].append(seen.github_unix - job.created_unix)
         runners = {runner.name for runner in seen.runners or ()}
@@ -151,7 +153,7 @@ def _machine_state(machine: Machine, registered: bool, job: Job | None, memory: 
 
 
 def _usd_per_hour(pool: Pool, machine: Machine) -> float:
-    """The price of a rung that could have made it: prices differ by region and not by zone."""
+    """Return the price of a rung that matches the machine. Prices differ by region but not by zone."""
     region = region_of(machine.zone)
     for rung in pool.rungs:
         if (rung.region, rung.machine_type, rung.market) == (region, machine.machine_type, machine.market):

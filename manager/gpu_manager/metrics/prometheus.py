@@ -1,4 +1,4 @@
-"""Measurements for a Prometheus on the same computer: http://127.0.0.1:PORT/metrics."""
+"""Measurements for a Prometheus server on the same computer: http://127.0.0.1:PORT/metrics."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
 
 
 class Prometheus:
-    """The metrics of one manager. Their names and labels are described in docs/reference/runner-manager.md."""
+    """The metrics of one manager. docs/reference/runner-manager.md describes their names and labels."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._begun = uptime()
         self._whole_at: dict[int, float] = {}
-        """By share."""
+        """The time of the last complete pass, by share."""
 
         def gauge(name: str, about: str, *labels: str) -> Gauge:
             return Gauge(f"gpu_ci_{name}", about, labels, registry=self.registry)
@@ -31,28 +31,30 @@ class Prometheus:
         def histogram(name: str, about: str) -> Histogram:
             return Histogram(f"gpu_ci_{name}", about, ("pool",), registry=self.registry, buckets=_SECONDS)
 
-        self._queued = gauge("jobs_queued", "Jobs that wait for a runner.", "pool")
-        self._age = gauge("queue_age_seconds", "Age of the oldest job that waits.", "pool")
-        self._over = gauge("jobs_over_objective", "Jobs that wait longer than waitObjectiveSec.", "pool")
-        self._machines = gauge("machines", "Machines by state.", "pool", "state")
+        self._queued = gauge("jobs_queued", "Number of jobs that wait for a runner.", "pool")
+        self._age = gauge("queue_age_seconds", "Age of the oldest waiting job.", "pool")
+        self._over = gauge("jobs_over_objective", "Number of jobs that wait longer than waitObjectiveSec.", "pool")
+        self._machines = gauge("machines", "Number of machines by state.", "pool", "state")
         self._cost = gauge("usd_per_hour", "Catalog price of the machines that are on.", "pool")
-        self._left = gauge("github_requests_left", "Requests left of GitHub's limit of this hour.")
-        self._since = gauge("since_whole_pass_seconds", "Since the last pass that knew jobs, runners and machines.")
+        self._left = gauge("github_requests_left", "Requests left of GitHub's limit for this hour.")
+        self._since = gauge(
+            "since_whole_pass_seconds", "Time since the last pass that knew jobs, runners and machines."
+        )
         self._since.set_function(lambda: uptime() - min(self._whole_at.values(), default=self._begun))
-        self._wait = histogram("job_wait_seconds", "From the creation of a job to its start.")
-        self._boot = histogram("machine_boot_seconds", "From the first list with a machine to its runner.")
-        self._inserts = counter("inserts", "Machines asked for.", "pool")
-        self._failed = counter("inserts_failed", "Machines that Google did not give.", "pool", "code")
-        self._preempted = counter("preemptions", "Machines that Google took back.", "pool")
-        self._reruns = counter("reruns", "Jobs run again after a preemption.")
+        self._wait = histogram("job_wait_seconds", "Time from the creation of a job to its start.")
+        self._boot = histogram("machine_boot_seconds", "Time from the first listing of a machine to its runner.")
+        self._inserts = counter("inserts", "Requested machines.", "pool")
+        self._failed = counter("inserts_failed", "Requests for machines that Google refused.", "pool", "code")
+        self._preempted = counter("preemptions", "Machines that Google preempted.", "pool")
+        self._reruns = counter("reruns", "Reruns of jobs after a preemption.")
 
     def serve(self, port: int) -> int:
-        """Answer on this port of 127.0.0.1, or on a free one for 0; the port. OSError where it is taken."""
+        """Serve on this port of 127.0.0.1, or on a free one for 0. Return the port. Raises OSError if it is taken."""
         server, _ = start_http_server(port, addr="127.0.0.1", registry=self.registry)
         return int(server.server_port)
 
     def take(self, share: int, meter: Meter, done: Pass, samples: Sequence[Sample]) -> None:
-        """Take in a pass of a share, after its meter did."""
+        """Add a pass of a share, after its meter has added it."""
         self._whole_at.setdefault(share, uptime())
         for sample in samples:
             self._count(sample)
@@ -70,7 +72,7 @@ class Prometheus:
                 self._machines.labels(state.pool, name).set(count)
 
     def forget(self, share: int, pools: Sequence[str]) -> None:
-        """Drop what was true of a share that another manager has now."""
+        """Drop the values of a share that another manager has now."""
         self._whole_at.pop(share, None)
         for gauge in (self._queued, self._age, self._over, self._cost, self._machines):
             for pool in pools:

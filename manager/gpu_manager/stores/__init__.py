@@ -1,4 +1,6 @@
-"""Where the manager keeps its memory and what it last saw, and what lets only one manager act at a time."""
+"""Storage of the manager's memory and published state, with a lock or a lease that lets only one manager act
+at a time.
+"""
 
 
 class InUse(Exception):  # noqa: N818 - a state of the store

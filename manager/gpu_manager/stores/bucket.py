@@ -1,9 +1,11 @@
-"""The store of a manager in a cloud: one object of Cloud Storage, which holds the memory, the last view and a lease.
+"""The store of a manager in the cloud: one Cloud Storage object with the memory, the last view and a lease.
 
 Only one process writes the object. It may act while it has the lease, and each of its writes renews the lease. A write
-replaces exactly the generation that this process wrote last, so that a process whose lease was taken over changes
-nothing any more. No two clocks are compared: the age of a lease is the difference of two of Google's times, and the
-holder measures its own time from before a write until it acts.
+replaces exactly the generation that this process wrote last. A process whose lease was taken over can therefore no
+longer change the object.
+
+Times of different clocks are never compared. The age of a lease is the difference of two times of Google. The holder
+measures the time from before its last write until an action with its own clock.
 """
 
 from __future__ import annotations
@@ -22,20 +24,21 @@ from . import InUse
 from .storage_api import Changed, Found, StorageObject
 
 LEASE_SEC = 60.0
-"""Another process takes the lease over once the object has not been written for so long."""
+"""Another process takes over the lease if the object has not been written for this time."""
 RENEW_SEC = 10.0
 CALL_SEC = 45.0
-"""The longest time from the start of an action until its last request is sent: a request times out after 20 s
-(compute/adapter.py), is repeated once after a pause of at most 2 s, and may take 20 s to connect."""
+"""The longest time from the start of an action until its last request is sent. A request times out after 20 s
+(compute/adapter.py), is repeated once after at most 2 s, and may take 20 s to connect.
+"""
 POLL_SEC = 5.0
 # cloud.google.com/storage/quotas, "Maximum rate of writes to the same object name": one a second.
 WRITE_SEC = 1.0
 
 
 class BucketStore:
-    """One object. `holder` names this process, and no other one ever.
+    """A store in one object. `holder` is a name of this process that no other process ever has.
 
-    A memory of another `epoch` counts no more. The store then begins with `memory`, in the form of JSON.
+    A memory of another `epoch` is ignored. The store then begins with `memory`, in the form of JSON.
     """
 
     def __init__(
@@ -64,14 +67,15 @@ class BucketStore:
     # -- the lease ----------------------------------------------------------------------------------------------------
 
     def keep(self) -> None:
-        """Renew the lease from now on, in a thread of its own."""
+        """Renew the lease from now on in a separate thread."""
         self._renewer = Thread(target=self._renew_until_closed, daemon=True)
         self._renewer.start()
 
     def take(self) -> str:
-        """Take the lease where it is free; who has it now. Unavailable or Refused."""
+        """Take the lease if it is free, and return its current holder. Raises Unavailable or Refused."""
         with self._lock:
-            # Written before it is read: without storage.objects.list Google answers 403 for a missing object.
+            # The write comes before the read, because without storage.objects.list Google answers 403 for a missing
+            # object.
             kept = self._empty
             if not self._write_over(0, kept):
                 found = self._object.read()
@@ -87,16 +91,16 @@ class BucketStore:
         return self._holder
 
     def may_act(self) -> bool:
-        """Whether an action that begins now has sent its last request before the lease ends."""
+        """Return True if an action that begins now will have sent its last request before the lease ends."""
         return self._held and self._clock() - self._renewed_at < LEASE_SEC - CALL_SEC
 
     def renew(self) -> None:
-        """Write the object again where that was not done for a while. Unavailable, Refused or InUse."""
+        """Write the object again if it was not written for a while. Raises Unavailable, Refused or InUse."""
         if self._clock() - self._renewed_at >= RENEW_SEC:
             self._write(dict(self._written))
 
     def close(self) -> None:
-        """Let another process take the lease at once."""
+        """Release the lease, so that another process can take it at once."""
         self._closed.set()
         if self._renewer:
             self._renewer.join()
@@ -105,7 +109,7 @@ class BucketStore:
                 return
             self._held = False
             self._pause()
-            # One attempt is enough: the lease ends by itself.
+            # One attempt is enough, because the lease ends by itself.
             with suppress(Unavailable, Refused, Changed):
                 self._object.write(share_content(self._kept, ""), self._generation)
 
@@ -121,7 +125,7 @@ class BucketStore:
     # -- the memory and the view --------------------------------------------------------------------------------------
 
     def load(self) -> Memory:
-        """The memory of this process, or of the one before; an empty one where that cannot be read."""
+        """Return the memory of this process or of the previous one, or an empty one if it cannot be read."""
         content = self._kept["memory"]
         try:
             return from_json(json.dumps(content).encode()) if content else Memory()
@@ -129,19 +133,23 @@ class BucketStore:
             return Memory()
 
     def save(self, memory: Memory) -> None:
-        """Keep it. Unavailable, Refused or InUse: then nothing may be done that relies on it."""
+        """Save the memory.
+
+        Raises:
+            Unavailable, Refused, InUse: The memory was not saved, so no action that depends on it may be carried out.
+        """
         self._kept["memory"] = json.loads(to_json(memory))
         if self._kept != self._written or not self.may_act():
             self._write(dict(self._kept))
 
     def publish(self, view: dict[str, Any]) -> None:
-        """Keep what the last pass saw. InUse; what Cloud Storage does not take is written by the next pass."""
+        """Save the view of the last pass. If Cloud Storage fails, the next pass writes it. Raises InUse."""
         self._kept["view"] = view
         with suppress(Unavailable, Refused):
             self._write(dict(self._kept))
 
     def published(self) -> dict[str, Any] | None:
-        """What the last pass of any process saw; None before the first. Unavailable or Refused."""
+        """Return the last view of any process, or None before the first one. Raises Unavailable or Refused."""
         found = self._object.read()
         view = parsed_share(found)[1]["view"] if found else None
         return None if view is None else dict(view)
@@ -151,7 +159,7 @@ class BucketStore:
             if not self._held:
                 raise InUse(f"{self._object}: another manager has taken the lease over")
             if not self._write_over(self._generation, kept):
-                # Either the answer to a write of this process was lost, or another process has the object.
+                # The answer to a write of this process was lost, or another process has the object.
                 generation = self._own_generation()
                 if generation is None or not self._write_over(generation, kept):
                     self._held = False
@@ -162,7 +170,7 @@ class BucketStore:
         return found.generation if found and parsed_share(found)[0][0] == self._holder else None
 
     def _write_over(self, generation: int, kept: dict[str, Any]) -> bool:
-        """Write, and so renew the lease; False where the object has another generation."""
+        """Write the object, which renews the lease. Return False if the object has another generation."""
         self._pause()
         begun = self._clock()
         try:
@@ -176,17 +184,19 @@ class BucketStore:
         return True
 
     def _pause(self) -> None:
-        """Keep to the rate at which one object may be written."""
+        """Wait for the maximum rate of writes to one object."""
         self._sleep(max(0.0, self._written_at + WRITE_SEC - self._clock()))
 
 
 def share_content(kept: dict[str, Any], holder: str) -> bytes:
-    """What the object holds: the lease, and what is kept."""
+    """Return the content of the object: the lease, and the stored values."""
     return json.dumps({"lease": {"holder": holder, "seconds": LEASE_SEC}, **kept}).encode()
 
 
 def parsed_share(found: Found) -> tuple[tuple[str, float], dict[str, Any]]:
-    """Holder and seconds of the lease, and what is kept; nobody and nothing where no manager wrote the object."""
+    """Return the holder and seconds of the lease, and the stored values. All are empty if no manager wrote
+    the object.
+    """
     try:
         value = json.loads(found.content)
         lease = (str(value["lease"]["holder"]), float(value["lease"]["seconds"]))

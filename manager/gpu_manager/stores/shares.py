@@ -1,16 +1,17 @@
-"""Several managers of one stack: each holds the lease of a share of the pools, and no pool is in two shares.
+"""Leases for several managers of one stack. Each manager holds the lease of a share of the pools; shares do not
+overlap.
 
-Each share has an object of its own in the bucket, with its memory, view and lease (bucket.py). One more object, the
-layout, says which pools each share has. A manager whose configuration has another layout waits until every lease of the
-present one has ended, then writes its own, and takes over what all the shares before remembered:
+Each share has its own object in the bucket, with its memory, view and lease (bucket.py). Another object, the layout,
+lists the pools of each share. If a manager's configuration has a different layout, it waits until all leases of the
+current layout have ended. Then it writes its own layout and takes over the memories of all previous shares:
 
-1. It writes the layout as not ready, which counts as one that nobody may act by.
-2. It writes every object of the layout before over the generation it read, once its lease has ended. A process that
-   stood still meanwhile finds another generation, and writes nothing any more.
+1. It writes the layout as not ready. No manager acts on such a layout. 2. It overwrites each object of the previous
+layout at the generation that it read, once the lease in it has ended. A
+process that was suspended meanwhile finds another generation and can no longer write.
 3. It writes the layout as ready, with the memories of these objects.
 
-A process that takes a lease reads the layout once more before it acts: either it sees the new layout and gives the
-lease back, or the lease was there before step 2, which waits for it.
+A process that takes a lease reads the layout again before it acts. If it sees the new layout, it gives the lease back.
+Otherwise the lease existed before step 2, which waits for it.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from .sqlite import SqliteStore
 from .storage_api import Changed, Found, StorageObject
 
 SPARE_SEC = 120.0
-"""A share that nobody has held for so long is taken by a manager that has one already."""
+"""A share that has had no holder for this time is taken by a manager that already has one."""
 WAITING_SEC = 30.0
-"""How long a manager without a share counts as waiting after it said so."""
+"""The time for which a manager without a share counts as waiting after its last sign."""
 _BREAK_SEC = 60.0
-"""How long a manager that gave a share to a waiting one takes no other."""
+"""The time for which a manager that gave up a share takes no other."""
 
 
 _CHANGING = "another process changes the shares"
@@ -52,7 +53,7 @@ class Share:
 
 
 class Before(NamedTuple):
-    """The last layout by which anybody acted."""
+    """The previous layout, the last one on which a manager acted."""
 
     epoch: int
     shares: Assignment
@@ -61,27 +62,27 @@ class Before(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Which pools each share has."""
+    """The layout: the pools of each share."""
 
     epoch: int
-    """Grows by one with each layout. A share's memory of another epoch counts no more."""
+    """A number that grows by one with each layout. A share's memory of another epoch is ignored."""
     shares: Assignment
     objects: int
-    """How many shares any layout had at most."""
+    """The largest number of shares of any layout."""
     before: Before
     ready: bool = False
     memory: Any = None
-    """What all shares begin with, in the form of JSON: what those before remembered."""
+    """The initial memory of all shares in the form of JSON: the memories of the previous shares."""
 
 
 class WholeFile:
-    """All pools as one share, for the manager of one computer."""
+    """All pools as one share, for a manager on one computer."""
 
     def __init__(self, store: SqliteStore, pools: tuple[str, ...]) -> None:
         self._store, self._pools = store, pools
 
     def hold(self, stopped: Event, waiting: Callable[[str], None]) -> Share | None:
-        """Take the file for this process. InUse where another one has it."""
+        """Take the file for this process. Raises InUse if another process has it."""
         return Share(0, self._pools, self._store) if self._store.hold(stopped, waiting) else None
 
     def spare(self, held: Collection[int]) -> Share | None:  # noqa: ARG002 - there is one
@@ -92,12 +93,12 @@ class WholeFile:
 
 
 class Shares:
-    """The shares of one stack in one bucket. `holder` names this process, and no other one ever.
+    """The shares of one stack in one bucket. `holder` is a name of this process that no other process ever has.
 
     Args:
         objects: Opens the object of a name.
-        name: That of the first share's object, such as state.json. The others' follow from it.
-        wanted: The shares by the configuration of this process.
+        name: The name of the first share's object, such as state.json. The other names are derived from it.
+        wanted: The shares in the configuration of this process.
     """
 
     def __init__(
@@ -121,12 +122,12 @@ class Shares:
         self._missing_since: dict[int, float] = {}
         self._opened: dict[int, StorageObject] = {}
         self._made = False
-        """Whether the layout's object exists."""
+        """True if the layout's object exists."""
 
     def hold(self, stopped: Event, waiting: Callable[[str], None]) -> Share | None:
-        """Take a share, and renew its lease from now on; None where `stopped` came first. Refused.
+        """Take a share and renew its lease from now on. Return None if `stopped` is set first. Raises Refused.
 
-        It waits while others hold all of them, and reports for whom.
+        While other processes hold all shares, the method waits and reports the holders.
         """
         while not stopped.is_set():
             try:
@@ -142,7 +143,7 @@ class Shares:
         return None
 
     def take(self) -> Share | str:
-        """A share whose lease is free; where none is, what is waited for. Unavailable or Refused."""
+        """Return a share whose lease is free, or a text that says why none is free. Raises Unavailable or Refused."""
         layout = self._ready()
         if isinstance(layout, str):
             return layout
@@ -157,7 +158,7 @@ class Shares:
         return f"{last} has the lease" if len(names) == 1 else f"{', '.join(names)} have the leases"
 
     def spare(self, held: Collection[int]) -> Share | None:
-        """A share more, which nobody has held for a while. Unavailable or Refused."""
+        """Take an additional share that has had no holder for a while. Raises Unavailable or Refused."""
         if self._clock() - self._gave_at < _BREAK_SEC:
             return None
         _, layout = self._read()
@@ -172,7 +173,7 @@ class Shares:
         return None
 
     def another_waits(self) -> bool:
-        """Whether a manager without a share waits for one. A share is given to it once."""
+        """Return True if a manager without a share waits for one. It gets only one share this way."""
         with suppress(Unavailable, Refused):
             found = self._waiting.read()
             if found and found.age_sec < WAITING_SEC and self._clock() - self._gave_at > WAITING_SEC:
@@ -183,7 +184,7 @@ class Shares:
     # -- the layout ---------------------------------------------------------------------------------------------------
 
     def _ready(self) -> Layout | str:
-        """The layout of this process's configuration, ready to act by; where it is not, what is waited for."""
+        """Return the layout of this process's configuration if it is ready, or a text that says why not."""
         generation, layout = self._read()
         if layout.shares != self._wanted:
             if holder := self._someone(layout):
@@ -198,7 +199,7 @@ class Shares:
         return layout if layout.ready else self._finish(layout, generation)
 
     def _finish(self, layout: Layout, generation: int) -> Layout | str:
-        """End every lease of the layout before, and keep what its shares remembered."""
+        """End every lease of the previous layout, and collect the memories of its shares."""
         before, untaken = layout.before, set[str]()
         memories: list[Memory | None] = []
         for index in range(layout.objects):
@@ -209,20 +210,20 @@ class Shares:
                 memories.append(_memory(kept["memory"]))
             elif index < len(before.shares):
                 untaken |= set(before.shares[index])
-        # A share that nobody held under the layout before remembers what that one began with.
+        # A share without a holder under the previous layout keeps the memory with which that layout began.
         carried = _memory(before.memory)
         memories.append(of_pools(carried, untaken) if carried and untaken else None)
         memory = json.loads(to_json(merged([each for each in memories if each])))
         done = replace(layout, ready=True, memory=memory)
-        # The layout and the shares were written just now, and are written again.
+        # The layout and the shares were just written, and are written again now.
         self._sleep(WRITE_SEC)
         return done if self._write(done, generation) is not None else _CHANGING
 
     def _fence(self, index: int) -> dict[str, Any] | str:
-        """What a share's object keeps, written over so that its last holder writes no more; or the holder."""
+        """Overwrite a share's object so that its last holder can no longer write. Return its content, or the holder."""
         share = self._share_object(index)
         empty = {"memory": None, "view": None, "epoch": 0}
-        # Written before it is read: without storage.objects.list Google answers 403 for a missing object.
+        # The write comes before the read, because without storage.objects.list Google answers 403 for a missing object.
         with suppress(Changed):
             share.write(share_content(empty, ""), 0)
             return empty
@@ -239,9 +240,9 @@ class Shares:
         return kept
 
     def _someone(self, layout: Layout) -> str:
-        """Who holds a lease of the layout; empty where nobody does."""
+        """Return a process that holds a lease of the layout, or ""."""
         for index in range(max(layout.objects, len(layout.shares))):
-            # A missing object is no lease. Google answers 403 for it to who may not list.
+            # A missing object has no lease. Google answers 403 for it without the permission to list objects.
             with suppress(Refused):
                 found = self._share_object(index).read()
                 if found and (holder := _holder(found)):
@@ -249,7 +250,7 @@ class Shares:
         return ""
 
     def _read(self) -> tuple[int, Layout]:
-        """The layout and its generation. The first process makes it, after a manager without layouts or none."""
+        """Return the generation and the layout. If it is missing, this process creates it."""
         first = Layout(1, self._wanted, len(self._wanted), Before(0, (), None))
         if not self._made:
             self._made = True
@@ -261,7 +262,7 @@ class Shares:
         return found.generation, _parsed_layout(found.content) or first
 
     def _write(self, layout: Layout, generation: int) -> int | None:
-        """The new generation; None where the layout is another one by now."""
+        """Write the layout and return the new generation, or None if another process has changed it."""
         try:
             return self._layout.write(_layout_content(layout), generation)
         except Changed:
@@ -270,7 +271,7 @@ class Shares:
     # -- one share ----------------------------------------------------------------------------------------------------
 
     def _take(self, layout: Layout, index: int) -> Share | str:
-        # Google answers 403 for a missing object to who may not list. The store makes it, or says what is refused.
+        # Google answers 403 for a missing object without the permission to list. The store then creates the object.
         with suppress(Refused):
             found = self._share_object(index).read()
             if found and (holder := _holder(found)) and holder != self._holder:
@@ -317,24 +318,24 @@ class Shares:
                     self._waiting.write(content, found.generation)
 
     def _share_object(self, index: int) -> StorageObject:
-        """For this object's own use: a store has one of its own, as its lease is renewed in another thread."""
+        """Return an object for this class alone. A store opens its own one, because another thread renews its lease."""
         if index not in self._opened:
             self._opened[index] = self._objects(share_name(self._name, index))
         return self._opened[index]
 
 
 def share_name(name: str, index: int) -> str:
-    """The name of a share's object: that of the first is the given one."""
+    """Return the name of a share's object. The first one has the given name."""
     return name if index == 0 else _with_suffix(name, str(index + 1))
 
 
 def layout_name(name: str) -> str:
-    """The name of the layout's object."""
+    """Return the name of the layout's object."""
     return _with_suffix(name, "layout")
 
 
 def shares_in(layout: StorageObject) -> int:
-    """How many shares there are; 1 where no layout was written. Unavailable."""
+    """Return the number of shares, or 1 if no layout was written. Raises Unavailable."""
     with suppress(Refused):  # 403 for a missing object
         if (found := layout.read()) and (parsed := _parsed_layout(found.content)):
             return len(parsed.shares)
@@ -342,7 +343,7 @@ def shares_in(layout: StorageObject) -> int:
 
 
 def _holder(found: Found) -> str:
-    """Who has the lease of a share; empty where it is free."""
+    """Return the holder of a share's lease, or "" if the share is free."""
     (holder, lease_sec), _ = parsed_share(found)
     return holder if found.age_sec < lease_sec else ""
 
@@ -356,7 +357,7 @@ def _memory(content: Any) -> Memory | None:
     try:
         return from_json(json.dumps(content).encode()) if content else None
     except ValueError:
-        # One that has not begun: inserts of the lost memory are looked for before anything is started.
+        # An empty memory has `begun` False: the manager looks for inserts of the lost memory before it starts anything.
         return Memory()
 
 

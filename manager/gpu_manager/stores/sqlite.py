@@ -19,7 +19,7 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, content BLOB 
 
 
 class SqliteStore:
-    """One file. The process that runs a manager holds a lock on it, which ends with the process, however it ends."""
+    """A store in one file. The manager's process holds a lock on the file, which ends with the process in any case."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -27,13 +27,13 @@ class SqliteStore:
         with self._usable():
             file.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(file, timeout=5, isolation_level=None)
-            # For the user alone: it holds names of repositories and workflows.
+            # Readable by the user only, because it contains names of repositories and workflows.
             file.chmod(0o600)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(_SCHEMA)
 
-    def hold(self, stopped: Event, waiting: Callable[[str], None]) -> bool:  # noqa: ARG002 - it waits for nobody
-        """Take the file for this process. InUse where another one has it."""
+    def hold(self, stopped: Event, waiting: Callable[[str], None]) -> bool:  # noqa: ARG002 - never waits
+        """Take the file for this process. Raises InUse if another process has it."""
         with self._usable():
             self._lock = self._file.with_suffix(".lock").open("w")
         try:
@@ -44,14 +44,14 @@ class SqliteStore:
         return True
 
     def keep(self) -> None:
-        """Nothing has to be renewed."""
+        """Do nothing, because a lock needs no renewal."""
 
     def may_act(self) -> bool:
-        """The lock ends with the process and not before."""
+        """Return True, because the lock lasts as long as the process."""
         return True
 
     def load(self) -> Memory:
-        """The memory; an empty one where there is none, or where an older version wrote what cannot be read."""
+        """Return the memory, or an empty one if it is missing or of an unreadable older version."""
         content = self._read("memory")
         try:
             return from_json(content) if content else Memory()
@@ -62,11 +62,11 @@ class SqliteStore:
         self._write("memory", to_json(memory))
 
     def publish(self, view: dict[str, Any]) -> None:
-        """Keep what the last pass saw, for `gpu-ci manager status` and `gpu-ci explain`."""
+        """Save the view of the last pass for `gpu-ci manager status` and `gpu-ci explain`."""
         self._write("view", json.dumps(view).encode())
 
     def published(self) -> dict[str, Any] | None:
-        """What the last pass saw; None before the first."""
+        """Return the view of the last pass, or None before the first pass."""
         content = self._read("view")
         return None if content is None else dict(json.loads(content))
 
@@ -86,7 +86,9 @@ class SqliteStore:
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
-        """Unavailable, which names the file, where SQLite or the file system fails: a full disk, no SQLite file."""
+        """Raise Unavailable with the file's name if SQLite or the file system fails: a full disk, or not a
+        SQLite file.
+        """
         try:
             yield
         except (sqlite3.Error, OSError) as error:

@@ -1,4 +1,4 @@
-"""One object of Cloud Storage: read with its generation, and written only over the generation that is expected."""
+"""One Cloud Storage object, read with its generation and written only if the generation is the expected one."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ from gpu_ci.gcp.gate.credentials import CredentialsError, credentials
 from ..ports import Refused, Unavailable
 
 ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
-"""The whole base, storage/v1/ included, as Terraform's Google provider defines it."""
+"""The complete base address, including storage/v1/, as in Terraform's Google provider."""
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _TIMEOUT_SEC = 10.0
-# Google's client repeats what was throttled or lost. A write that had been carried out then meets its own generation.
+# Google's client repeats throttled and lost requests. A repeated write that had succeeded finds its own generation.
 _RETRIES = 2
 _MISSING, _CHANGED = 404, 412
 
 
 class Changed(Exception):  # noqa: N818 - an answer
-    """The object has another generation than the one that was expected, or is missing."""
+    """The object has another generation than expected, or is missing."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """An object as it was read."""
+    """An object with the generation that was read."""
 
     content: bytes
     generation: int
     age_sec: float
-    """Since it was written. Both times are of Google's clocks."""
+    """Seconds since the object was written. Both times are of Google's clocks."""
 
 
 class StorageObject(Protocol):
-    """What the store needs of Cloud Storage."""
+    """The methods of Cloud Storage that the store needs."""
 
     def read(self) -> Found | None:
-        """The object; None where it is missing. Unavailable or Refused."""
+        """Return the object, or None if it is missing. Raises Unavailable or Refused."""
 
     def write(self, content: bytes, generation: int) -> int:
-        """Replace this generation of it, 0 for none; the new generation. Changed, Unavailable or Refused."""
+        """Replace this generation, or create the object for 0. Return the new generation. Raises Changed, Unavailable
+        or Refused.
+        """
 
 
 class GoogleObject:
-    """The object over Google's own client, whose description of the API comes with the package. One thread at a time.
+    """An object accessed with Google's client, whose package contains the API description. One thread at a time.
 
-    Permissions: storage.objects.get to read; storage.objects.create to write, and storage.objects.delete to replace
+    Permissions: storage.objects.get to read; storage.objects.create and storage.objects.delete to write
     (cloud.google.com/storage/docs/access-control/iam-json, objects.insert).
     """
 
@@ -63,7 +65,7 @@ class GoogleObject:
         return self._name
 
     def sibling(self, name: str) -> GoogleObject:
-        """Another object of the bucket."""
+        """Return another object of the bucket."""
         return GoogleObject(self._bucket, name, self._http, self._retries)
 
     def read(self) -> Found | None:
@@ -102,7 +104,7 @@ class GoogleObject:
         return f"gs://{self._bucket}/{self._name}"
 
     def _objects(self) -> Any:
-        """The API's methods, made when first used: credentials that are missing are an answer and no crash."""
+        """The API's methods. They are created at first use, so that missing credentials raise an error there."""
         if self._made is None:
             self._made = _service(self._http or self._connection()).objects()
         return self._made
@@ -120,7 +122,7 @@ class GoogleObject:
         return AuthorizedHttp(found, http=connection)
 
     def _run(self, call: Any) -> Any:
-        """The answer; None for what is missing."""
+        """Return the answer, or None if the object is missing."""
         from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""What the managers of all shares last saw, as one view."""
+"""The last views of the managers of all shares, merged into one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .storage_api import GoogleObject
 
 
 def of_shares(first: GoogleObject) -> dict[str, Any] | None:
-    """The views of all shares; None before the first pass of any. Unavailable or Refused."""
+    """Return the views of all shares, or None before the first pass. Raises Unavailable or Refused."""
     views = []
     for index in range(shares_in(first.sibling(layout_name(first.name)))):
         if index == 0:
@@ -26,7 +26,7 @@ def of_shares(first: GoogleObject) -> dict[str, Any] | None:
 
 
 def together(views: list[dict[str, Any]]) -> dict[str, Any]:
-    """One view of several. What one of them does not know is unknown, and its age is that of the oldest."""
+    """Merge several views. A value that one of them lacks is unknown, and the age is that of the oldest view."""
     limits = [view["githubLimitedUntil"] for view in views if view["githubLimitedUntil"] is not None]
     return {
         "at": min(view["at"] for view in views),
@@ -45,5 +45,5 @@ def _joined(views: list[dict[str, Any]], key: str) -> list[Any] | None:
 
 
 def _once(jobs: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
-    """Each job once: several shares may report one that no pool serves."""
+    """Return each job once, because several shares may report a job without a pool."""
     return None if jobs is None else list({(job["repository"], job["id"]): job for job in jobs}.values())

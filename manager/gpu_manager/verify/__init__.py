@@ -1,1 +1,1 @@
-"""The checklist of a runner manager: what must be true before its first job."""
+"""The checklist of a runner manager: conditions that must hold before its first job."""

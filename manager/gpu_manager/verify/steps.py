@@ -62,7 +62,7 @@ class Target:
 def app_key(target: Target) -> Finding:
     with _asking():
         target.app.signed({})
-    return Finding("pass", f"App {target.app.id}: {target.app.key_file.name} holds a key that signs")
+    return Finding("pass", f"App {target.app.id}: {target.app.key_file.name} contains a valid key")
 
 
 def runner_groups(target: Target) -> Finding:
@@ -70,7 +70,7 @@ def runner_groups(target: Target) -> Finding:
         found = target.github.repositories()
     empty = [name for name, repositories in found.items() if not repositories]
     counts = ", ".join(f"{name}: {len(repositories)} repositories" for name, repositories in found.items())
-    return problems_or_pass(empty, counts, found, "no repository may use ")
+    return problems_or_pass(empty, counts, found, "no repository may use the group ")
 
 
 def queue(target: Target) -> Finding:
@@ -104,12 +104,12 @@ def permissions(target: Target) -> Finding:
 
 def service_accounts(target: Target) -> Finding:
     refused = []
-    # The templates of a pool have one account.
+    # All templates of a pool have the same account.
     for name, template in dict(target.templates).items():
         email = template["properties"]["serviceAccounts"][0]["email"]
         answer = target.ask("iam", "v1", _rights_on(email))
         if _ACT_AS not in answer.get("permissions", []):
-            refused.append(f"that of {name}")
+            refused.append(f"the account of {name}")
     return problems_or_pass(refused, "machines can be started as each pool's account", refused, "not granted on ")
 
 
@@ -130,7 +130,7 @@ def _rights_on(account: str) -> Callable[[Any], Any]:
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    """What GitHub refuses or does not answer is no answer, and its text says why."""
+    """Raise NotAskedError with the text of a refusal or of a missing answer from GitHub."""
     try:
         yield
     except (Unavailable, Refused) as error:
@@ -139,12 +139,12 @@ def _asking() -> Iterator[None]:
 
 STEPS: tuple[Step[Target], ...] = (
     Step(
-        "app key", "gpu-ci verify manager --app-key KEY.pem", "the file holds the App's private key",
-        "make a key on the App's settings page, under Private keys", app_key,
+        "app key", "gpu-ci verify manager --app-key KEY.pem", "the file contains the App's private key",
+        "create a key on the App's settings page, under Private keys", app_key,
     ),
     Step(
         "runner groups", "gh api orgs/ORG/actions/runner-groups", "each pool's group, with its repositories",
-        "bring the stack up with gpu-ci:github.runnerGroup, or install the App for the repositories", runner_groups,
+        "run pulumi up with gpu-ci:github.runnerGroup, or install the App for the repositories", runner_groups,
     ),
     Step(
         "queue", "gh api repos/ORG/REPO/actions/runs?status=queued", "every repository can be read",
@@ -152,7 +152,7 @@ STEPS: tuple[Step[Target], ...] = (
     ),
     Step(
         "commit statuses", "gh api repos/ORG/REPO/commits/SHA/statuses", "the App may write them, or they are off",
-        "give the App Commit statuses: read and write, and accept that in the organization", commit_statuses,
+        "grant the App Commit statuses: read and write, and accept the change in the organization", commit_statuses,
     ),
     Step(
         "templates", "gcloud compute instance-templates list", "each pool's template exists",
@@ -160,7 +160,7 @@ STEPS: tuple[Step[Target], ...] = (
     ),
     Step(
         "permissions", "gcloud projects get-iam-policy PROJECT", "the manager has every permission",
-        "create the role that docs/guides/runner-manager-setup.md has", permissions,
+        "create the role in docs/guides/runner-manager-setup.md", permissions,
     ),
     Step(
         "service accounts", "gcloud iam service-accounts get-iam-policy ACCOUNT", "the manager may use each account",
@@ -174,7 +174,7 @@ STEPS: tuple[Step[Target], ...] = (
         "cancel", "gh run cancel RUN", "the job's machine is deleted", "attach the manager's log to an issue",
     ),
     Step(
-        "kill", "kill -9 PID, and start the manager again", "the job goes on, and no second machine starts for it",
+        "kill", "kill -9 PID, and start the manager again", "the job continues, and no second machine starts for it",
         "attach both logs to an issue",
     ),
     Step(
@@ -182,7 +182,7 @@ STEPS: tuple[Step[Target], ...] = (
         "the run of a spot machine's job fails, and is run again on a standard one", "attach the log to an issue",
     ),
     Step(
-        "webhook", "gh workflow run gpu.yml, and see Recent deliveries on the App's page",
+        "webhook", "gh workflow run gpu.yml, and check Recent deliveries on the App's page",
         "answer 202 `the manager looks for jobs`, and a pass two seconds later",
         "401: the secret differs; no answer: the proxy or tunnel",
     ),

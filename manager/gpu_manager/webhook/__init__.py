@@ -1,1 +1,1 @@
-"""GitHub's webhook as a hint: an event wakes the next sweep early, and nothing in it is believed."""
+"""GitHub's webhook as a hint: an event starts the next sweep early, and its content is not used for decisions."""

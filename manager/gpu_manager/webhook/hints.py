@@ -1,4 +1,6 @@
-"""Which of GitHub's deliveries wake the manager. A delivery is checked, and is never the reason for an action."""
+"""Selection of GitHub's deliveries that wake the manager. A delivery is verified, and is never the reason for an
+action.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _SIGNATURE, _EVENT, _DELIVERY = "x-hub-signature-256", "x-github-event", "x-gith
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 # A redelivery has the id of its first delivery (docs.github.com, "Best practices for using webhooks").
 _REMEMBERED = 1000
-# A job that has started changes nothing: it has its machine. A run that has ended may be run again.
+# A job that has started changes nothing, because it has its machine. A run that has ended may be run again.
 _WAKING = {"workflow_job": ("queued", "waiting", "completed"), "workflow_run": ("completed",)}
 
 
@@ -29,12 +31,12 @@ class Reply(NamedTuple):
 
 
 class Hints:
-    """Checks deliveries. Threads share it.
+    """Verifies deliveries. Threads share the object.
 
     Args:
         secret: Reads the webhook's secret for each delivery, so that a new one needs no restart.
         labels: Labels of the pools' runners in lower case. A job with none of them wakes nothing.
-        wake: Called for each delivery that wakes.
+        wake: Called for each delivery that wakes the manager.
     """
 
     def __init__(self, secret: Callable[[], bytes], labels: Collection[str], wake: Callable[[], None]) -> None:
@@ -43,7 +45,7 @@ class Hints:
         self._lock = threading.Lock()
 
     def take(self, headers: Mapping[str, str], body: bytes) -> Reply:
-        """Answer a delivery. `headers` has lower-case names. Nothing of the body is read before its signature."""
+        """Answer a delivery. `headers` has lower-case names. The signature is verified before the body is parsed."""
         if not self._is_signed(headers.get(_SIGNATURE, ""), body):
             return Reply(401, f"{_SIGNATURE}: is not the signature of this body with the webhook's secret")
         event, delivery = headers.get(_EVENT, ""), headers.get(_DELIVERY, "")
@@ -56,9 +58,9 @@ class Hints:
         except (ValueError, RecursionError):
             return Reply(400, "the body is not JSON")
         if self._is_repeated(delivery):
-            return Reply(202, "this delivery was taken before")
+            return Reply(202, "this delivery was already received")
         if not self._wakes(event, payload):
-            return Reply(202, "nothing to look for")
+            return Reply(202, "this event starts no pass")
         self._wake()
         return Reply(202, "the manager looks for jobs", wakes=True)
 

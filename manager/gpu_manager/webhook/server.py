@@ -1,4 +1,4 @@
-"""The HTTP endpoint that GitHub delivers to, as a thread of the manager."""
+"""The HTTP endpoint for GitHub's deliveries, as a thread of the manager."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from .hints import Hints, Reply
 
 PATH = "/webhook"
-# A delivery about one job has some 30 KiB. GitHub sends up to 25 MiB, of events that nobody here asked for.
+# A delivery about one job has about 30 KiB. GitHub sends up to 25 MiB for events to which the App need not subscribe.
 MOST_BYTES = 1024 * 1024
 # GitHub gives up a delivery after ten seconds (docs.github.com, "Best practices for using webhooks").
 _BODY_WITHIN_SEC = 10.0
-# Open connections take file descriptors, which the manager needs for its own requests.
+# Open connections use file descriptors, which the manager needs for its own requests.
 _CONNECTIONS = 100
 _CONNECTION_SEC = 30.0
 _STOP_WITHIN_SEC = 5.0
 
 
 class _Connection(H11Protocol):
-    """A connection that ends by itself. uvicorn limits requests, and not connections that send none."""
+    """A connection with a time limit. uvicorn limits requests, but not connections without a request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -43,14 +43,14 @@ class _Connection(H11Protocol):
 
 
 def application(hints: Hints) -> Starlette:
-    """POST /webhook takes deliveries. There is nothing else."""
+    """Return the application. POST /webhook receives deliveries; there is no other route."""
 
     async def deliver(request: Request) -> Response:
         try:
             async with asyncio.timeout(_BODY_WITHIN_SEC):
                 body = await _body(request)
         except TimeoutError:
-            return PlainTextResponse("the body did not come in time\n", 408)
+            return PlainTextResponse("the body did not arrive in time\n", 408)
         if body is None:
             return PlainTextResponse(f"the body has more than {MOST_BYTES} bytes\n", 413)
         reply = _take(hints, request, body)
@@ -83,7 +83,7 @@ def serving(hints: Hints, listener: socket.socket) -> Iterator[None]:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body; None where it is longer than what is taken. No more than that is ever kept."""
+    """Return the body, or None if it is too long. No more than the limit is kept in memory."""
     found = bytearray()
     async for part in request.stream():
         found += part

@@ -1,4 +1,4 @@
-"""`gpu-ci preview-comment`: a report that a pull request's job made, on the pull request."""
+"""The command `gpu-ci preview-comment`, which posts the report of a pull request's job as a comment."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from gpu_ci.cli.output import InputError, ProblemsFound, note, print_json
 @click.command("preview-comment")
 @click.argument("file", type=click.Path(path_type=Path), metavar="REPORT.JSON")
 @click.option("--author", default="github-actions[bot]", show_default=True, metavar="LOGIN",
-              help="The account that the token writes as; only its own comment is changed.")  # fmt: skip
+              help="The account of the token; the command changes only comments of this account.")  # fmt: skip
 @click.option("--key", default="", metavar="KEY", callback=lambda _, __, value: _key(value),
-              help="Distinguishes the comments of several projects of one repository.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="What was done as JSON.")
+              help="Distinguishes the comments of several projects in one repository.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(file: Path, author: str, key: str, as_json: bool) -> None:
-    """Put what `gpu-ci preview` wrote as report.json on the pull request, as one comment that is kept up to date.
+    """Post report.json of `gpu-ci preview` as a comment on the pull request, or update the existing comment.
 
-    This is for the job of a `workflow_run`, which may write on pull requests and runs nothing of theirs
-    (docs/guides/preview-on-github.md). The report is taken as data that anybody could have made: it is checked, and its
-    Markdown is made here. The token is GITHUB_TOKEN; GITHUB_EVENT_PATH and GITHUB_API_URL are GitHub's own.
+    Run it in a job of a `workflow_run`, which may write to pull requests and runs none of their code
+    (docs/guides/preview-on-github.md). The report is untrusted: the command validates it and renders its Markdown
+    itself. It reads GITHUB_TOKEN, GITHUB_EVENT_PATH and GITHUB_API_URL from the environment.
 
-    Where the run left no report, a comment of an earlier run is replaced by that fact. Where the pull request changes
-    the workflow that made the report, the comment begins with it.
+    If the run has no report, the comment of an earlier run is replaced by a note. If the pull request changes the
+    workflow that made the report, the comment begins with a warning.
 
-    The exit code is 0 also where there is nothing to do: no report and no comment, no open pull request, or a pull
-    request that has another commit by now. It is 1 for a report that is none and where GitHub refuses, and 2 outside of
-    such a job.
+    \b
+    Exit codes:
+      0  posted, or nothing to do: no report and no comment, no open pull
+         request, or the pull request has a newer commit
+      1  the report is invalid, or GitHub rejects a request
+      2  not in a job of a `workflow_run`
 
     \b
     Examples:
@@ -53,7 +56,7 @@ def command(file: Path, author: str, key: str, as_json: bool) -> None:
     try:
         head = Head.read(Path(event))
         try:
-            # Of another run nothing is written, so its report may be of no commit.
+            # The report of a run for another event is not posted, so its commit is not checked.
             report = load_untrusted(file, head.commit if head.event == "pull_request" else "")
         except FileNotFoundError:
             report = None
@@ -69,10 +72,10 @@ def command(file: Path, author: str, key: str, as_json: bool) -> None:
 
 
 def _key(value: str) -> str:
-    """A part of an HTML comment, which must not end it."""
+    """Return a valid key: it is written into an HTML comment and must not end the comment."""
     if value and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.]{0,63}", value):
         raise InputError(
-            f"gpu-ci preview-comment: --key {value}: is no key",
+            f"gpu-ci preview-comment: --key {value}: is not a valid key",
             expected="1 to 64 letters, digits, dots and underscores, the first one a letter or a digit",
             hint="such as --key network",
         )

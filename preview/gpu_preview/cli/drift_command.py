@@ -1,4 +1,4 @@
-"""`gpu-ci drift`: what exists that is not as the stacks left it."""
+"""The command `gpu-ci drift`, which reports how the existing resources differ from the state."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .options import FiniteRange
 
 
 @click.command("drift", cls=ReportCommand)
-@click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be given again.")
-@click.option("--sandbox", is_flag=True, help="Ask the sandbox's world, not the clouds.")
+@click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; repeatable.")
+@click.option("--sandbox", is_flag=True, help="Read the emulated cloud of the sandbox, not the real clouds.")
 @click.option("--timeout-sec", default=900.0, show_default=True, type=FiniteRange(1), metavar="SECONDS",
-              help="For each stack.")  # fmt: skip
+              help="Time limit for each stack.")  # fmt: skip
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Also write report.md, report.json and report.html there.")  # fmt: skip
-@click.option("--annotate", is_flag=True, help="Put the report on the page of the run, in GitHub Actions.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON instead of Markdown.")
+@click.option("--annotate", is_flag=True, help="In GitHub Actions, add the report to the job summary.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of Markdown.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -31,13 +31,17 @@ def command(
     annotate: bool,
     as_json: bool,
 ) -> None:
-    """Say what exists that is not as the stacks left it; nothing is changed.
+    """Report how the existing resources differ from the state of the stacks, without changing anything.
 
-    The `pulumi` on the PATH reads every resource, with the credentials of whoever calls this. The report is that of
-    `gpu-ci preview`: before is what the state says, after is what exists.
+    The `pulumi` on PATH reads every resource with your credentials. The report has the form of `gpu-ci preview`:
+    "before" is the state, "after" is what exists.
 
-    The exit code is 0 when all is as it was left, 2 when something is another, 3 when something is gone, and 1 for an
-    error.
+    \b
+    Exit codes:
+      0  no drift
+      1  an error
+      2  a resource differs
+      3  a resource is missing
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What `gpu-ci preview` and `gpu-ci drift` end with where there is no report."""
+"""The exit code of `gpu-ci preview` and `gpu-ci drift` for errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 
 class ReportCommand(click.Command):
-    """A command whose exit code is an answer, and 2 is one: every mistake ends with 1, that of a question too."""
+    """A command whose exit codes 2 and above are results, so that every error, also a usage error, exits with 1."""
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
         with _mistakes_end_with_one():
@@ -26,5 +26,5 @@ def _mistakes_end_with_one() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.exit_code = 1  # type: ignore[misc]  # click has one for each class, and this is one of an error
+        error.exit_code = 1  # type: ignore[misc]  # click declares it as a class attribute; this sets the instance's
         raise

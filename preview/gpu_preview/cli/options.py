@@ -1,4 +1,4 @@
-"""Types of options that preview and drift share."""
+"""Option types that the preview and drift commands share."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import click
 
 
 class FiniteRange(click.FloatRange):
-    """A number from a smallest one on. `nan` and `inf` are none: no limit would ever be passed."""
+    """A finite number with a minimum. `nan` and `inf` are rejected, because such a limit would never apply."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no finite number", param, ctx)
+            self.fail(f"{value!r} is not a finite number", param, ctx)
         return number

@@ -1,4 +1,7 @@
-"""Where a report is shown: on a terminal, and in a step of GitHub Actions, which obeys lines of a certain form."""
+"""Prints and writes reports, on a terminal or in a step of GitHub Actions.
+
+The GitHub Actions runner executes workflow commands in the output, so untrusted text is escaped.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +21,29 @@ from ..model import Report
 from ..phrases import number
 from ..report import html
 
-# What a step's summary may hold (docs.github.com, "Workflow commands for GitHub Actions", "Step isolation and limits").
+# The limit of a job summary (docs.github.com, "Workflow commands for GitHub Actions", "Step isolation and limits").
 _SUMMARY_BYTES = 1024 * 1024
 _MESSAGE_CHARACTERS = 20_000
 _COMMAND = re.compile(r"^([ \t]*)::", re.MULTILINE)
 
 
 def progress(command: str) -> Callable[[str], None]:
-    """Tells of long work on the error output, each line with the seconds since this call."""
+    """Return a function that prints progress to stderr, with the seconds since this call."""
     began = time.monotonic()
     return lambda text: note(without_commands(f"{command}: {time.monotonic() - began:5.1f} s  {text}"))
 
 
 def without_commands(text: str) -> str:
-    """A message with words of the head's in it, of which neither a terminal nor the runner obeys any.
+    """Return a message with untrusted text without escape codes and workflow commands.
 
-    The runner looks for `::` where a line begins, and for `##[` anywhere in it (actions/runner,
+    The runner matches `::` at the beginning of a line, and `##[` anywhere (actions/runner,
     src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse).
     """
     return _COMMAND.sub(r"\1: :", visible_lines(text, _MESSAGE_CHARACTERS)).replace("##[", "# #[")
 
 
 def publish(report: Report, text: str, *, as_json: bool, annotations: Sequence[str] | None) -> None:
-    """The end of a command: the report as JSON or as its Markdown; annotations, where they are asked for."""
+    """Print the report as JSON or Markdown, and the annotations unless they are None."""
     if as_json:
         click.echo(to_json(report), nl=False)
     else:
@@ -50,7 +53,11 @@ def publish(report: Report, text: str, *, as_json: bool, annotations: Sequence[s
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, and try whether it takes a report, before there is one. InputError where not."""
+    """Create the output folder, and check that it is writable before the preview starts.
+
+    Raises:
+        InputError: the folder cannot be created or written.
+    """
     draft = folder / f".try.{secrets.token_hex(16)}"
     try:
         _refuse_links(folder)
@@ -64,10 +71,14 @@ def prepare(folder: Path) -> None:
 
 
 def write(folder: Path, report: Report, text: str) -> None:
-    """The report as Markdown, JSON and HTML into a folder, which is made. InputError where that cannot be."""
+    """Write the report as Markdown, JSON and HTML into a folder, which is created if it does not exist.
+
+    Raises:
+        InputError: the files cannot be written.
+    """
     files = {"report.md": text, "report.json": to_json(report), "report.html": html.render(report)}
-    # Half a report is worse than none: each file gets its name when all of them are written. Nobody can foresee the
-    # name of a draft, and put a link there to be written through.
+    # The files are renamed when all are written, so no incomplete report exists. The draft names are random, so that
+    # an attacker cannot put a symbolic link there.
     drafts = {name: folder / f".{name}.{secrets.token_hex(16)}" for name in files}
     try:
         _refuse_links(folder)
@@ -86,7 +97,7 @@ def write(folder: Path, report: Report, text: str) -> None:
 
 
 def _made(draft: Path) -> int:
-    """A new file, to be written into; never one that is there, nor what a link leads to."""
+    """Create a new file and return its descriptor. Fail if the file or a symbolic link exists."""
     return os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
 
@@ -95,27 +106,27 @@ def _unwritable(folder: Path, error: OSError) -> InputError:
 
 
 def _refuse_links(folder: Path) -> None:
-    """InputError where a folder lies behind a link of the checkout: a commit may have put it there, to anywhere."""
+    """Raise InputError for a folder below a symbolic link in the checkout: a commit can point that link anywhere."""
     here = Path.cwd()
     root = next((each for each in (here, *here.parents) if (each / ".git").exists()), None)
     whole = folder.absolute()
     for each in (whole, *whole.parents):
         if root and each.is_symlink() and Path(os.path.realpath(each.parent)).is_relative_to(root):
             raise InputError(
-                f"{folder}: is behind a link of the checkout, which a commit may have put there",
-                got=f"{each} is a link",
-                expected="a folder without links, or one outside of the checkout",
+                f"{folder}: is below a symbolic link in the checkout, which a commit may have added",
+                got=f"{each} is a symbolic link",
+                expected="a path without symbolic links, or a folder outside of the checkout",
             )
 
 
 def to_json(report: Report) -> str:
-    """The report as its schema has it, with nothing that the runner would obey where it is printed."""
+    """Return the report as JSON in the form of its schema, without text that the runner takes as a command."""
     text = json.dumps(report.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False)
     return text.replace("##[", "#\\u0023[") + "\n"
 
 
 def show(text: str) -> None:
-    """Print it. In GitHub Actions no line of it is obeyed as a command, whoever wrote it."""
+    """Print the text. In GitHub Actions, workflow commands are disabled meanwhile, because it is untrusted."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         click.echo(text)
         return
@@ -124,12 +135,12 @@ def show(text: str) -> None:
 
 
 def annotate(lines: Sequence[str], summary: str) -> None:
-    """Print annotations, for GitHub Actions alone, and put the report on the page of the run where there is one."""
+    """In GitHub Actions, print the annotations and add the report to the job summary."""
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in lines:
             click.echo(line)
     elif lines:
-        note(f"--annotate: this is no step of GitHub Actions; {number(len(lines), 'annotation')} left out")
+        note(f"--annotate: not in a step of GitHub Actions; {number(len(lines), 'annotation')} left out")
     if (file := os.environ.get("GITHUB_STEP_SUMMARY")) and len(summary.encode()) < _SUMMARY_BYTES:
         with Path(file).open("a", encoding="utf-8") as page:
             page.write(summary + "\n")

@@ -1,4 +1,4 @@
-"""`gpu-ci preview`: what a pull request would change, without an account."""
+"""The command `gpu-ci preview`, which reports what a pull request would change, without a cloud account."""
 
 from __future__ import annotations
 
@@ -13,52 +13,57 @@ from .options import FiniteRange
 
 
 @click.command("preview", cls=ReportCommand)
-@click.option("--base", metavar="REF", help="What the change is compared with, such as origin/main.")
-@click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The change; only what is committed.")
-@click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be given again.")
+@click.option("--base", metavar="REF", help="The revision to compare with, such as origin/main.")
+@click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The change; committed files only.")
+@click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; repeatable.")
 @click.option("--against-state", "states", multiple=True, metavar="STACK=FILE",
-              help="Compare this stack with its exported state, not with its base; may be given again.")  # fmt: skip
+              help="Compare this stack with its exported state, not with the base; repeatable.")  # fmt: skip
 @click.option(
     "--digest",
     "digests",
     multiple=True,
     metavar="STACK=FILE",
-    help="Report on what `pulumi preview --json` printed elsewhere, with credentials, instead; may be given again.",
+    help="Make the report from the output of `pulumi preview --json`, without --base; repeatable.",
 )
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Also write report.md, report.json and report.html there.")  # fmt: skip
-@click.option("--annotate", is_flag=True, help="Annotate the pull request's lines, where this runs in GitHub Actions.")
-@click.option("--policy-pack", "packs", multiple=True, type=click.Path(path_type=Path),
-              metavar="FOLDER", help="Policies for the head, as the base has them; may be given again.")  # fmt: skip
+@click.option("--annotate", is_flag=True, help="In GitHub Actions, annotate the lines of the pull request.")
+@click.option("--policy-pack", "packs", multiple=True, type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Check the head with this policy pack, in the version of the base; repeatable.")  # fmt: skip
 @click.option("--policy-pack-config", "pack_configs", multiple=True, metavar="FILE",
               type=click.Path(path_type=Path),
-              help="Settings of the packs, in their order.")  # fmt: skip
-@click.option("--exact-base", is_flag=True, help="Compare with REF itself, not with where the head left it.")
-@click.option("--install", default="", metavar="COMMAND", help="Installs a side's packages where its lock differs.")
+              help="Configuration files of the policy packs, in the same order; repeatable.")  # fmt: skip
+@click.option("--exact-base", is_flag=True, help="Compare with REF itself, not with the merge base.")
+@click.option("--install", default="", metavar="COMMAND",
+              help="Install packages with this command for a revision whose lock file differs.")  # fmt: skip
 @click.option("--with-network", is_flag=True, help="Let the program use the network.")
-@click.option("--require-walls", is_flag=True, help="Run nothing where bubblewrap does not keep the program in.")
+@click.option("--require-walls", is_flag=True, help="Fail if bubblewrap cannot isolate the program.")
 @click.option("--timeout-sec", default=300.0, show_default=True, type=FiniteRange(1), metavar="SECONDS",
-              help="For each command of each stack.")  # fmt: skip
+              help="Time limit for each command of each stack.")  # fmt: skip
 @click.option("--memory-gib", default=6.0, show_default=True, type=FiniteRange(0.1), metavar="GIB",
-              help="For each command, with all it starts.")  # fmt: skip
+              help="Memory limit for each command with its child processes.")  # fmt: skip
 @click.option("--disk-gib", default=10.0, show_default=True, type=FiniteRange(0.1), metavar="GIB",
-              help="For each command.")  # fmt: skip
+              help="Disk limit for each command.")  # fmt: skip
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Keep what the base came to there, for the next call with the same base.")  # fmt: skip
-@click.option(
-    "--max-usd-month", type=FiniteRange(0), metavar="USD", help="A worst month that grows above it is a danger."
-)
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON instead of Markdown.")
+              help="Cache the deployed base here, for the next call with the same base.")  # fmt: skip
+@click.option("--max-usd-month", type=FiniteRange(0), metavar="USD",
+              help="Report a danger if the cost of the worst month grows above this.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of Markdown.")
 @click.pass_context
 def command(context: click.Context, /, as_json: bool, output: Path | None, annotate: bool, **asked: Any) -> None:
-    """Say what a change would create, update, replace and delete, what it costs, and what a reviewer must not miss.
+    """Report what a change would create, update, replace and delete, what it costs, and its dangers.
 
-    The base is brought up in a sandbox that is thrown away, and the head is previewed against it by the real engine,
-    both from git alone: no cloud is asked, no credential is needed, and no secret can be opened. It serves any Pulumi
+    The Pulumi engine deploys the base in a temporary sandbox, and previews the head against it. Both revisions come
+    from git. The preview contacts no cloud, needs no credentials and decrypts no secrets. It works for any Pulumi
     program in Python.
 
-    The exit code is 0 when nothing changes, 2 when something does, 3 when something is replaced or deleted, 4 when a
-    mandatory policy is broken, and 1 for an error: of the change, of the base, or of the question.
+    \b
+    Exit codes:
+      0  nothing changes
+      1  an error in the head, the base or the arguments
+      2  something changes
+      3  a resource is replaced or deleted
+      4  a mandatory policy is violated
 
     \b
     Examples:
@@ -91,10 +96,10 @@ def _report(asked: dict[str, Any]) -> Any:
     from gpu_preview.isolation.limits import Limits
 
     if asked["base"] and asked["digests"]:
-        raise InputError("gpu-ci preview: --base and --digest are two questions", expected="one of the two")
+        raise InputError("gpu-ci preview: --base and --digest exclude each other", expected="one of the two")
     if not asked["base"] and not asked["digests"]:
         raise InputError(
-            "gpu-ci preview: what shall it be compared with?",
+            "gpu-ci preview: neither --base nor --digest is given",
             expected="--base REF, or --digest STACK=FILE",
             hint="gpu-ci preview --base origin/main",
         )
@@ -118,7 +123,7 @@ def _report(asked: dict[str, Any]) -> Any:
         )
         repository = Repository.find(Path.cwd())
         if asked["head"] == "HEAD" and repository.is_dirty():
-            note("gpu-ci preview: there are changes that no commit has; they are not looked at")
+            note("gpu-ci preview: the preview ignores changes that are not committed")
         return compare(request, repository, shell.progress("gpu-ci preview"))
     except (GitError, CompareError, StateError, IsolationError) as error:
         raise ProblemsFound(
@@ -133,7 +138,7 @@ def _states(given: tuple[str, ...]) -> dict[str, Path]:
         if not (name and equals and file) or name in found:
             raise InputError(
                 f"gpu-ci preview: --against-state {each}: "
-                + ("is the second of it" if name in found else "is no pair"),
+                + (f"{name} has two states" if name in found else "is not STACK=FILE"),
                 expected="STACK=FILE, once for each stack",
                 hint="gpu-ci preview --base origin/main --against-state prod=prod.json",
             )

@@ -1,4 +1,4 @@
-"""`gpu-ci strip-state`: an exported state that may be handed to a job without a key."""
+"""The command `gpu-ci strip-state`, which removes the secrets from an exported state."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .exit_codes import ReportCommand
 
 @click.command("strip-state", cls=ReportCommand)
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
-@click.option("--json", is_flag=True, expose_value=False, help="Tell mistakes as JSON too; a state is JSON anyway.")
+@click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON, like the state.")
 def command(file: TextIO) -> None:
     """Print an exported state without its secrets, encrypted or not, for `gpu-ci preview --against-state`.
 
-    What is no secret in the state stays, such as names of projects and networks: whoever gets the file reads it. So
-    does a secret that nothing marks as one, and that is a part of a longer text.
+    All other values stay readable, such as names of projects and networks. A secret also stays if it is not marked as
+    one and is part of a longer text.
 
-    The exit code is 0, or 1 where the input is no exported state or cannot be read.
+    The exit code is 0, or 1 if the input is not an exported state or cannot be read.
 
     \b
     Examples:
@@ -33,4 +33,4 @@ def command(file: TextIO) -> None:
     except StateError as error:
         raise ProblemsFound(f"gpu-ci strip-state: {file.name}: {error}", [{"text": str(error)}]) from None
     click.echo(state.text)
-    note(f"gpu-ci strip-state: {number(state.secrets, 'secret')} taken out")
+    note(f"gpu-ci strip-state: {number(state.secrets, 'secret')} removed")

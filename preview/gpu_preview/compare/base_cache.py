@@ -1,4 +1,7 @@
-"""Copies of the world that a base came to: one between calls, and one to put back before each stack of the head."""
+"""Copies the emulated cloud state of the deployed base.
+
+`CacheEntry` keeps it between calls. `Snapshot` restores it before the preview of each stack.
+"""
 
 from __future__ import annotations
 
@@ -14,66 +17,69 @@ from pathlib import Path
 
 from ..isolation import temporary
 
-# What is one call's own: the port its services listen on, and what they still had to do.
+# Files of a single call: the ports of its services, their pending operations, and logs.
 _LEFT_OUT = ("ports.json", "operations", "logs")
 _WORLD, _DIGESTS = "world", "digests.json"
-# Where the engine, its providers and what they start read what another stack may have written: PULUMI_SANDBOX_DIR, HOME
-# and TMPDIR of every command.
+# Folders in which one stack can leave files that the engine and its providers read for the next stack:
+# PULUMI_SANDBOX_DIR, HOME and TMPDIR of every command.
 _SHARED = (_WORLD, "home", "tmp")
 
 
 class CacheError(Exception):
-    """A world cannot be lent or put back; the text says why."""
+    """Raised if a state cannot be saved or restored; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """Where the world of one base is, or would be: a pull request that is pushed to again has the same one."""
+    """The cache entry for one base. A further push to the same pull request has the same base."""
 
     folder: Path | None
-    """None: nothing is kept."""
+    """The folder of the entry; None disables the cache."""
 
     @classmethod
     def of(cls, cache: Path | None, tree: str, stacks: Sequence[str], root: Path, engine: str) -> CacheEntry:
-        """The place for these stacks of these files, as this version of the program and of the `engine` deploys them.
+        """Return the entry for a git tree, its stacks, and the versions of gpu-ci, Pulumi and `engine`.
 
-        CacheError for a cache in the checkout, whose root is `root`: a commit may have put anything there.
+        Raises:
+            CacheError: the cache is in the checkout at `root`, where a commit can put any file.
         """
         if cache is None:
             return cls(None)
-        whole = Path(os.path.abspath(cache))  # noqa: PTH100 - Path.resolve() follows links, which is asked apart
+        whole = Path(os.path.abspath(cache))  # noqa: PTH100 - Path.resolve() follows symbolic links; checked below
         if root in (whole, *whole.parents) or Path(os.path.realpath(whole)).is_relative_to(root):
             raise CacheError(
-                f"--cache {cache}: is in the checkout, where a commit may have put anything\n"
+                f"--cache {cache}: is in the checkout, where a commit can put any file\n"
                 f"  expected: a folder outside of {root}"
             )
         inputs = "\0".join([metadata.version("gpu-ci"), metadata.version("pulumi"), engine, *stacks])
         return cls(whole / f"{tree}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}")
 
     def restore_into(self, world: Path, say: Callable[[str], None]) -> bool:
-        """Put a copy of it there, where there is one; whether there was. A damaged one is removed.
+        """Copy the entry to `world`. Return False if there is no entry. A damaged entry is removed.
 
-        FileExistsError where something is already, CacheError where a link is in its place.
+        Raises:
+            FileExistsError: `world` exists.
+            CacheError: the entry is not a folder.
         """
         if os.path.lexists(world):
             raise FileExistsError(world)
         if self.folder is None or not os.path.lexists(self.folder):
             return False
         if self.folder.is_symlink() or not self.folder.is_dir():
-            raise CacheError(f"{self.folder}: is no folder of the cache's\n  hint: remove it")
+            raise CacheError(f"{self.folder}: is not a folder of the cache\n  hint: remove it")
         try:
             copy(self.folder / _WORLD, world)
             if _digests(world) == json.loads((self.folder / _DIGESTS).read_text(encoding="utf-8")):
                 return True
         except (OSError, ValueError, RecursionError):
-            pass  # as good as another content
-        say("the cache is damaged, so the base is brought up anew")
+            pass  # damaged, like an entry with other digests
+        say("the cache is damaged, so the base is deployed again")
         for each in (world, self.folder):
             temporary.remove(each)
         return False
 
     def keep(self, world: Path, say: Callable[[str], None]) -> None:
-        """Keep a copy; half of one is never seen. Where that cannot be, it is only said: the report counts for more."""
+        """Save a copy atomically. A failure is only reported as progress, because the report does not depend on it."""
         if self.folder is None or os.path.lexists(self.folder) or not world.is_dir():
             return
         draft = self.folder.with_name(f".{secrets.token_hex(16)}")
@@ -83,34 +89,42 @@ class CacheEntry:
             (draft / _DIGESTS).write_text(json.dumps(_digests(draft / _WORLD)), encoding="utf-8")
             draft.rename(self.folder)
         except OSError as error:
-            if not self.folder.is_dir():  # else somebody else was first
-                say(f"the base cannot be kept in the cache: {error.strerror or 'some of its files cannot be copied'}")
+            if not self.folder.is_dir():  # otherwise another process saved it first
+                say(f"the base cannot be saved in the cache: {error.strerror or 'some files cannot be copied'}")
             shutil.rmtree(draft, ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the base came to, where nothing of the head can change it."""
+    """A copy of the deployed base that code of the head cannot change."""
 
     scratch: Path
-    """Where both sides write."""
+    """The folder that both revisions write to."""
     folder: Path
-    """Where only this program does."""
+    """The folder of the copy, which only this program writes to."""
 
     @classmethod
     def of(cls, scratch: Path, folder: Path) -> Snapshot:
-        """Save it now. CacheError where that cannot be."""
+        """Copy the state of the base now.
+
+        Raises:
+            CacheError: the copy fails.
+        """
         folder.mkdir()
         try:
             for name in _SHARED:
                 if (scratch / name).is_dir():
                     copy(scratch / name, folder / name)
         except OSError as error:
-            raise CacheError(f"what the base came to cannot be saved: {error.strerror or error}") from None
+            raise CacheError(f"the state of the deployed base cannot be saved: {error.strerror or error}") from None
         return cls(scratch, folder)
 
     def restore(self) -> None:
-        """As it was saved, whatever stands there now. CacheError where that cannot be removed."""
+        """Replace the current state by the copy.
+
+        Raises:
+            CacheError: the current state cannot be removed.
+        """
         try:
             self.scratch.chmod(0o700)
             for name in _SHARED:
@@ -118,7 +132,7 @@ class Snapshot:
                 if (self.folder / name).is_dir():
                     copy(self.folder / name, self.scratch / name)
         except OSError as error:
-            raise CacheError(f"what the base came to cannot be put back: {error.strerror or error}") from None
+            raise CacheError(f"the state of the deployed base cannot be restored: {error.strerror or error}") from None
 
 
 def _clear(place: Path) -> None:
@@ -130,9 +144,10 @@ def _clear(place: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a world's folders and plain files: a link may lead anywhere, and a pipe never ends.
+    """Copy the folders and regular files of a state. Symbolic links and pipes are untrusted and left out.
 
-    FileExistsError where the target is there.
+    Raises:
+        FileExistsError: the target exists.
     """
 
     def left_out(folder: str, names: list[str]) -> set[str]:
@@ -146,7 +161,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def _digests(world: Path) -> dict[str, str]:
-    """Of each file, by its path; half a second for a stack of 100 pools, whose world has 250 MB."""
+    """Return the SHA-256 of each file, by path. It takes 0.5 s for a stack of 100 pools (250 MB)."""
     found = {}
     for path in sorted(each for each in world.rglob("*") if each.is_file()):
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""One side of a change: a commit's files, and the engine run over them in a world that is thrown away."""
+"""The checkout of one revision, and the commands that run the engine on it in a temporary sandbox."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from ..isolation import limits
 from ..isolation.bubblewrap import Isolation
 from ..isolation.limits import Finished, Limits
 
-# What the sandbox's machines say instead of being booted: whether a GPU computes is no question of a preview.
+# The result that emulated machines report instead of a boot: a preview does not check the GPU.
 _ASSUMED = {VERDICT_KEY: json.dumps({"verdict": "pass", "summary": "not run: assumed for a preview", "reason": ""})}
 
 
 class CheckoutError(Exception):
-    """A side cannot be prepared; the text says why."""
+    """Raised if a revision cannot be prepared; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What both sides share."""
+    """The folders, limits and engine that both revisions share."""
 
     scratch: Path
-    """Where both sides' code may write."""
+    """The folder that the code of both revisions may write to."""
     own: Path
-    """Where only this program does: what it reads afterwards must not be a link that somebody put there meanwhile."""
+    """The folder that only this program writes to, so that no revision can replace a file by a symbolic link."""
     isolated_by: Isolation
     limits: Limits
     engine: Engine
@@ -49,16 +49,16 @@ class RunContext:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For every command: ten variables of this process's, and the sandbox's own."""
+        """The environment of every command: ten variables of this process, and those of the sandbox."""
         common = limits.environment(self.scratch)
         return {
             **common,
             **self.engine.variables(common.get("PATH", os.defpath)),
             "PULUMI_SANDBOX_DIR": str(self.scratch / "world"),
             "PULUMI_SANDBOX_ASSUME": json.dumps(_ASSUMED),
-            "PULUMI_DEBUG_COMMANDS": "true",  # without it the engine does not know --event-log
-            # The state is written once, at the end: a world that is thrown away needs none of the steps between, and
-            # writing them is most of what the engine does in an `up` (sdk/go/common/env/env.go, SkipCheckpoints).
+            "PULUMI_DEBUG_COMMANDS": "true",  # enables --event-log
+            # Write the state once, at the end. A temporary sandbox needs no checkpoints, and writing them takes most of
+            # the time of an `up` (sdk/go/common/env/env.go, SkipCheckpoints).
             "PULUMI_EXPERIMENTAL": "true",
             "PULUMI_SKIP_CHECKPOINTS": "true",
         }
@@ -73,22 +73,25 @@ class Checkout:
     project: Path
     around: RunContext
     placeholders: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What stands for each stack's encrypted values, by their path."""
+    """The placeholders for encrypted values, by stack and path."""
     installed_with: list[str] = field(default_factory=list)
-    """What ran with the network to give it its packages."""
+    """The installation commands that ran with network access."""
 
     @cached_property
     def files(self) -> dict[str, Path]:
-        """The stack files as the commit has them, by their stack: copies that its code cannot change."""
+        """The stack files of the commit, by stack: copies that its code cannot change."""
         return repository.stack_files(self.around.own / self.name)
 
     def read_files(self) -> None:
-        """Copy them, and take the secrets out of those that the engine reads. CheckoutError if it is not their folder.
+        """Copy the stack files, and remove the secrets from those that the engine reads.
 
-        Called before any of its code has run: later, any path of it may lead elsewhere.
+        Call it before any code of the revision runs: that code can replace any path by a symbolic link.
+
+        Raises:
+            CheckoutError: the folder of the project is a symbolic link or below one.
         """
         if self.project.resolve() != self.project:
-            raise CheckoutError(f"{self.project.relative_to(self.root)} is a link, or below one")
+            raise CheckoutError(f"{self.project.relative_to(self.root)} is a symbolic link, or below one")
         own = self.around.own / self.name
         own.mkdir()
         if project := project_file.path(self.project):
@@ -100,7 +103,7 @@ class Checkout:
             self.placeholders[stack] = stack_secrets.open_to_all(file)
 
     def file(self, stack: str) -> str:
-        """Where a stack's file is, relative to the root of the repository."""
+        """Return the path of a stack file, relative to the root of the repository."""
         file = self.files[stack].relative_to(self.around.own / self.name)
         return str(self.project.relative_to(self.root) / file)
 
@@ -112,7 +115,7 @@ class Checkout:
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Finished:
-        """A command behind the walls and within the limits, in the project's folder where no other is named."""
+        """Run a command in isolation and within the limits. The default folder is that of the project."""
         command = (isolated_by or self.around.isolated_by).wrap(arguments)
         return limits.run(
             command,
@@ -125,21 +128,28 @@ class Checkout:
         )
 
     def sandbox(self, *arguments: str, name: str) -> Finished:
-        """A command of Pulumi's, over offline providers."""
+        """Run a Pulumi command with the offline providers of the sandbox."""
         return self.run(sys.executable, "-P", "-m", "pulumi_sandbox", *arguments, name=name)
 
     def install(self, packages: Packages, command: str, base: Checkout | None = None) -> None:
-        """Give it its packages, and have its program run with them. CheckoutError where that fails."""
+        """Install the packages of the revision, and make its program use them.
+
+        Raises:
+            CheckoutError: the installation fails.
+        """
         self._install(packages, command, base)
         if venv_clone.resolved(self.project) != self.project:
-            raise CheckoutError("its installation put a link in the place of the project's folder, or of one above it")
+            raise CheckoutError("the installation replaced the project folder, or a parent, by a symbolic link")
         run_without_tool(self.project, packages.place(self.root))
 
     def _install(self, packages: Packages, command: str, base: Checkout | None) -> None:
-        """Give it the checkout's packages, or its own where its lock is another. CheckoutError where that fails.
+        """Use the packages of the checkout, or install others if the lock file of the revision differs.
 
-        Its own come from a lock that runs no code, and from where those of `base` do, or by the command that somebody
-        chose. Both have the network, so they are noted in `installed_with`.
+        Others come from a lock file, as wheels from the package index of `base`, or from `command`. Both use the
+        network, so they are noted in `installed_with`.
+
+        Raises:
+            CheckoutError: the installation fails.
         """
         try:
             if not repository.is_project(self.project):
@@ -148,9 +158,9 @@ class Checkout:
             if not (why := packages.wants_others(self.root)):
                 packages.lend(self.root)
                 return
-            self.around.say(f"{self.name} needs packages of its own: {why}")
+            self.around.say(f"{self.name} needs other packages: {why}")
             packages.clear(self.root)
-            # A home and a folder that nothing which ran before knows: an installer's settings may lie in both.
+            # A new HOME and folder: code that ran before could have put settings of an installer into known ones.
             apart = Path(tempfile.mkdtemp(prefix="install-", dir=self.around.scratch))
             environment = packages.variables(self.root, limits.environment(apart))
             if command:
@@ -159,7 +169,7 @@ class Checkout:
                 folder, step = apart, packages.installation(self.root, (base or self).root, apart)
                 environment["PIP_CONFIG_FILE"] = os.devnull
             if made := packages.creation(self.root):
-                self._prepare("making an environment", made, apart, environment, self.around.isolated_by)
+                self._prepare("creating a virtual environment", made, apart, environment, self.around.isolated_by)
             what = command or "packages by name, as wheels"
             self.installed_with.append(f"{self.name}: {what}")
             self._prepare(
@@ -179,7 +189,7 @@ class Checkout:
             raise PackagesError(f"its packages cannot be installed: {output}")
 
     def open_secrets(self, stack: str) -> None:
-        """Make the stack, with a placeholder for each value that is encrypted for somebody else."""
+        """Create the stack, with a placeholder for each encrypted value."""
         if not (placeholders := self.placeholders[stack]):
             return
         made = self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
@@ -189,7 +199,11 @@ class Checkout:
             raise CheckoutError(f"its secrets cannot be replaced: {put.broke or put.error_tail() or made.error_tail()}")
 
     def take_state(self, stack: str, state: ExportedState) -> None:
-        """Let the stack begin at what was exported elsewhere. CheckoutError where the engine refuses it."""
+        """Import an exported state into the stack.
+
+        Raises:
+            CheckoutError: the engine rejects the state.
+        """
         if not self.placeholders[stack]:
             self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
         with tempfile.NamedTemporaryFile("w", dir=self.around.scratch, suffix=".json", encoding="utf-8") as file:
@@ -197,21 +211,21 @@ class Checkout:
             file.flush()
             taken = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
         if taken.code or taken.broke:
-            raise CheckoutError(f"its exported state cannot be taken: {taken.broke or taken.error_tail()}")
+            raise CheckoutError(f"its exported state cannot be imported: {taken.broke or taken.error_tail()}")
 
     def up(self, stack: str) -> Finished:
-        """Bring the stack up."""
+        """Run `pulumi up` for the stack."""
         quiet = ("--yes", "--skip-preview", "--suppress-outputs", "--suppress-progress", "--non-interactive")
         return self.sandbox("up", "--stack", stack, *quiet, name=f"{stack}-up")
 
     def exported(self, stack: str) -> str:
-        """The state of a stack that was brought up, as the engine exports it; secrets stay encrypted."""
+        """Return the exported state of a deployed stack; secrets stay encrypted."""
         return self.sandbox("stack", "export", "--stack", stack, name=f"{stack}-export").stdout.read_text(
             errors="replace"
         )
 
     def preview(self, stack: str, options: Sequence[str]) -> tuple[Finished, Path]:
-        """What would change, as the engine's digest on the standard output, and its events in a file."""
+        """Run `pulumi preview`. Return the result, with the digest on stdout, and the path of the event log."""
         events = self.around.scratch / f"{self.name}-{stack}.events"
         arguments = [
             "preview",

@@ -1,4 +1,4 @@
-"""Compares two commits: the base brought up, the head previewed against it, stack by stack."""
+"""Compares two commits: deploys the base, and previews the head against it, stack by stack."""
 
 from __future__ import annotations
 
@@ -29,37 +29,41 @@ from .preparation import checked_out, restore_cache, surroundings
 
 
 class CompareError(Exception):
-    """There is nothing to compare; the text says why."""
+    """Raised if the revisions cannot be compared; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked."""
+    """The arguments of a comparison."""
 
     base: str
     head: str = "HEAD"
     stacks: Sequence[str] = ()
-    """Their names; none for all that either side has a file of, or that a state is given of."""
+    """The names of the stacks; empty for all stacks with a file in either revision."""
     states: Mapping[str, Path] = field(default_factory=dict)
-    """Exported states, by their stack: it is compared with that, instead of with what its base comes to."""
+    """Exported states, by stack. Such a stack is compared with its state instead of the deployed base."""
     packs: Sequence[Path] = ()
-    """Folders of policy packs; one in the repository is taken as the base has it, and so are its settings."""
+    """Folders of policy packs. A pack in the repository is used in the version of the base, with its configuration."""
     pack_configs: Sequence[Path] = ()
     install: str = ""
-    """The command that gives a side its packages, where its lock differs from the checkout's."""
+    """The command that installs packages for a revision whose lock file differs from that of the checkout."""
     limits: Limits = field(default_factory=Limits)
     network: bool = False
     require_walls: bool = False
-    """Whether nothing is run where a wall does not stand."""
+    """True to run nothing if a kind of isolation is not available."""
     from_fork_point: bool = True
-    """Whether the base is the commit that the head left it at, as GitHub compares; else its newest."""
+    """True to compare with the merge base, as GitHub does; False to compare with the newest commit of the base."""
     max_usd_month: float | None = None
     cache: Path | None = None
-    """Where worlds of bases are kept between calls."""
+    """The folder that keeps deployed bases between calls."""
 
 
 def compare(request: Request, repository: Repository, say: Callable[[str], None]) -> Report:
-    """The report. CompareError, GitError or StateError where there is nothing to compare."""
+    """Compare base and head, and return the report.
+
+    Raises:
+        CompareError, GitError, StateError, IsolationError: the revisions cannot be compared.
+    """
     states = exported_state.read_all(request.states)
     head = repository.commit(request.head)
     tip = base = repository.commit(request.base)
@@ -68,7 +72,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
     with temporary.folder("gpu-ci-preview-") as folder:
         packages = Packages(repository.root, repository.root / repository.project)
         try:
-            # The newest policies of the base: those of where the head left it may be older than a rule that it breaks.
+            # The newest policies of the base: at the merge base, a policy that the head violates may not exist yet.
             policies = folder / "policies"
             if request.packs:
                 repository.export(tip, policies, request.limits.disk_gib)
@@ -98,13 +102,13 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             raise CompareError(str(error)) from None
         except (CompareError, GitError, StateError, IsolationError):
             raise
-        except Exception as error:  # what nobody thought of: the head's files are whatever its author wants
-            raise CompareError(f"the two sides cannot be read, {_fault(error)}") from None
-        # All of the base first: nothing of the head has run by then that could have changed it.
+        except Exception as error:  # the files of the head are untrusted and can cause an unforeseen error
+            raise CompareError(f"base and head cannot be read, {_fault(error)}") from None
+        # Deploy the whole base before any code of the head runs, which could change it.
         own_cache = not any(repository.kind(commit, repository.project / ".sandbox") for commit in (base, head))
         try:
             base_failed = _bring_up(offline, before, kept, packages, request.install, say, own_cache=own_cache)
-            # An earlier stack of the head, or what installs its packages, may write over what a later one starts from.
+            # An earlier stack of the head, or its package installation, can change what a later stack starts from.
             alone = len(names) == 1 and not packages.wants_others(after.root)
             saved = None if alone else base_cache.Snapshot.of(around.scratch, around.own / "base came to")
         except (CacheError, PackagesError) as error:
@@ -112,7 +116,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         except CompareError:
             raise
         except Exception as error:
-            raise CompareError(f"the base cannot be brought up, {_fault(error)}") from None
+            raise CompareError(f"the base cannot be deployed, {_fault(error)}") from None
         head_failed = ""
         try:
             after.install(packages, request.install, before)
@@ -152,7 +156,7 @@ def _bring_up(
     *,
     own_cache: bool,
 ) -> dict[str, str]:
-    """Bring every stack of the base up, in one world; why one did not, by its name."""
+    """Deploy every stack of the base in one sandbox. Return the error messages of failed stacks, by name."""
     failed: dict[str, str] = {}
     if not any(name in before.files for name in names):
         return failed
@@ -171,7 +175,7 @@ def _bring_up(
             continue
         try:
             before.open_secrets(name)
-            say(f"{name}: bringing the base up, offline")
+            say(f"{name}: deploying the base, offline")
             finished = before.up(name)
             if finished.code or finished.broke:
                 failed[name] = failure(finished, before.root)
@@ -183,16 +187,22 @@ def _bring_up(
 
 
 def _fault(error: Exception) -> str:
-    return clean(f"which is a fault of gpu-ci's: {type(error).__name__}: {visible(str(error), 300)}")
+    return clean(f"which is a bug in gpu-ci: {type(error).__name__}: {visible(str(error), 300)}")
 
 
 def chosen(request: Request, before: Checkout, after: Checkout) -> list[str]:
-    """The stacks to compare. CompareError for one that neither side has, and where there is none."""
+    """Return the names of the stacks to compare.
+
+    Raises:
+        CompareError: neither revision has a requested stack, or any stack.
+    """
     known = sorted({*before.files, *after.files})
     asked = list(dict.fromkeys([*request.stacks, *request.states]))
     if unknown := [name for name in asked if name not in known]:
         listed = ", ".join(known) or "a Pulumi.<stack>.yaml"
-        raise CompareError(f"neither side has the stack {', '.join(unknown)}\n  expected: {listed}")
+        raise CompareError(f"neither base nor head has the stack {', '.join(unknown)}\n  expected: {listed}")
     if not known:
-        raise CompareError("neither side has a stack file\n  expected: a Pulumi.<stack>.yaml beside Pulumi.yaml")
+        raise CompareError(
+            "neither base nor head has a stack file\n  expected: a Pulumi.<stack>.yaml in the folder of Pulumi.yaml"
+        )
     return asked or known

@@ -1,4 +1,4 @@
-"""What exists that is not as the stacks left it: asked of the clouds by the engine, which changes nothing."""
+"""Compares existing resources with the state of the stacks. The engine reads the clouds and changes nothing."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from ..model import Counts, Finding, Report, Resource, Severity, Side, Stack, St
 from ..report import dangers
 from ..report.analysis import states, warnings
 
-# `refresh --preview-only` reads each resource and compares it with the state; the program does not run, and neither the
-# state nor a resource is written (pulumi/pulumi v3.259.0, `pulumi refresh --help`).
+# `refresh --preview-only` reads each resource and compares it with the state. It does not run the program, and changes
+# neither the state nor a resource (pulumi/pulumi v3.259.0, `pulumi refresh --help`).
 _ARGUMENTS = ("refresh", "--preview-only", "--json", "--show-sames", "--non-interactive")
 _WAYS = (
-    "what is shown as deleted exists no more, and what is shown as updated is another than it was left",
-    "pulumi up with --refresh puts it back; pulumi refresh keeps it as it is",
+    "a deleted resource no longer exists, and an updated resource was changed outside of Pulumi",
+    "pulumi up --refresh restores them; pulumi refresh accepts them into the state",
 )
-_LOGIN = "  hint: log in with pulumi login first, or ask the sandbox with --sandbox"
-# The dangers that a state is in, whoever brought it there; the others are of what is about to happen.
+_LOGIN = "  hint: run pulumi login first, or read the sandbox with --sandbox"
+# The rules for dangerous conditions, however they arose. The other rules are for planned changes.
 _LASTING = ("public", "identity", "secret-exposed")
 
 
 class DriftError(Exception):
-    """There is nothing to ask about; the text says why."""
+    """Raised if there is nothing to check; the message has the reason."""
 
 
 def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool, say: Callable[[str], None]) -> Report:
-    """The report: before is what the stacks' states say, after is what exists.
+    """Return the drift report: "before" is the state of the stacks, "after" is what exists.
 
     Args:
-        stacks: their names; none for all that have a file.
-        folder: the project's, or one below it.
-        timeout_sec: for each stack.
-        sandbox: ask the sandbox's world instead of the clouds.
-        say: told of each stack before it is asked about.
+        stacks: names of stacks; empty for all that have a file.
+        folder: the folder of the project, or one below it.
+        timeout_sec: the limit for each stack.
+        sandbox: read the emulated cloud of the sandbox instead of the real clouds.
+        say: called with a progress message before each stack.
 
     Raises:
         DriftError: no project, no stack, or no CLI.
     """
     project = repository.project_above(folder.resolve())
     if project is None:
-        raise DriftError(f"{folder.resolve()}: no Pulumi project\n  expected: a Pulumi.yaml in it or above it")
+        raise DriftError(f"{folder.resolve()}: not in a Pulumi project\n  expected: a Pulumi.yaml here or in a parent")
     try:
         files = repository.stack_files(project)
     except repository.GitError as error:
@@ -86,7 +86,7 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
 def _stack(name: str, file: str, command: Sequence[str], project: Path, timeout_sec: float) -> Stack:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gpu-ci-drift-") as scratch:
-        # The caller's own command with the caller's own credentials: only its time is limited.
+        # This is the user's own program with the user's credentials, so only its time is limited.
         finished = limits.run(
             command,
             folder=project, environment=os.environ, scratch=Path(scratch), name="refresh",
@@ -111,12 +111,12 @@ def _read(stack: Stack, finished: Finished, project: Path) -> Stack:
 
 
 def _why(finished: Finished, project: Path, found: Digest | None = None) -> str:
-    message = failure(finished, project, found, isolated=False) or "pulumi said nothing"
+    message = failure(finished, project, found, isolated=False) or "pulumi printed nothing"
     return f"{message}\n{_LOGIN}" if "PULUMI_ACCESS_TOKEN" in message else message
 
 
 def _without_plans(resource: Resource) -> Resource:
-    """A resource without what an update would mean for it: what exists is no change that anybody is about to make."""
+    """Return the resource without replacement information: drift is not a planned change."""
     properties = tuple(each.model_copy(update={"forces_replacement": False}) for each in resource.properties)
     return resource.model_copy(update={"properties": properties, "replaced_for": (), "may_replace": False})
 
@@ -124,7 +124,7 @@ def _without_plans(resource: Resource) -> Resource:
 def _findings(found: Digest) -> Iterator[Finding]:
     for each in dangers.find(*states(found), found.resources):
         if each.rule in _LASTING:
-            # Its hint is for whoever asks for a change, and nobody does here.
+            # The hint is for the author of a change, and drift has none.
             yield each.model_copy(update={"hint": ""})
     if found.counts.update or found.counts.replace or found.counts.delete:
         text, hint = _WAYS
@@ -133,12 +133,12 @@ def _findings(found: Digest) -> Iterator[Finding]:
 
 
 def _cli() -> str:
-    # Never from the folder it is called in, which may hold a `pulumi` of somebody else's.
+    # Ignore relative folders on PATH: the current folder may contain an untrusted `pulumi`.
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(part for part in folders if Path(part).is_absolute())
     by_installer = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin")
     if program := shutil.which("pulumi", path=path) or shutil.which("pulumi", path=str(by_installer)):
         return program
     raise DriftError(
-        f"no pulumi on PATH, nor in {by_installer}\n  hint: install the Pulumi CLI, or ask the sandbox with --sandbox"
+        f"no pulumi on PATH or in {by_installer}\n  hint: install the Pulumi CLI, or read the sandbox with --sandbox"
     )

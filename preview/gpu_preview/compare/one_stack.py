@@ -1,4 +1,4 @@
-"""The comparison of one stack: the head previewed against what there is, whatever goes wrong with it."""
+"""Previews the head of one stack against its base, and turns every error into a report."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _PREVIEW_FAILED = "error: preview failed"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both sides, ready to run."""
+    """The checkouts of base and head, with the settings of the comparison."""
 
     before: Checkout
     after: Checkout
     selection: PolicySelection
     say: Callable[[str], None]
     base_failed: Mapping[str, str] = field(default_factory=dict)
-    """Why a stack of the base did not come up."""
+    """The error messages of stacks that the base could not deploy, by name."""
     head_failed: str = ""
-    """Why nothing of the head can run."""
+    """The reason why no stack of the head can run, or ""."""
     states: Mapping[str, ExportedState] = field(default_factory=dict)
     state_files: Mapping[str, Path] = field(default_factory=dict)
     max_usd_month: float | None = None
     saved: Snapshot | None = None
-    """What the base came to; None where no other code of the head has run before."""
+    """A copy of the deployed base; None if no other code of the head runs before this stack."""
 
     def stack(self, name: str) -> Stack:
-        """The report on it."""
+        """Return the report on a stack."""
         began = time.monotonic()
         try:
             found = self._stack(name)
         except Exception as error:
             file = (self.after if name in self.after.files else self.before).file(name)
-            text = f"the report on it broke off, which is a fault of gpu-ci's: {type(error).__name__}: {error}"
+            text = f"the report on this stack failed, which is a bug in gpu-ci: {type(error).__name__}: {error}"
             found = Stack(stack=name, file=file, status=Status.FAILED, error=clean(text))
         return found.model_copy(update={"seconds": round(time.monotonic() - began, 1)})
 
@@ -79,7 +79,7 @@ class Comparison:
         try:
             after.open_secrets(name)
             if state:
-                self.say(f"{name}: taking the exported state, {state.summary}")
+                self.say(f"{name}: importing the exported state, {state.summary}")
                 after.take_state(name, state)
         except CheckoutError as error:
             return stack_result(Status.FAILED, error=clean(str(error)))
@@ -94,10 +94,8 @@ class Comparison:
         try:
             broken, asked = policies.violations(events)
         except TooMuchError as error:
-            return stack_result(
-                Status.FAILED, error=clean(f"the engine's log of events is larger than anybody's: {error}")
-            )
-        # The engine fails a preview in which a mandatory policy is broken, and says no more than that it failed.
+            return stack_result(Status.FAILED, error=clean(f"the engine's event log exceeds the size limit: {error}"))
+        # The engine fails the preview if a mandatory policy is violated, and its error has no details.
         by_policy = any(each.level == "mandatory" for each in broken) and found.errors in ([], [_PREVIEW_FAILED])
         if finished.broke or (not by_policy and (found.errors or finished.code)):
             why = failure(finished, after.root, found)

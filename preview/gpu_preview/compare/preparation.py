@@ -1,4 +1,4 @@
-"""What both sides need before anything of them runs: their files, walls, and the engine."""
+"""Prepares both revisions before their code runs: files, isolation and the engine."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ def surroundings(
     network: bool,
     require_walls: bool,
 ) -> RunContext:
-    """What both checkouts share, below an empty folder.
+    """Return the context that both checkouts share, below an empty folder.
 
-    CheckoutError without an engine, IsolationError without the isolation that is required.
+    Raises:
+        CheckoutError: no engine was found.
+        IsolationError: the required isolation is not available.
     """
     scratch, own = folder / "work", folder / "own"
     scratch.mkdir()
@@ -52,7 +54,11 @@ def surroundings(
 
 
 def checked_out(name: str, commit: str, repository: Repository, around: RunContext) -> Checkout:
-    """A commit's files; nothing of it has run. CheckoutError where they are not to be read."""
+    """Export the files of a commit without running any of its code.
+
+    Raises:
+        CheckoutError: the files are rejected.
+    """
     root = around.scratch / name
     repository.export(commit, root, around.limits.disk_gib)
     made = Checkout(name, root, root / repository.project, around)
@@ -63,14 +69,14 @@ def checked_out(name: str, commit: str, repository: Repository, around: RunConte
         raise CheckoutError(f"{name} ({commit[:10]}): {error}") from None
     for file in git.misnamed(made.project):
         shown = visible(file, 100)
-        around.say(f"{name}: {shown} is passed over: a stack is named by letters, digits, `.`, `_` and `-`")
+        around.say(f"{name}: {shown} is ignored: a stack name consists of letters, digits, `.`, `_` and `-`")
     return made
 
 
 def _refuse(project: Path, named: Path) -> None:
-    """CheckoutError for a project's folder that is an endless link, and for a project's file that nobody can read."""
+    """Raise CheckoutError if the project folder is a symbolic link, or if its project file is invalid."""
     if venv_clone.resolved(project) != project:
-        raise CheckoutError(f"{named} is a link, or below one")
+        raise CheckoutError(f"{named} is a symbolic link, or below one")
     for name in project_file.NAMES:
         if (project / name).is_file():
             try:
@@ -80,12 +86,12 @@ def _refuse(project: Path, named: Path) -> None:
 
 
 def restore_cache(project: Path, world: Path) -> None:
-    """What the checkout's own sandbox has read out of the SDKs: reading it again takes two seconds.
+    """Copy the SDK schemas that the sandbox of the checkout has cached, which saves two seconds.
 
-    Nothing behind a link, which the head may have put into the checkout to lead anywhere.
+    Symbolic links are not followed, because the head may have added them to the checkout.
     """
     cache = project / ".sandbox" / "cache"
     if cache.is_dir() and cache.resolve() == cache:
         world.mkdir()
-        with contextlib.suppress(OSError):  # another process may write there meanwhile; it only saves time
+        with contextlib.suppress(OSError):  # another process may write there; the copy only saves time
             base_cache.copy(cache, world / "cache")

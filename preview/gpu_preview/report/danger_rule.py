@@ -16,19 +16,19 @@ _READ, _LONGEST = 10_000, 600
 
 @dataclass(frozen=True)
 class Rule:
-    """One sort of danger."""
+    """A rule that finds one kind of danger."""
 
     name: str
     severity: Severity
     what: str
-    """When it is found, in a sentence."""
+    """A sentence on what the rule finds."""
     hint: str
-    """What a reviewer does about it."""
+    """The advice for the reviewer."""
     source: str
-    """Where it is told that this is dangerous."""
+    """The source that explains the danger."""
 
     def found(self, change: Change, text: str, hint: str = "") -> Finding:
-        """A finding about one resource. Nothing that looks like a secret is in its text."""
+        """Return a finding about one resource, with text that looks like a secret redacted."""
         return self.of(text, hint, change.resource.urn, change.resource.component)
 
     def of(self, text: str, hint: str = "", urn: str = "", component: str = "") -> Finding:
@@ -43,7 +43,7 @@ class Rule:
 
 
 def shortened(value: object, longest: int = 80) -> str:
-    """A value as a part of a sentence, on one line."""
+    """Return a value as one line of limited length."""
     text = " ".join(str(value)[: 4 * longest].split())
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
@@ -51,92 +51,92 @@ def shortened(value: object, longest: int = 80) -> str:
 INTERRUPTS_JOBS = Rule(
     "interrupts-jobs",
     Severity.DANGER,
-    "What runs jobs is deleted or replaced, or its machines are, while jobs may run on them.",
-    "merge it when nothing runs there, or make a second one first and let this one run empty",
-    "the cloud's own words on the deletion, beside each type below",
+    "A resource that runs jobs, or its machines, is deleted or replaced, while jobs may be running.",
+    "merge when no job runs there, or create a second pool first and drain this one",
+    "the cloud's documentation of the deletion, listed with each type below",
 )
 SECRET_EXPOSED = Rule(
     "secret-exposed",
     Severity.DANGER,
-    "A value that was secret is plain now, or something is no longer encrypted or loses the key of its own.",
-    "keep it secret; what once was in a state or a log in plain text has to be changed where it is valid",
+    "A secret value becomes plain text, or a resource is no longer encrypted or loses its own key.",
+    "keep it secret; rotate a secret that was in a state or a log in plain text",
     "www.pulumi.com/docs/iac/concepts/secrets/: a plain value is plain text in the state, in diffs and in outputs",
 )
 PUBLIC = Rule(
     "public",
     Severity.DANGER,
-    "Something can be reached or read from the whole Internet that could not before.",
-    "name the addresses, accounts or repositories that need it, or put a reason into the pull request",
-    "docs.github.com, Secure use reference: self-hosted runners and what they hold belong behind a wall",
+    "A resource becomes reachable or readable from the whole Internet.",
+    "allow only the addresses, accounts or repositories that need it, or give a reason in the pull request",
+    "docs.github.com, Secure use reference: isolate self-hosted runners from public access",
 )
 GATE_REMOVED = Rule(
     "gate-removed",
     Severity.DANGER,
-    "A pool stays, and nothing proves its GPUs any more before it takes jobs.",
-    "keep the check, or say in the pull request who finds a broken GPU instead",
+    "A pool stays, but its GPUs are no longer checked before it takes jobs.",
+    "keep the check, or explain in the pull request how a broken GPU is found instead",
     "docs/how-it-works/check.md",
 )
 BEYOND_QUOTA = Rule(
     "beyond-quota",
     Severity.DANGER,
-    "The pools need more than gpu-ci:quotas of the stack file says the cloud has granted.",
-    "ask for the quota first, or lower max",
+    "The pools need more than the granted quotas that gpu-ci:quotas in the stack file lists.",
+    "request the quota first, or lower max",
     "gpu-ci quota, which compares the same",
 )
 BEYOND_BUDGET = Rule(
     "beyond-budget",
     Severity.DANGER,
-    "The worst month of all pools costs more than the ceiling that was given.",
-    "lower max, or raise the ceiling",
+    "The worst month of all pools costs more than the limit (--max-usd-month).",
+    "lower max, or raise the limit",
     "gpu-ci cost, which adds up the same",
 )
 GOES_BACK = Rule(
     "goes-back",
     Severity.WARNING,
-    "A version that is pinned goes to an older one: a driver, a runner, a chart, an image, torch.",
-    "say in the pull request why; GitHub gives an outdated runner no jobs, and an old driver has its old faults",
+    "A pinned version changes to an older one: a driver, a runner, a chart, an image or torch.",
+    "explain it in the pull request; GitHub assigns no jobs to an outdated runner, and an old driver has known bugs",
     "docs.github.com, Self-hosted runners reference: an update is installed within 30 days",
 )
 LOSES_DATA = Rule(
     "loses-data",
     Severity.DANGER,
-    "What holds data (a disk, a bucket, a registry, a secret, a database) is deleted or replaced.",
-    "copy what is needed first, or give the resource retain_on_delete; against the next time, protect",
+    "A resource with data (a disk, a bucket, a registry, a secret, a database) is deleted or replaced.",
+    "copy the data first, or set retain_on_delete; set protect to prevent a later deletion",
     "www.pulumi.com/docs/iac/concepts/resources/options/retainondelete/",
 )
 REPLACE_UNKNOWN = Rule(
     "replace-unknown",
     Severity.WARNING,
-    "It is told as an update, but no table of the sandbox knows which change of its type makes a new one.",
-    "look the property up in the type's documentation, or see what a preview with credentials says",
-    "docs/how-it-works/sandbox.md; of what holds data, `loses-data` says so instead",
+    "A change is listed as an update, but the sandbox does not know if it replaces a resource of this type.",
+    "check the property in the documentation of the type, or run a preview with credentials",
+    "docs/how-it-works/sandbox.md; for a resource with data, `loses-data` reports it instead",
 )
 PROTECTED = Rule(
     "protected",
     Severity.WARNING,
-    "A resource that is protected would be deleted or replaced, or is protected or left in the cloud no longer.",
-    "take protect off in a change of its own, once everybody agrees that the resource may go",
+    "A protected resource is deleted or replaced, or a resource loses protect or retain_on_delete.",
+    "remove protect in a separate change, after the owners agree to the deletion",
     "www.pulumi.com/docs/iac/concepts/resources/options/protect/",
 )
 IDENTITY = Rule(
     "identity",
     Severity.DANGER,
-    "Somebody may do more than before: a grant is wider, or more workflows can take on a role or use the runners.",
-    "grant what is used, to whom uses it, by name",
+    "A grant becomes wider, or more workflows can assume a role or use the runners.",
+    "grant only the permissions that are used, to named identities",
     "docs.github.com, OpenID Connect reference: a trust without a condition on sub trusts every repository",
 )
 KEEPS_JOBS = Rule(
     phrases.KEEPS_JOBS,
     Severity.NOTE,
-    "A group of machines that run jobs gets another template, and those that are there keep the one they have.",
-    "the others are there when these have ended their jobs",
+    "A group of machines that run jobs gets another template, and existing machines keep theirs.",
+    "machines with the new template replace these when their jobs have ended",
     "docs.cloud.google.com/compute/docs/instance-groups/updating-migs: updatePolicy.type OPPORTUNISTIC",
 )
 RENAME = Rule(
     "like-a-rename",
     Severity.NOTE,
-    "One resource goes, and one of the same type and the same parent comes, with much the same inputs.",
-    "where it is the same one, an alias of the old name keeps it: ResourceOptions(aliases=[Alias(name=…)])",
+    "A resource is deleted, and one of the same type and parent is created with similar inputs.",
+    "for a rename, keep the resource with an alias: ResourceOptions(aliases=[Alias(name=…)])",
     "www.pulumi.com/docs/iac/concepts/resources/options/aliases/",
 )
 
@@ -155,4 +155,4 @@ RULES = (
     KEEPS_JOBS,
     RENAME,
 )
-"""In the order in which findings are told."""
+"""All rules, in the order of their findings in a report."""

@@ -1,6 +1,6 @@
-"""The report as the Markdown of a comment on a pull request.
+"""Renders the report as Markdown for a comment on a pull request.
 
-Everything that comes from the program may be hostile; markdown_text.py shows it literally.
+Text from the program is untrusted; markdown_text.py escapes it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from .markdown_stack import Detail, heading, lines
 from .markdown_text import cell, code, prose
 
 MARKER = "<!-- gpu-ci-preview -->"
-"""The first line, which nobody sees: by it the comment is found again."""
+"""The invisible first line, which identifies the comment of an earlier run."""
 
 LIMIT = 65_000
-"""Characters. GitHub refuses more than 65,536 (`Body is too long (maximum is 65536 characters)`,
-https://github.com/telia-oss/github-pr-resource/issues/259); whoever posts it may add a line."""
+"""The maximum number of characters, with room for lines that the caller adds. GitHub rejects more than 65,536
+(`Body is too long (maximum is 65536 characters)`, https://github.com/telia-oss/github-pr-resource/issues/259)."""
 
 SHORTEST_LIMIT = 1_000
-"""Characters that the shortest report fits in, whatever the program says."""
+"""The number of characters that is always enough for the shortest report."""
 
-# Tried in this order until one fits. Properties go first, then the lists of resources; dangers and policies go last.
+# Tried in this order until one fits. Properties are dropped first, then lists of resources, and dangers and policies
+# last.
 _DETAILS = (
     Detail(properties=1_000, value_chars=1_000, resources=5_000, listed=200, items=1_000, text_chars=2_000, stacks=500),
     Detail(properties=20, value_chars=200, resources=5_000, listed=200, items=1_000, text_chars=2_000, stacks=500),
@@ -51,10 +52,10 @@ _DETAILS = (
 
 
 def render(report: Report, limit: int = LIMIT) -> str:
-    """The comment, at most `limit` characters long.
+    """Return the comment, at most `limit` characters long.
 
-    What does not fit is left out in steps, and the end says how much: properties, then resources, and only where even
-    the dangers and broken policies are too many, all but the first of them.
+    Content that does not fit is left out: first properties, then resources, and last dangers and policy violations
+    beyond the first ones. The end of the comment counts what is left out.
 
     Raises:
         ValueError: the limit is below SHORTEST_LIMIT.
@@ -69,7 +70,7 @@ def render(report: Report, limit: int = LIMIT) -> str:
 
 
 def _text(lines: Iterator[str], limit: int) -> str:
-    """The lines as a text; empty as soon as it is too long."""
+    """Return the lines as one text, or "" if it is too long."""
     kept, length = [], 0
     for line in lines:
         kept.append(line)
@@ -90,7 +91,7 @@ def _lines(report: Report, detail: Detail) -> Iterator[str]:
         yield from _table(report, stacks[: detail.stacks])
     for at, stack in enumerate(stacks[: detail.stacks]):
         if len(stacks) > 1 and is_quiet(stack) and not _speaks(stack):
-            continue  # its row of the table says it all
+            continue  # its row in the table is enough
         yield from ("", "---", "") if at or len(stacks) > 1 else ()
         yield from lines(stack, detail, report.how)
     yield from ("", "---", "")
@@ -105,13 +106,13 @@ def _has_nothing_to_say(report: Report) -> bool:
 
 
 def _speaks(stack: Stack) -> bool:
-    """Whether there is more to say of a stack in which nothing changes."""
+    """Return True if a stack without changes has findings, violations or a different cost."""
     dearer = stack.cost is not None and stack.cost.before != stack.cost.after
     return bool(stack.findings or stack.violations or dearer)
 
 
 def _table(report: Report, stacks: list[Stack]) -> Iterator[str]:
-    yield from (f"| stack | {asked(report)} | look at | worst month, USD |", "|---|---|---|--:|")
+    yield from (f"| stack | {asked(report)} | concerns | worst month, USD |", "|---|---|---|--:|")
     for each in stacks:
         yield f"| {cell(each.stack, 100)} | {outcome(each, report.how)} | {concerns(each)} | {worst_month(each)} |"
     if estimate := signs(map(worst_month, stacks)):
@@ -119,13 +120,13 @@ def _table(report: Report, stacks: list[Stack]) -> Iterator[str]:
 
 
 def _isolation(report: Report, detail: Detail) -> Iterator[str]:
-    """What the head's code was kept from; a wall that does not stand is told in full."""
+    """Yield lines on the isolation of the head's code, with details of each kind that was not active."""
     standing = ", ".join(code(each.name, 100) for each in report.walls[: detail.items] if each.stands)
     if standing:
-        yield from (f"Walls around the head's code that stood: {standing}.", "")
+        yield from (f"Isolation of the head's code: {standing}.", "")
     for each in report.walls[: detail.items]:
         if not each.stands:
-            yield from (f"**No wall**: {code(each.name, 100)}. {prose(each.text, detail.text_chars)}", "")
+            yield from (f"**Not isolated**: {code(each.name, 100)}. {prose(each.text, detail.text_chars)}", "")
 
 
 def _revisions(report: Report) -> str:
@@ -143,7 +144,7 @@ def _more(report: Report, detail: Detail) -> str:
 
 
 def _left_out(report: Report, detail: Detail) -> str:
-    """How much of the report is not in the comment, in words; empty when all of it is."""
+    """Return a sentence that counts what the comment leaves out, or ""."""
     resources = properties = 0
     for stack in report.stacks[: detail.stacks]:
         shown: dict[str, int] = {}
@@ -156,7 +157,7 @@ def _left_out(report: Report, detail: Detail) -> str:
         properties += max(0, len(stack.outputs) - detail.properties)
     counts = [number(properties, "property", "properties")] if properties else []
     counts += [number(resources, "resource")] if resources else []
-    return f"Left out, as a comment has an end: {' and '.join(counts)}; the whole report has them." if counts else ""
+    return f"Not in this comment: {' and '.join(counts)}. The full report has them." if counts else ""
 
 
 def _shortest(report: Report) -> Iterator[str]:
@@ -165,5 +166,5 @@ def _shortest(report: Report) -> Iterator[str]:
     dangers = sum(concerns(each) != "" for each in report.stacks)
     cannot = "cannot be read" if report.how == "drift" else "cannot be previewed"
     yield f"**{number(len(report.stacks), 'stack')}**: {failed:,} {cannot},"
-    yield f"{dangers:,} with dangers or broken policies, {number(resources, 'resource')}."
-    yield "This is too much for a comment; the whole report has it."
+    yield f"{dangers:,} with dangers or policy violations, {number(resources, 'resource')}."
+    yield "This is too much for a comment. See the full report."

@@ -1,4 +1,4 @@
-"""One stack of a report as Markdown, with as much detail as there is room for."""
+"""Renders one stack of a report as Markdown, with a given amount of detail."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ from ..phrases import (
 )
 from .markdown_text import block, cell, code, html_code, prose
 
-# A path or a name is cut here, whatever else there is room for: nobody reads on.
+# The maximum length of a path or a name.
 _NAME_CHARS = 200
 _COSTS = ("at_rest_usd_per_hour", "at_max_usd_per_hour", "worst_month_usd")
 
 
 class Detail(NamedTuple):
-    """How much is shown."""
+    """The maximum amount of detail of each kind."""
 
     properties: int
-    """Of each resource."""
+    """Properties of each resource."""
     value_chars: int
     resources: int
-    """Of each component; with 0, components are left out, and only what is replaced or deleted is listed."""
+    """Resources of each component. With 0, components are left out, but replaced and deleted resources are listed."""
     listed: int
-    """Resources that are replaced or deleted, pools that cost something else, and warnings."""
+    """Replaced or deleted resources, pools with another cost, and warnings."""
     items: int
-    """Dangers, and broken policies."""
+    """Dangers and policy violations."""
     text_chars: int
-    """Of a sentence; the engine's own words may have four times as many."""
+    """Characters of a sentence; error messages of the engine may have four times as many."""
     stacks: int
 
 
 def heading(stack: Stack, how: str) -> str:
-    """The verdict: what a reviewer reads first."""
+    """Return the heading: the result, then the number of dangers and policy violations."""
     worries = concerns(stack)
     return f"**{prose(stack.stack, _NAME_CHARS)}**: {outcome(stack, how)}{f'; **{worries}**' if worries else ''}"
 
 
 def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
-    """The stack, the verdict first; paragraphs are apart by an empty line."""
+    """Yield the lines of a stack, with the heading first; an empty line separates paragraphs."""
     yield heading(stack, how)
     if stack.error:
         yield ""
@@ -67,7 +67,7 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     if hint := base_hint(stack):
         yield from ("", prose(hint))
     if stack.error and stack.changed:
-        yield from ("", "This is as far as it came; what else would happen is not known:")
+        yield from ("", "The preview stopped here. Further changes are unknown:")
     yield from _dangers(of_severity(stack, Severity.DANGER), detail)
     yield from _violations(stack.violations, detail)
     for operation, consequence in ((Operation.REPLACE, "a new one takes its place"), (Operation.DELETE, "")):
@@ -106,7 +106,7 @@ def _warnings(found: Sequence[Finding], detail: Detail) -> Iterator[str]:
 
 def _violations(found: Sequence[Violation], detail: Detail) -> Iterator[str]:
     if found:
-        yield from ("", "**Policies broken**", "")
+        yield from ("", "**Policy violations**", "")
         for each in islice(without_repeats(found), detail.items):
             text = f"{code(each.policy, _NAME_CHARS)} ({each.level}): {prose(each.text, detail.text_chars)}"
             yield f"- {text}{_about(each.urn)}{_place(each.place)}"
@@ -120,7 +120,7 @@ def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) 
     users: dict[str, list[str]] = {}
     for other in stack.resources:
         if other.operation == operation == Operation.DELETE:
-            continue  # what goes as well needs it no more
+            continue  # a deleted user is not affected
         for used in other.depends_on:
             users.setdefault(used, []).append(other.name)
     yield from ("", f"**{DONE[operation].capitalize()}**{f' ({consequence})' if consequence else ''}", "")
@@ -136,7 +136,7 @@ def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) 
 
 
 def _kept(stack: Stack, detail: Detail) -> Iterator[str]:
-    """What interrupts no job: as much of an answer as what interrupts one."""
+    """Yield the changes that interrupt no job, which a reviewer needs as much as those that do."""
     found = [each for each in stack.findings if each.rule == KEEPS_JOBS]
     if found:
         yield ""
@@ -153,19 +153,19 @@ def _cost(cost: Cost, detail: Detail) -> Iterator[str]:
     amounts = [[change(before, after, field) for field in _COSTS] for _, before, after in rows]
     yield from (f"| {name} | {' | '.join(cells)} |" for (name, _, _), cells in zip(rows, amounts, strict=True))
     for more in _rest(cost.pools, detail.listed):
-        yield from ("", f"{more} pools cost something else")
+        yield from ("", f"{more} pools with another cost")
     yield from ("", prose(f"{signs(chain(*amounts))} {NOT_IN_COSTS}"))
 
 
 def _components(changed: Sequence[Resource], detail: Detail) -> Iterator[str]:
-    """What happens in each component, the worst first, folded."""
+    """Yield the changes of each component as a collapsed block, the worst operation first."""
     components: dict[str, list[Resource]] = {}
     for each in worst_first(changed):
         components.setdefault(each.component, []).append(each)
     for name, found in components.items():
         body = [line for each in found[: detail.resources] for line in _resource(each, detail)]
         title = html_code(name, _NAME_CHARS) if name else "in no component" if len(components) > 1 else "resources"
-        # What is only moved is no other than it was, but it is not unchanged here.
+        # A resource that is only moved counts as `same`, but it is not unchanged.
         counts = Counts.of(found).model_copy(update={"same": 0})
         yield from _folded(f"{title}: {counted(counts)}", block("\n".join(body), None, "diff"))
 

@@ -91,7 +91,7 @@ def test_an_openssl_that_makes_no_key_is_no_tool(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(AgentExit) as ended:
         key_pair.make()
-    assert str(ended.value) == "no-tool: openssl makes no key of RSA; it opens the registration of the runner"
+    assert str(ended.value) == "no-tool: openssl does not create an RSA key; it opens the registration of the runner"
 
 
 def test_an_openssl_that_hangs_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ NAME = "l4-x7k2-42"
 RUNNER = RunnerConfig(version="2.336.0", sha256={})
 MESSAGE = {"machine": NAME, "runnerId": 5, "jitConfig": "eyJwbGFudGVkIjoxfQ=="}
 SEALED = "gpu-agent-registration"
-FOREIGN, NONE = "is not sealed to this machine's key", "is no registration of this machine"
+FOREIGN, NONE = "is not encrypted for this machine's key", "is not a registration of this machine"
 
 
 @pytest.fixture
@@ -48,14 +48,14 @@ class Stopped(Ticking):
 
     def sleep(self, seconds: float) -> None:
         if seconds > 0:
-            raise AgentExit("stopped", "the machine was told to stop")
+            raise AgentExit("stopped", "the machine received a stop signal")
 
 
 def test_a_machine_that_is_stopped_while_it_publishes_its_key_ends_as_stopped(google: FakeGoogle) -> None:
     clock = Stopped()
     google.clock = clock.now
     broker = Broker(GoogleHost(clock, google.environ), clock)
-    with pytest.raises(AgentExit, match=r"^stopped: the machine was told to stop$") as raised:
+    with pytest.raises(AgentExit, match=r"^stopped: the machine received a stop signal$") as raised:
         broker.register(NAME, RUNNER, clock.now() + 300)
     assert google.written() == ["gpu-agent/key"]
     assert raised.value.end.stops_pool is False
@@ -124,7 +124,7 @@ def test_only_a_registration_of_this_machine_and_key_is_taken(
     google: FakeGoogle, pair: KeyPair, value: Callable[[KeyPair], str], problem: str
 ) -> None:
     google.attributes[SEALED] = value(pair)
-    assert ended(google) == f"not-registered: what the metadata {SEALED} holds {problem}"
+    assert ended(google) == f"not-registered: the metadata {SEALED} {problem}"
 
 
 @functools.cache

@@ -68,7 +68,7 @@ def test_what_is_no_rsa_key_stops_the_pool_and_is_not_quoted():
         with pytest.raises(AgentExit) as ended:
             app_jwt("1", secret, NOW)
         assert str(ended.value) == (
-            "refused: the secret holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
+            "refused: the secret does not contain an unencrypted RSA private key of 2048 bits or more in PEM form"
         ), name
     assert OUTCOMES["refused"].stops_pool
 
@@ -86,7 +86,7 @@ def test_a_signature_of_an_openssl_that_fails_is_not_used(
     stand_in.write_text("#!/bin/sh\nhead -c 256 /dev/zero\nexit 1\n")
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(AgentExit, match=r"^refused: the secret holds no RSA private key"):
+    with pytest.raises(AgentExit, match=r"^refused: the secret does not contain an unencrypted RSA private key"):
         app_jwt("1", app_key, NOW)
 
 

@@ -59,7 +59,7 @@ def test_a_github_that_stays_away_ends_it_before_the_deadline(world: World):
     begun = world.clock.now()
     assert world.ended() == (
         "github-unreachable: POST https://api.github.com/app/installations/77/access_tokens: answered 503: down "
-        "(asked 10 times; the next wait would be 60 s, over the deadline)"
+        "(tried 10 times; the next wait would be 60 s, over the deadline)"
     )
     assert world.clock.now() - begun < 300
 
@@ -102,7 +102,7 @@ def test_a_limit_that_outlasts_the_deadline_ends_it_at_once(world: World):
     world.github.faults["register"] = [Fault(status=403, headers=exhausted, body=b'{"message": "too many"}')]
     assert world.ended().startswith(
         "rate-limited: POST https://api.github.com/orgs/acme/actions/runners/generate-jitconfig: answered 403: too "
-        "many (asked once; the next wait would be 45"
+        "many (tried once; the next wait would be 45"
     )
     assert world.clock.slept == []
 
@@ -137,8 +137,8 @@ def test_a_token_that_is_refused_with_no_time_left_is_refused_and_not_called_lat
     with pytest.raises(AgentExit) as ended:
         world.agent().register("runner-a", RUNNER, world.clock.now() + 1)
     assert str(ended.value) == (
-        "refused: GitHub answered 401 to a token that it has just made: Bad credentials "
-        "(asked once; the next wait would be 1 s, over the deadline)"
+        "refused: GitHub answered 401 to a token that it has just issued: Bad credentials "
+        "(tried once; the next wait would be 1 s, over the deadline)"
     )
 
 

@@ -15,7 +15,7 @@ def test_another_key_is_refused_after_one_request(world: World, other_key: bytes
     world.key = other_key
     assert world.ended() == (
         "refused: GitHub answered 401 to a request for a token of the App's installation: A JSON web token could not "
-        "be decoded; the App's id and its key do not belong together, or the key was deleted"
+        "be decoded; the App's key does not belong to the App's id, or the key was deleted"
     )
     assert world.github.asked == ["token"]
     assert world.clock.slept == []
@@ -32,7 +32,7 @@ def test_another_key_is_refused_after_one_request(world: World, other_key: bytes
             {"installation_id": 1},
             (
                 "GitHub answered 404 to a request for a token of the App's installation: Not Found; there is no such "
-                "installation, organization or repository for this App; it asked as installation 1 "
+                "installation, organization or repository for this App; sent as installation 1 "
                 "(gpu-ci:site.github.runnerApp.installationId)"
             ),
         ),
@@ -62,14 +62,14 @@ def test_an_app_without_the_permission_is_refused(world: World):
 def test_a_token_that_may_do_more_than_was_asked_for_is_not_used(world: World, more: dict[str, str]):
     world.github.extra_permissions = more
     [(name, level)] = more.items()
-    assert world.ended() == f"refused: GitHub's token may do more than was asked for: {name}: {level}"
+    assert world.ended() == f"refused: GitHub's token has more permissions than requested: {name}: {level}"
     assert world.github.asked == ["token"]
 
 
 def test_a_token_for_more_repositories_than_were_asked_for_is_not_used(world: World):
     body = {"token": "ghs_planted", "permissions": {}, "repositories": [{"name": "kernels"}, {"name": "website"}]}
     world.github.faults["token"] = [Fault(status=201, body=json.dumps(body).encode())]
-    assert world.ended(repository="kernels").endswith("may do more than was asked for: repository website")
+    assert world.ended(repository="kernels").endswith("has more permissions than requested: repository website")
 
 
 @pytest.mark.parametrize("count", [0, 101])
@@ -92,7 +92,7 @@ def test_a_hundred_labels_are_taken(world: World):
         ("https://me:planted@host/", "expected an http or https URL with a host and without credentials"),
         ("api.github.com", "expected an http or https URL with a host and without credentials"),
         ("", "expected an http or https URL with a host and without credentials"),
-        ("https://host/\nplanted", "the URL has characters that no URL may have"),
+        ("https://host/\nplanted", "the URL has characters that are not allowed in a URL"),
     ],
 )
 def test_the_key_is_not_used_for_an_address_that_is_not_plain_https(world: World, url: str, words: str):
@@ -102,10 +102,15 @@ def test_the_key_is_not_used_for_an_address_that_is_not_plain_https(world: World
 @pytest.mark.parametrize(
     ("route", "status", "value", "words"),
     [
-        ("token", 201, {}, "GitHub's answer to a request for a token has no usable one"),
-        ("token", 201, {"token": 7}, "GitHub's answer to a request for a token has no usable one"),
-        ("token", 201, {"token": "a\r\nX-Other: b"}, "GitHub's answer to a request for a token has no usable one"),
-        ("token", 201, {"token": "clé"}, "GitHub's answer to a request for a token has no usable one"),
+        ("token", 201, {}, "GitHub's answer to a request for a token does not contain a usable token"),
+        ("token", 201, {"token": 7}, "GitHub's answer to a request for a token does not contain a usable token"),
+        (
+            "token",
+            201,
+            {"token": "a\r\nX-Other: b"},
+            "GitHub's answer to a request for a token does not contain a usable token",
+        ),
+        ("token", 201, {"token": "clé"}, "GitHub's answer to a request for a token does not contain a usable token"),
         ("groups", 200, {"runner_groups": 7}, "acme has no runner group named 'gpu', only none"),
         (
             "groups",

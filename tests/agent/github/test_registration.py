@@ -182,7 +182,7 @@ def test_a_stop_while_a_runner_is_taken_back_is_no_answer_of_githubs(world: Worl
     agent = world.agent()
 
     def stopped(*_: object, **__: object) -> Answer:
-        raise AgentExit("stopped", "the machine was told to stop")
+        raise AgentExit("stopped", "the machine received a stop signal")
 
     agent._api._ask = stopped
     with pytest.raises(AgentExit, match="stopped: "):

@@ -187,7 +187,7 @@ def test_a_grant_that_does_not_come_is_refused_before_the_deadline(google: FakeG
     google.faults = [Fault(":access", 1000, status=403, body=body)]
     words, waited = refused(google)
     assert words == (
-        f"{NAME}: 403 Permission denied; refused was gpu@example-ci.iam.gserviceaccount.com; "
+        f"{NAME}: 403 Permission denied; refused account: gpu@example-ci.iam.gserviceaccount.com; "
         "gcloud secrets add-iam-policy-binding github-app-key --project example-ci "
         "--member serviceAccount:gpu@example-ci.iam.gserviceaccount.com --role roles/secretmanager.secretAccessor"
     )
@@ -216,12 +216,12 @@ def test_a_secret_server_that_cuts_its_answers_stops_no_pool(google: FakeGoogle)
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"payload": {"data": "!"}}', b'{"payload": []}'])
 def test_an_answer_without_a_payload_is_no_secret(google: FakeGoogle, body: bytes) -> None:
     google.faults = [Fault(":access", 1000, status=200, body=body)]
-    assert refused(google, reason="secrets-unreachable")[0].startswith(f"{NAME}: the answer holds no payload")
+    assert refused(google, reason="secrets-unreachable")[0].startswith(f"{NAME}: the answer has no payload")
 
 
 def test_a_machine_without_a_service_account_has_nothing_to_ask_with(google: FakeGoogle) -> None:
     del google.values["instance/service-accounts/default/token"]
-    assert refused(google)[0] == "the machine has no service account to ask with"
+    assert refused(google)[0] == "the machine has no service account"
 
 
 def test_no_secret_is_in_what_is_said_about_it(google: FakeGoogle) -> None:
@@ -252,7 +252,7 @@ def test_a_log_that_is_down_ends_no_machine(google: FakeGoogle, path: str) -> No
 def test_a_preemption_is_heard_while_it_is_waited_for(google: FakeGoogle) -> None:
     google.faults = [Fault("instance/preempted", 1, status=503)]
     google.values["instance/preempted"] = "TRUE"
-    words = "Google takes the machine away (instance/preempted is TRUE)"
+    words = "Google preempts the machine (instance/preempted is TRUE)"
     assert host(google).notice(30) == Notice("preempted", words)
 
 
@@ -260,7 +260,7 @@ def test_the_end_of_the_host_is_heard_and_a_migration_is_none(google: FakeGoogle
     google.values["instance/maintenance-event"] = "MIGRATE_ON_HOST_MAINTENANCE"
     assert host(google).notice(0) is None
     google.values["instance/maintenance-event"] = "TERMINATE_ON_HOST_MAINTENANCE"
-    words = "the host is to be maintained (instance/maintenance-event is TERMINATE_ON_HOST_MAINTENANCE)"
+    words = "host maintenance is announced (instance/maintenance-event is TERMINATE_ON_HOST_MAINTENANCE)"
     assert host(google).notice(0) == Notice("maintenance", words)
 
 

@@ -43,7 +43,7 @@ class Driven:
     def _download(self, url: str, sink: BinaryIO, **_: Any) -> None:
         self.downloads.append(url)
         if not self.way_out:
-            raise http.Unreachable("GET", url, "no whole answer before the deadline")
+            raise http.Unreachable("GET", url, "no complete answer before the deadline")
         shutil.copyfileobj(io.BytesIO(b"the installer"), sink)
 
     def installs(self, text: str) -> None:
@@ -152,15 +152,15 @@ def test_an_installer_that_ends_without_a_driver_has_time_to_restart_only_where_
     driven: Driven, text: str, code: int, waited: int
 ) -> None:
     driven.installs(f'echo "the last words"; {text}')
-    assert driven.fails(INSTALLER) == f"cuda_installer ended with code {code} and no driver: the last words"
+    assert driven.fails(INSTALLER) == f"cuda_installer ended with code {code} and the driver is missing: the last words"
     assert sum(driven.clock.slept) == waited
 
 
 def test_an_installer_that_cannot_be_fetched_is_tried_again_and_then_named(driven: Driven) -> None:
     driven.way_out = False
     assert driven.fails(INSTALLER) == (
-        "cuda_installer could not be fetched: GET https://releases.example/cuda_installer.pyz: "
-        "no whole answer before the deadline; the network may have no way out"
+        "cuda_installer could not be downloaded: GET https://releases.example/cuda_installer.pyz: "
+        "no complete answer before the deadline; the network may lack internet access"
     )
     assert len(driven.downloads) == 4
 
@@ -168,7 +168,9 @@ def test_an_installer_that_cannot_be_fetched_is_tried_again_and_then_named(drive
 def test_a_machine_that_is_restarted_again_and_again_has_no_driver(driven: Driven) -> None:
     driven.machine.state.mkdir()
     (driven.machine.state / "restarts").write_text("4\n")
-    assert driven.fails(INSTALLER) == "cuda_installer has restarted the machine 4 times and there is no driver"
+    assert (
+        driven.fails(INSTALLER) == "cuda_installer has restarted the machine 4 times, and the driver is still missing"
+    )
 
 
 def test_a_note_that_an_earlier_boot_did_not_finish_is_made_anew(driven: Driven) -> None:
@@ -199,7 +201,7 @@ def test_on_a_computer_that_is_no_machine_of_google_no_driver_is_installed(
     driven.machine = Machine(
         driven.clock, driven.serial.append, driven.folder, driven.folder / "state", is_google=False
     )
-    assert driven.fails(source) == "a driver is installed on machines of Compute Engine only, and this is none"
+    assert driven.fails(source) == "drivers are installed only on Compute Engine VMs, and this is not one"
     assert not driven.machine.state.exists()
 
 

@@ -82,9 +82,9 @@ def test_a_gpu_that_is_as_it_was_is_fit(machine: Machine) -> None:
         (f"{ONE}, 3, [Not Supported]", ""),
         (
             f"{ONE}, [GPU requires reset], 0",
-            f"{ONE}: nvidia-smi gives its memory as '[GPU requires reset]'",
+            f"{ONE}: nvidia-smi reports its memory as '[GPU requires reset]'",
         ),
-        (f"{ONE}, 3, [Unknown Error]", f"{ONE}: nvidia-smi gives its ECC errors as '[Unknown Error]'"),
+        (f"{ONE}, 3, [Unknown Error]", f"{ONE}: nvidia-smi reports its ECC errors as '[Unknown Error]'"),
         (f"{TWO}, 3, 0", f"expected 1 GPUs, got 1; gone: {ONE}"),
         (f"{ONE}, 3, 0\n{TWO}, 3, 0", "expected 1 GPUs, got 2; gone: none"),
         ("", "nvidia-smi lists no GPU"),

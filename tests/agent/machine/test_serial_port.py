@@ -86,7 +86,7 @@ def test_a_device_takes_whole_lines_and_what_is_no_terminal_takes_none(tmp_path:
     write("GPU-AGENT-STEP {}\n")
     assert os.read(port, 100) == b"GPU-AGENT-STEP {}\r\n"
     assert (tmp_path / "file").read_text() == ""
-    with pytest.raises(OSError, match="there is no serial port"):
+    with pytest.raises(OSError, match="the machine has no serial port"):
         Device((str(tmp_path / "file"),)).write("x")
     os.close(terminal)
     os.close(port)
@@ -98,5 +98,5 @@ def test_only_a_machine_or_a_sandbox_that_names_one_has_a_device(monkeypatch: py
     for environ in ({}, {"GPU_AGENT_CONSOLE": "/no/such/port", "GCE_METADATA_HOST": "127.0.0.1:1"}):
         write = console(environ)
         assert write is not None
-        with pytest.raises(OSError, match="there is no serial port"):
+        with pytest.raises(OSError, match="the machine has no serial port"):
             write("x")

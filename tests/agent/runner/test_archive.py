@@ -74,7 +74,7 @@ def test_a_baked_runner_that_others_may_write_is_not_taken(system: System, path:
     said: list[str] = []
     with pytest.raises(AgentExit, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
         get(system, config(), said=said)
-    assert said == [f"gpu-agent: {folder} is not taken: others than root may change {folder / path}"]
+    assert said == [f"gpu-agent: {folder} is not used: a user other than root may change {folder / path}"]
 
 
 @pytest.mark.parametrize("path", ["", "bin", "bin/Runner.Listener", MARKER])
@@ -85,7 +85,7 @@ def test_a_baked_runner_of_another_user_is_not_taken(system: System, path: str) 
     said: list[str] = []
     with pytest.raises(AgentExit, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
         get(system, config(), said=said)
-    assert said == [f"gpu-agent: {folder} is not taken: others than root may change {folder / path}"]
+    assert said == [f"gpu-agent: {folder} is not used: a user other than root may change {folder / path}"]
 
 
 def test_why_a_baked_runner_is_not_taken_is_said(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,12 +94,12 @@ def test_why_a_baked_runner_is_not_taken_is_said(system: System, monkeypatch: py
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", base)
         said: list[str] = []
         assert get(system, config(), said=said) != folder
-        assert said == [f"gpu-agent: {folder} is not taken: {MARKER} says '{'0' * 64}', and {sha256} is pinned"]
+        assert said == [f"gpu-agent: {folder} is not used: {MARKER} says '{'0' * 64}', and {sha256} is pinned"]
         (folder / MARKER).unlink()
         (system.state_folder / "actions-runner").rename(system.state_folder / "aside")
         said.clear()
         get(system, config(), said=said)
-        assert said == [f"gpu-agent: {folder} is not taken: {folder / MARKER}: No such file or directory"]
+        assert said == [f"gpu-agent: {folder} is not used: {folder / MARKER}: No such file or directory"]
 
 
 def test_a_baked_runner_of_another_archive_is_left_and_the_pinned_one_fetched(
@@ -164,7 +164,7 @@ def test_a_fetched_runner_that_is_not_as_it_was_unpacked_is_fetched_again(
         said: list[str] = []
         assert get(system, config(content), said=said) == folder
         assert (len(asked), len(said), one.read_text()) == (2, 1, "x")
-        assert said[0].startswith(f"gpu-agent: {folder} is not taken: its files ")
+        assert said[0].startswith(f"gpu-agent: {folder} is not used: its files ")
         # It is whole again.
         assert get(system, config(content)) == folder
         assert len(asked) == 2
@@ -230,7 +230,7 @@ def test_a_member_that_does_not_stay_inside_ends_it(
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
         with pytest.raises(AgentExit) as ended:
             get(system, config(content))
-    said = f"no-runner: the archive has {entry.name!r}, which does not stay inside its folder"
+    said = f"no-runner: the archive has {entry.name!r}, which is outside its folder"
     assert str(ended.value) == said
     assert list((system.state_folder / "actions-runner").iterdir()) == []
 

@@ -81,7 +81,7 @@ def test_a_cage_whose_walls_are_all_closed_is_one_and_every_wall_is_tried(docker
 @pytest.mark.parametrize("word", ["open", "silence"])
 @pytest.mark.parametrize("address", [IPV4, IPV6])
 def test_an_address_that_opens_or_is_silent_is_not_cut_off(address: str, word: str, docker: str) -> None:
-    said = f"not-isolated: gpu-runner is not kept from the machine's identity: {address} ({word})"
+    said = f"not-isolated: gpu-runner can reach the machine's identity: {address} ({word})"
     assert cage(Told({address: word}), docker) == said
 
 
@@ -89,7 +89,7 @@ def test_an_address_that_opens_or_is_silent_is_not_cut_off(address: str, word: s
 @pytest.mark.parametrize("word", ["open", "silence"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_that_opens_or_is_silent_is_a_way_to_root(engine: str, word: str, docker: str) -> None:
-    said = f"not-isolated: gpu-runner may use a container engine of root's: {engine} ({word})"
+    said = f"not-isolated: gpu-runner may use a container engine of root: {engine} ({word})"
     assert cage(Told({engine: word}), docker) == said
 
 
@@ -113,7 +113,7 @@ def test_an_engine_that_opens_or_is_silent_is_a_way_to_root(engine: str, word: s
 def test_each_group_that_comes_to_root_is_named(group: str, docker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {USER.gid: USER.name, 4242: group}
     monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((names[gid], "x", gid, [])))
-    said = f"not-isolated: gpu-runner is on the image a member of {group}"
+    said = f"not-isolated: gpu-runner is a member of a group with root access in this image: {group}"
     assert cage(Told(groups={USER.gid, 4242}), docker) == said
 
 
@@ -125,12 +125,14 @@ def test_a_group_of_the_gpus_device_files_that_comes_to_root_is_named_too(
     monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((names[gid], "x", gid, [])))
     system = Told()
     monkeypatch.setattr(system, "runner_user", lambda: USER._replace(groups=(0, 44)))
-    assert cage(system, docker) == "not-isolated: gpu-runner is on the image a member of root"
+    assert (
+        cage(system, docker) == "not-isolated: gpu-runner is a member of a group with root access in this image: root"
+    )
 
 
 @MODES
 def test_sudo_without_a_password_is_named_in_either_mode(docker: str) -> None:
-    said = "not-isolated: gpu-runner may use sudo without a password: see /etc/sudoers.d of the image"
+    said = "not-isolated: gpu-runner may use sudo without a password: check /etc/sudoers.d of the image"
     assert cage(Told(sudo=Output(0, "")), docker) == said
 
 
@@ -142,7 +144,7 @@ def test_sudo_without_a_password_is_named_in_either_mode(docker: str) -> None:
 def test_a_try_that_fails_or_says_nothing_proves_nothing(answer: Output, line: str | None, what: str, who: str) -> None:
     word = "open" if what == "root" else "ECONNREFUSED"
     first = SOCKETS[0] if what == "engines" else IPV4
-    said = f"not-isolated: the cut could not be tried as {who}: {line or f'{first} {word}'}"
+    said = f"not-isolated: the network isolation could not be tested as {who}: {line or f'{first} {word}'}"
     assert cage(Told(**{what: answer})) == said
 
 
@@ -156,7 +158,7 @@ def test_packets_that_are_dropped_unanswered_are_silence_and_so_no_cut() -> None
         subprocess.run(["nft", "-f", "-"], input=table, text=True, check=True)
         return cage()
 
-    said = f"not-isolated: gpu-runner is not kept from the machine's identity: {IPV4} (silence)"
+    said = f"not-isolated: gpu-runner can reach the machine's identity: {IPV4} (silence)"
     assert machine.inside(work) == said
 
 
@@ -181,7 +183,7 @@ def test_an_engine_that_listens_is_found(family: int, to: Any, name: str) -> Non
             return cage()
 
     said = machine.inside(work)
-    assert said.startswith("not-isolated: gpu-runner may use a container engine of root's: ")
+    assert said.startswith("not-isolated: gpu-runner may use a container engine of root: ")
     assert f"{name} (open)" in said
 
 
@@ -200,5 +202,5 @@ def test_a_socket_of_roots_engine_whose_queue_is_full_is_silence_and_so_a_way() 
             return cage()
 
     said = machine.inside(work)
-    assert said.startswith("not-isolated: gpu-runner may use a container engine of root's: ")
+    assert said.startswith("not-isolated: gpu-runner may use a container engine of root: ")
     assert "/run/podman/podman.sock (silence)" in said

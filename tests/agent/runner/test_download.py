@@ -39,7 +39,7 @@ def test_a_download_follows_a_redirect_and_takes_no_headers_along():
 def test_a_redirect_to_what_is_no_url_is_no_download(location: str):
     with peer(says(_moved(location))) as made, pytest.raises(Unreachable) as failed:
         downloaded(made.url)
-    assert failed.value.reason == "redirects to something that is no URL"
+    assert failed.value.reason == "redirects to an invalid URL"
 
 
 def test_a_download_follows_five_redirects_and_no_sixth():
@@ -60,7 +60,7 @@ def test_a_download_follows_five_redirects_and_no_sixth():
 def test_a_download_is_not_led_away_from_https(target: str):
     with (
         peer(says(_moved(target))) as made,
-        pytest.raises(Unreachable, match="redirects to something that is not https"),
+        pytest.raises(Unreachable, match="redirects to an address without https"),
     ):
         downloaded(made.url)
 
@@ -69,14 +69,14 @@ def test_a_download_is_not_led_from_https_to_a_server_of_this_machine(
     tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    refused = pytest.raises(Unreachable, match="redirects to something that is not https")
+    refused = pytest.raises(Unreachable, match="redirects to an address without https")
     with peer(says(OK)) as there, peer(says(_moved(there.url)), tls) as made, refused:
         downloaded(f"https://127.0.0.1:{made.port}")
     assert there.requests == []
 
 
 def test_a_download_that_is_cut_off_is_none():
-    with peer(says(OK[:-1])) as made, pytest.raises(Unreachable, match="cut off: 1 bytes are missing"):
+    with peer(says(OK[:-1])) as made, pytest.raises(Unreachable, match="truncated: 1 bytes are missing"):
         downloaded(made.url)
 
 

@@ -103,7 +103,7 @@ def test_a_second_job_is_refused_and_does_not_take_the_first_ones_name(
     assert ask(folder, "started") == 0
     monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/else")
     assert ask(folder, "started") == 1
-    assert capsys.readouterr().out == "::error::gpu-ci: this machine has had its one job\n"
+    assert capsys.readouterr().out == "::error::gpu-ci: this machine has already run its one job\n"
     assert served.job == JOB
     assert served.refused == ""
 

@@ -43,7 +43,7 @@ def test_every_socket_of_roots_engine_that_the_user_may_open_is_named() -> None:
         return cage()
 
     said = machine.inside(work)
-    assert said.startswith("not-isolated: gpu-runner may use a container engine of root's: ")
+    assert said.startswith("not-isolated: gpu-runner may use a container engine of root: ")
     assert [path for path in sockets if f"{path} (open)" not in said] == []
 
 
@@ -68,7 +68,10 @@ def test_a_baked_user_in_a_group_that_comes_to_root_is_named(group: str) -> None
         subprocess.run(["useradd", "--system", "--user-group", "--groups", group, "gpu-runner"], check=True)
         return cage()
 
-    assert machine.inside(work) == f"not-isolated: gpu-runner is on the image a member of {group}"
+    assert (
+        machine.inside(work)
+        == f"not-isolated: gpu-runner is a member of a group with root access in this image: {group}"
+    )
 
 
 def test_sudo_without_a_password_is_named() -> None:
@@ -83,7 +86,7 @@ def test_sudo_without_a_password_is_named() -> None:
         return cage(WithSudo(python=machine.open_python()))
 
     assert machine.inside(work) == (
-        "not-isolated: gpu-runner may use sudo without a password: see /etc/sudoers.d of the image"
+        "not-isolated: gpu-runner may use sudo without a password: check /etc/sudoers.d of the image"
     )
 
 
@@ -104,7 +107,7 @@ def test_rootful_gives_the_engines_group_and_still_cuts_bridges() -> None:
 @pytest.mark.parametrize(
     ("docker", "said"),
     [
-        ("rootful", "no-tool: docker: rootful, but the image has no group docker: bake docker-ce in"),
+        ("rootful", "no-tool: docker: rootful, but the image has no group docker: add docker-ce to the image"),
         ("podman", "not-isolated: docker: got 'podman', expected none, rootless or rootful"),
     ],
 )

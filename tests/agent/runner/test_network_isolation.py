@@ -161,7 +161,9 @@ def test_without_any_packet_filter_there_is_no_cage() -> None:
         machine.network()
         return cage(Bare(python=machine.open_python()))
 
-    assert machine.inside(work) == ("no-tool: the image has neither nft nor ip6tables and iptables: bake nftables in")
+    assert machine.inside(work) == (
+        "no-tool: the image has neither nft nor ip6tables and iptables: add nftables to the image"
+    )
 
 
 def test_a_filter_that_lets_the_user_through_is_found_out() -> None:
@@ -172,7 +174,7 @@ def test_a_filter_that_lets_the_user_through_is_found_out() -> None:
         return cage(Broken(python=machine.open_python()))
 
     assert machine.inside(work) == (
-        f"not-isolated: gpu-runner is not kept from the machine's identity: {IPV4} (open), {IPV6} (open)"
+        f"not-isolated: gpu-runner can reach the machine's identity: {IPV4} (open), {IPV6} (open)"
     )
 
 

@@ -22,16 +22,16 @@ def test_a_runner_takes_its_one_job_and_ends() -> None:
         return [before, seen, running.wait(soon()), lines]
 
     lines = ["| Listening for Jobs", "| 2026-11-22: Running job: train", "| exiting with 0"]
-    assert machine.inside(work) == [None, True, ["ended", "it ended as it should"], lines]
+    assert machine.inside(work) == [None, True, ["ended", "it ended normally"], lines]
 
 
 @pytest.mark.parametrize(
     ("does", "word", "words"),
     [
-        ("end(1)", "runner-failed", "it ended with an error that another start does not mend"),
-        ("end(3)", "runner-deprecated", "GitHub had it update itself, and its files are not to be changed here"),
+        ("end(1)", "runner-failed", "it ended with an error that a restart does not fix"),
+        ("end(3)", "runner-deprecated", "GitHub requested an update, but the runner's files are read-only here"),
         ("end(5)", "runner-failed", "another runner is online with the same registration"),
-        ("end(7)", "runner-deprecated", "GitHub takes this version no longer"),
+        ("end(7)", "runner-deprecated", "GitHub no longer accepts this version"),
         ("end(99)", "runner-failed", "it ended with code 99"),
         ('say("exiting with 9"); os.kill(os.getpid(), 9)', "runner-failed", "it was killed by signal 9"),
     ],
@@ -39,7 +39,7 @@ def test_a_runner_takes_its_one_job_and_ends() -> None:
 def test_each_way_to_end_is_told_with_the_last_lines(does: str, word: str, words: str) -> None:
     said, text = machine.inside(lambda: begin(does).wait(soon()))
     assert said == word
-    assert text.startswith(f"{words}; it said last: Listening for Jobs / exiting with ")
+    assert text.startswith(f"{words}; its last output: Listening for Jobs / exiting with ")
 
 
 def test_a_runner_without_a_job_is_waited_for_until_the_deadline_and_then_ends_on_sigint() -> None:
@@ -51,7 +51,7 @@ def test_a_runner_without_a_job_is_waited_for_until_the_deadline_and_then_ends_o
         return [waited, running.job_seen.is_set(), running.wait(soon()), left_of_the_user()]
 
     lines: list[str] = []
-    assert machine.inside(work) == [None, False, ["ended", "it ended as it should"], 0]
+    assert machine.inside(work) == [None, False, ["ended", "it ended normally"], 0]
 
 
 def test_only_the_listener_is_interrupted_so_that_it_tells_its_worker_itself() -> None:
@@ -98,7 +98,7 @@ def test_a_runner_that_asks_for_it_is_started_again_without_the_blob(monkeypatch
         return [running.wait(soon()), diag("starts").splitlines()]
 
     starts = ["with blob", "without blob", "without blob"]
-    assert machine.inside(work) == [["ended", "it ended as it should"], starts]
+    assert machine.inside(work) == [["ended", "it ended normally"], starts]
 
 
 def test_a_runner_that_always_fails_is_started_four_times(monkeypatch: pytest.MonkeyPatch) -> None:

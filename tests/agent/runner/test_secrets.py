@@ -127,7 +127,7 @@ def test_a_blob_that_fits_into_no_variable_is_the_runners_end_and_not_the_agents
             return str(ended)
         return "started"
 
-    too_large = "GitHub's JIT configuration makes a variable of 131073 bytes; expected at most 131072"
+    too_large = "GitHub's JIT configuration needs a variable of 131073 bytes; expected at most 131072"
     assert machine.inside(work) == ("started" if starts else f"runner-failed: {too_large}")
 
 

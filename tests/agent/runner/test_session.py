@@ -50,8 +50,8 @@ def test_no_exit_code_that_a_job_may_choose_stops_the_pool(
     ("does", "reason", "words"),
     [
         ("end(0)", "runner-failed", "it ended without a job"),
-        ("end(7)", "runner-deprecated", "GitHub takes this version no longer; it said last: "),
-        ("end(1)", "runner-failed", "it ended with an error that another start does not mend; it said last: "),
+        ("end(7)", "runner-deprecated", "GitHub no longer accepts this version; its last output: "),
+        ("end(1)", "runner-failed", "it ended with an error that a restart does not fix; its last output: "),
     ],
 )
 def test_a_runner_that_ends_before_any_job_is_told_by_its_code(does: str, reason: str, words: str) -> None:
@@ -65,7 +65,7 @@ def test_a_runner_that_github_removed_before_any_job_says_so() -> None:
     gone = "The runner no longer exists on the server. Cleaning up local configuration."
     reason, text = machine.inside(lambda: started(f'say("{gone}"); end(0)').wait(soon()))
     assert reason == "runner-failed"
-    assert text.startswith("it ended without a job; it said last: ")
+    assert text.startswith("it ended without a job; its last output: ")
     assert gone in text
 
 

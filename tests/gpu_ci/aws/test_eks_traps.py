@@ -91,7 +91,7 @@ def test_a_node_group_without_an_auto_scaling_group_is_told_and_no_traceback_sho
     with pytest.raises(pulumi.RunError) as caught:
         deploy(lambda: GpuNodeGroup("l4", args()), computed=empty)
     assert str(caught.value) == (
-        "GpuNodeGroup 'l4': EKS names 0 Auto Scaling groups of the node group\n  expected: one"
+        "GpuNodeGroup 'l4': EKS reports 0 Auto Scaling groups for the node group\n  expected: one"
     )
 
 

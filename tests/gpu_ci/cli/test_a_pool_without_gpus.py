@@ -48,7 +48,7 @@ def test_a_mistake_in_it_is_told_as_in_any_pool(ask: Ask, stack: Stack) -> None:
     answer = ask("check", stack(("gpu-ci:pools:", wrong)))
     assert answer.code == 1
     assert answer.out == (
-        "Pulumi.dev.yaml:4: gpu-ci:pools.builds.machineType: is no machine type of Cloud Build pools\n"
+        "Pulumi.dev.yaml:4: gpu-ci:pools.builds.machineType: is not a machine type of Cloud Build pools\n"
         "  got: 'e2-standard-9'\n"
         "  expected: a machine type of Cloud Build private pools, such as e2-standard-8; none has a GPU\n"
         "  hint: did you mean e2-standard-8\n"

@@ -59,7 +59,7 @@ def test_n1_is_left_out_and_counted_until_it_is_asked_for(ask: Ask) -> None:
 
 def test_nothing_found_is_said_and_ends_with_1(ask: Ask) -> None:
     answer = ask("catalog", "--gpu", "l4", "--market", "capacity-block")
-    assert (answer.code, answer.out, answer.err) == (1, "", "no machine of the catalog is all of this\n")
+    assert (answer.code, answer.out, answer.err) == (1, "", "no machine of the catalog matches all options\n")
     assert ask("catalog", "--gpu", "l4", "--market", "capacity-block", "--json").json == []
 
 
@@ -90,7 +90,7 @@ def test_what_is_known_by_name_only_is_hinted_at(ask: Ask) -> None:
     answer = ask("catalog", "--gpu", "k80")
     assert (answer.code, answer.err) == (
         1,
-        "no machine of the catalog is all of this\n  hint: --legacy, for the 3 that are known by name only\n",
+        "no machine of the catalog matches all options\n  hint: --legacy adds 3 known by name only\n",
     )
     assert len(ask("catalog", "--gpu", "k80", "--legacy", "--json").json) == 3
 
@@ -123,7 +123,7 @@ WRONG = {
     ),
     "--region mars-north1": (
         "list: Invalid value for '--region': no region with a GPU 'mars-north1'",
-        "gpu-ci catalog lists what there is",
+        "gpu-ci catalog lists all of them",
     ),
     "--zone us-east1-a": (
         "list: Invalid value for '--zone': no zone with a GPU 'us-east1-a'",
@@ -135,13 +135,13 @@ WRONG = {
     ),
     "--zone us-east1-b --region us-central1": (
         "list: --zone us-east1-b is not in --region us-central1",
-        "--region us-east1, or one of the two alone",
+        "use --region us-east1, or only one of the two options",
     ),
-    "--cloud azure": ("list: Invalid value for '--cloud': no cloud 'azure'", "there are gcp, aws"),
+    "--cloud azure": ("list: Invalid value for '--cloud': no cloud 'azure'", "one of gcp, aws"),
     "g2-standard-8": (": no command 'g2-standard-8'", "gpu-ci catalog show g2-standard-8"),
     "shw": (": no command 'shw'", "did you mean show?"),
     "--min-compute-capability new": (
-        "list: Invalid value for '--min-compute-capability': 'new' is none; such as 8.0",
+        "list: Invalid value for '--min-compute-capability': 'new' is not a compute capability, such as 8.0",
         "gpu-ci catalog list --help",
     ),
 }

@@ -27,7 +27,7 @@ def test_mistakes_of_a_cluster_are_told_beside_those_of_its_pools(ask: Ask, tmp_
         [
             f"{tmp_path}/Pulumi.dev.yaml:22: gpu-ci:pools.a10g.max: must be at least 1",
             f"{tmp_path}/Pulumi.dev.yaml:9: gpu-ci:clusters.ci.subnets.us-east-1a: must be text",
-            f"{tmp_path}/Pulumi.dev.yaml:6: gpu-ci:clusters.ci.namespace: is one of Kubernetes' own namespaces",
+            f"{tmp_path}/Pulumi.dev.yaml:6: gpu-ci:clusters.ci.namespace: is a namespace of Kubernetes itself",
             f"3 problems in {tmp_path}/Pulumi.dev.yaml",
         ],
     )
@@ -54,7 +54,7 @@ def test_what_is_no_mistake_of_pools_and_clusters_is_a_note(ask: Ask, tmp_path: 
                 "AWS gives notice, and "
                 "its job with it: got 600"
             ),
-            "gpu-ci:clusters.idle: no pool is on it, so nothing is made for it",
+            "gpu-ci:clusters.idle: no pool uses this cluster, so the stack creates nothing on it",
         ],
     )
 

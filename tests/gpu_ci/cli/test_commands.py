@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from gpu_ci.cli.commands import gpu_ci
+from gpu_ci.cli.main import MISSING
 
 from tests.gpu_ci.cli.conftest import Ask
 
@@ -128,7 +129,7 @@ def test_what_is_not_installed_is_named_with_what_installs_it(name: str) -> None
     code = f"import sys; sys.modules['{name}'] = None; from gpu_ci.cli.main import main; main(['check'])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert answer.returncode == 2
-    assert answer.stderr.endswith("hint: pip install 'gpu-ci[cli]'\n")
+    assert answer.stderr.endswith(f"hint: {MISSING['hint']}\n")
     assert "Traceback" not in answer.stderr
 
 

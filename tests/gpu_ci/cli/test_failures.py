@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gpu_ci.cli import main
 
 from tests.gpu_ci.cli.conftest import STACK, Ask
 
@@ -62,13 +63,13 @@ def test_a_bad_file_stops_no_other_and_the_exit_code_says_so(ask: Ask, stack: St
     answer = ask(command)
     assert answer.code == 2
     assert [line for line in answer.err.splitlines() if not line.startswith(" ")] == [
-        "Pulumi.a.yaml:2:1: is no YAML: expected the node content, but found '<stream end>'",
-        "Pulumi.b.yaml: is no stack file",
+        "Pulumi.a.yaml:2:1: is not valid YAML: expected the node content, but found '<stream end>'",
+        "Pulumi.b.yaml: is not a stack file",
     ]
     assert "Pulumi.c.yaml" in answer.out
     first, second, third = ask(command, "--json").json
     assert first == {"file": "Pulumi.a.yaml", "error": {"problems": [{"text": answer.err.splitlines()[0]}]}}
-    assert second["error"]["problems"][0]["text"] == "Pulumi.b.yaml: is no stack file"
+    assert second["error"]["problems"][0]["text"] == "Pulumi.b.yaml: is not a stack file"
     assert (third["file"], "error" in third) == ("Pulumi.c.yaml", False)
     assert ask(command, "Pulumi.c.yaml", "Pulumi.a.yaml").code == 1
 
@@ -107,7 +108,7 @@ def test_nothing_of_a_line_that_cannot_be_read_is_shown(ask: Ask, stack: Stack, 
     answer = ask(command, stack(text=UNREADABLE[fault]), "--json")
     assert answer.code == 1
     assert answer.err.startswith("Pulumi.dev.yaml:")
-    assert ": is no YAML: " in answer.err
+    assert ": is not valid YAML: " in answer.err
     assert SECRET not in answer.out + answer.err
 
 
@@ -156,7 +157,7 @@ def test_an_answer_that_cannot_be_written_is_one_line_and_ends_with_2(words: str
         answer = subprocess.run([GPU_CI, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (
         2,
-        "gpu-ci: the answer cannot be written: No space left on device\n",
+        "gpu-ci: the output cannot be written: No space left on device\n",
     )
 
 
@@ -164,5 +165,5 @@ def test_with_json_a_package_that_is_not_installed_is_a_document_too() -> None:
     code = "import sys; sys.modules['click'] = None; from gpu_ci.cli.main import main; main(['catalog', '--json'])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     [problem] = json.loads(answer.stdout)["error"]["problems"]
-    assert (answer.returncode, problem["hint"]) == (2, "pip install 'gpu-ci[cli]'")
+    assert (answer.returncode, problem["hint"]) == (2, main.MISSING["hint"])
     assert answer.stderr.startswith(f"{problem['text']}\n")

@@ -62,7 +62,7 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
         ("check g2-standard-8 --torch new", "gpu-ci check: "),
         ("check g2-standard-8 --python three", "gpu-ci check: --python: is no version of Python\n  got: 'three'\n"),
         ("check g2-standard-8 --driver-source cso", "gpu-ci check: Invalid value for '--driver-source': no driver s"),
-        ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market can be asked of one machine, not of "),
+        ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market: for one machine only, not for "),
         (
             "check g2-standard-8 g2-standard-4",
             "gpu-ci check: one machine at a time, not 2 names\n  got: g2-standard-8, g2-standard-4\n  hint: gpu-ci",
@@ -71,9 +71,9 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
         ("recommend --budget 0", "gpu-ci recommend: --budget must be more than 0"),
         ("recommend --compute-capability new", "gpu-ci recommend: 'new' is no compute capability; such as 8.0\n"),
         ("recommend --dtype fp9", "gpu-ci recommend: Invalid value for '--dtype': no number type 'fp9'\n  hint: "),
-        ("catalog refresh --no-aws", "gpu-ci catalog refresh: no source is left\n"),
+        ("catalog refresh --no-aws", "gpu-ci catalog refresh: no source\n"),
         ("schema --site nothing", "gpu-ci schema: --site: 'nothing' cannot be imported\n"),
-        ("schema --site json:JSONDecoder", "gpu-ci schema: --site: 'json:JSONDecoder' is no model\n"),
+        ("schema --site json:JSONDecoder", "gpu-ci schema: --site: 'json:JSONDecoder' is not a model\n"),
         ("schema -o no/such/folder.json", "no/such/folder.json: cannot be written\n"),
     ],
 )
@@ -136,7 +136,7 @@ def test_google_without_credentials_is_told_so(ask: Ask, monkeypatch: pytest.Mon
     answer = ask("catalog", "refresh", "--no-aws", "--google", "acme-ci")
     assert (answer.code, answer.err) == (
         2,
-        "Google: no credentials that work\n  got: none were found\n  hint: gcloud auth application-default login\n",
+        "Google: no working credentials\n  got: none were found\n  hint: gcloud auth application-default login\n",
     )
 
 

@@ -40,8 +40,7 @@ def test_a_region_without_an_answer_is_refused(ask: Ask, stack: Stack) -> None:
     answer = ask("quota", stack(), "--region", "us-east-1")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == (
-        "gpu-ci quota: --region is the region of an answer, and none is given\n"
-        "  hint: add --limits ec2.json, or leave --region us-east-1 out\n"
+        "gpu-ci quota: --region requires --limits\n  hint: add --limits ec2.json, or leave --region us-east-1 out\n"
     )
 
 
@@ -73,18 +72,18 @@ def test_what_an_answer_has_of_the_limits_is_told(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "limits.json:1: is no JSON: Expecting property name enclosed in double quotes"),
-        ("{}", "limits.json: is no answer about quotas"),
-        ("3", "limits.json: is no answer about quotas"),
-        ("[1]", "limits.json: is no answer about quotas"),
-        ('{"Quotas": []}', "limits.json: is no answer about quotas"),
+        ("{", "limits.json:1: is not JSON: Expecting property name enclosed in double quotes"),
+        ("{}", "limits.json: is not an answer about quotas"),
+        ("3", "limits.json: is not an answer about quotas"),
+        ("[1]", "limits.json: is not an answer about quotas"),
+        ('{"Quotas": []}', "limits.json: is not an answer about quotas"),
         (
             '{"name": "us-central1", "quotas": [{"metric": "NVIDIA_L4_GPUS", "limit": 1%s}]}' % ("0" * 400),
-            "limits.json: is no answer about quotas",
+            "limits.json: is not an answer about quotas",
         ),
         (
             '{"name": "us-central1", "quotas": [{"metric": "NVIDIA_L4_GPUS", "limit": 9, "usage": 1%s}]}' % ("0" * 400),
-            "limits.json: is no answer about quotas",
+            "limits.json: is not an answer about quotas",
         ),
     ],
 )

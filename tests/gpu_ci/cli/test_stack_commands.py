@@ -116,9 +116,9 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
         "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, "
         "waitObjectiveSec, standby, smoke, runner, secrets, ladder, priceCeilingUsd\n"
         "  hint: remove it\n"
-        "Pulumi.dev.yaml:6: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
+        "Pulumi.dev.yaml:6: gpu-ci:pools.l4.machineType: is not a machine type with a GPU\n"
         "  got: 'g2-standard-9'\n"
-        "  expected: a GCE machine type with a GPU, such as g2-standard-8\n"
+        "  expected: a Compute Engine machine type with a GPU, such as g2-standard-8\n"
         "  hint: did you mean g2-standard-8\n"
         "2 problems in Pulumi.dev.yaml\n"
     )
@@ -186,22 +186,22 @@ def test_a_secret_is_not_read_and_not_shown(ask: Ask, stack: Stack, command: str
 BROKEN = {
     "a bracket that is not closed": (
         (("max: 4", "zones: [a"),),
-        "Pulumi.dev.yaml:10:1: is no YAML: expected ',' or ']', but got '<stream end>'\n",
+        "Pulumi.dev.yaml:10:1: is not valid YAML: expected ',' or ']', but got '<stream end>'\n",
     ),
     "a tab": (
         (("      max: 4", "\tmax: 4"),),
         (
-            "Pulumi.dev.yaml:9:1: is no YAML: found character '\\t' that cannot start any token\n"
+            "Pulumi.dev.yaml:9:1: is not valid YAML: found character '\\t' that cannot start any token\n"
             "  hint: indent with spaces: YAML takes no tab there\n"
         ),
     ),
     "a key that is there twice": (
         (("max: 4", "max: 4\n      max: 5"),),
-        "Pulumi.dev.yaml:10:7: is no YAML: the key max is there twice, first in line 9\n",
+        "Pulumi.dev.yaml:10:7: is not valid YAML: the key max is a duplicate of line 9\n",
     ),
     "a control character": (
         (("max: 4", "max: \x07"),),
-        "Pulumi.dev.yaml:9: is no YAML: special characters are not allowed\n",
+        "Pulumi.dev.yaml:9: is not valid YAML: special characters are not allowed\n",
     ),
 }
 
@@ -224,26 +224,27 @@ def test_a_word_stays_the_word_it_is(ask: Ask, stack: Stack) -> None:
 
 def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Path) -> None:
     assert ask("check").err == (
-        f"no stack file in {tmp_path}\n  expected: Pulumi.<stack>.yaml, or the name of one\n"
+        f"no stack file in {tmp_path}\n  expected: Pulumi.<stack>.yaml in this folder, or a path\n"
         "  hint: gpu-ci check path/to/Pulumi.staging.yaml\n"
     )
     assert ask("check", "Pulumi.dev.yaml").err == "Pulumi.dev.yaml: no such file\n"
     stack(name="Pulumi.prod.yaml")
     missing = ask("check", "Pulumi.dev.yaml")
-    assert (missing.code, missing.err) == (2, "Pulumi.dev.yaml: no such file\n  hint: there is Pulumi.prod.yaml\n")
+    assert missing.code == 2
+    assert missing.err == "Pulumi.dev.yaml: no such file\n  hint: the folder has Pulumi.prod.yaml\n"
     folder = ask("check", ".")
     assert (folder.code, folder.err.splitlines()[0]) == (2, ".: cannot be read")
     project = ask("check", stack(name="Pulumi.yaml", text="name: gpu-ci\nruntime: python\n"))
     assert (project.code, project.err.splitlines()[1]) == (2, "  got: the project's file, Pulumi.yaml")
     for text in ("", "- a\n", "just words\n", "config: 3\n"):
         answer = ask("check", stack(name="other.yaml", text=text))
-        assert (answer.code, answer.err.splitlines()[0]) == (2, "other.yaml: is no stack file")
+        assert (answer.code, answer.err.splitlines()[0]) == (2, "other.yaml: is not a stack file")
     answer = ask("check", stack(name="Pulumi.list.yaml", text="- a\n"))
-    assert answer.err.splitlines()[-1] == "  hint: there is Pulumi.prod.yaml", "not the file itself"
+    assert answer.err.splitlines()[-1] == "  hint: the folder has Pulumi.prod.yaml", "not the file itself"
     answer = ask("check", stack(name="Pulumi.empty.yaml", text="# later\n"))
     assert (answer.code, answer.out.splitlines()[0]) == (1, "Pulumi.empty.yaml: gpu-ci:pools: is missing")
     (tmp_path / "bytes.yaml").write_bytes(b"config: \xff")
-    assert ask("check", "bytes.yaml").err == "bytes.yaml: is no text\n  got: the byte 9 is not UTF-8\n"
+    assert ask("check", "bytes.yaml").err == "bytes.yaml: is not text\n  got: the byte 9 is not UTF-8\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -327,7 +328,9 @@ def test_spot_machines_wait_stopped_where_the_manager_registers_their_runners(as
     for command in ("check", "cost", "quota"):
         assert ask(command, stack(("config:", MANAGED), waiting)).code == 0, command
         refused = ask(command, stack(waiting))
-        assert "l4.standby: spot machines cannot wait stopped" in refused.out + refused.err, command
+        assert (
+            "l4.standby: is not supported for spot machines, which cannot wait stopped" in refused.out + refused.err
+        ), command
     wrong = ("max: 4", "max: 4\n      standby: {stoppedSize: 5, mode: manual}")
     [found] = ask("check", stack(("config:", MANAGED), wrong), "--json").json
     assert [problem["path"].removeprefix("gpu-ci:pools.l4.") for problem in found["problems"]] == [

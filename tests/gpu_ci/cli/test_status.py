@@ -104,7 +104,7 @@ def test_what_are_no_outputs_of_pools_is_told_with_the_command_that_prints_some(
     file.write_text(text)
     answer = ask("status", str(file))
     assert answer.code == 2
-    assert "these are no outputs of pools" in answer.err
+    assert "not the outputs of a stack with pools" in answer.err
     assert "pulumi stack output --stack staging --json | gpu-ci status" in answer.err
 
 

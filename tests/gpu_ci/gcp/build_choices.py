@@ -39,38 +39,38 @@ def run(**choices: Any) -> dict[str, Any]:
 T, S = "triggers.main", "triggers.main.build.steps[0]"
 STEP = "such as steps: [{kind: docker, image: kernels}]"
 FORM = "has a form that is not accepted"
-NO_RE2 = "has (?!, which RE2 does not know"
+NO_RE2 = "contains (?!, which RE2 does not support"
 WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "no region": (pool(region=None), "region", "is missing", "such as region: us-central1"),
     "a zone for a region": (
         pool(region="us-central1-a"),
         "region",
-        "is no region of Cloud Build",
+        "is not a region of Cloud Build",
         "did you mean us-central1",
     ),
     "a machine type misspelt": (
         pool(machineType="e2-standrad-8"),
         "machineType",
-        "is no machine type of Cloud Build pools",
+        "is not a machine type of Cloud Build pools",
         "did you mean e2-standard-8",
     ),
     "a size that is not sold": (
         pool(machineType="e2-standard-24"),
         "machineType",
-        "is no machine type of Cloud Build pools",
+        "is not a machine type of Cloud Build pools",
         "did you mean e2-standard-16",
     ),
     "a machine type of another series": (
         pool(machineType="z9-mega"),
         "machineType",
-        "is no machine type of Cloud Build pools",
-        "they are e2-medium and sizes of e2-standard, e2-highmem, e2-highcpu",
+        "is not a machine type of Cloud Build pools",
+        "use e2-medium, or a size of e2-standard, e2-highmem or e2-highcpu",
     ),
     "a machine type with a GPU": (
         pool(machineType="g2-standard-8"),
         "machineType",
-        "has GPUs, and a Cloud Build pool takes none",
-        "a job that needs a GPU goes to a pool of kind gce-runners",
+        "has GPUs, which Cloud Build pools do not support",
+        "jobs that need a GPU run in a pool of kind gce-runners",
     ),
     "an accelerator": (
         pool(guestAccelerator={"type": "nvidia-tesla-t4"}),
@@ -113,26 +113,29 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "too small a range": (
         pool(network={**PEERED, "ipRange": "/30"}),
         "network.ipRange",
-        "is too small: the smallest is /29, with 8 addresses",
+        "is too small; the smallest range is /29, with 8 addresses",
         "such as /24, or 192.168.0.0/24",
     ),
     "a range that is none": (
         pool(network={**PEERED, "ipRange": "192.168.0.0"}),
         "network.ipRange",
-        "is no range",
+        "is not an IP range",
         "such as /24, or 192.168.0.0/24",
     ),
     "a range that begins elsewhere": (
         pool(network={**PEERED, "ipRange": "192.168.0.7/24"}),
         "network.ipRange",
-        "does not begin at its first address",
+        "does not start at its first address",
         "write 192.168.0.0/24",
     ),
     "private service connect": (
         pool(network={**ATTACHED, "routeAllTraffic": True}),
         "network.kind",
-        "does not work yet: pulumi-gcp takes it and does not send it, so workers would be in Google's own network",
-        "use kind: peered, or publicEgress: true without a network; Google's issue is b/394920388",
+        (
+            "does not work yet: pulumi-gcp accepts the setting but does not send it, so workers would run in Google's "
+            "own network"
+        ),
+        "use kind: peered, or publicEgress: true without a network; the issue at Google is b/394920388",
     ),
     "no version kept": (
         pool(registry={"keepMostRecent": 0}),
@@ -180,25 +183,25 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
         trigger(event={"kind": "push", "branch": "^(?!main$)"}),
         f"{T}.event.branch",
         NO_RE2,
-        "write what to match; includedFiles and ignoredFiles narrow it further",
+        "write a pattern of the refs to match; use includedFiles and ignoredFiles to limit the builds further",
     ),
     "an expression that refers to what it matched": (
         trigger(event={"kind": "push", "branch": r"^(a|b)-\1$"}),
         f"{T}.event.branch",
-        r"has \1, which RE2 does not know",
-        "write what to match; includedFiles and ignoredFiles narrow it further",
+        r"contains \1, which RE2 does not support",
+        "write a pattern of the refs to match; use includedFiles and ignoredFiles to limit the builds further",
     ),
     "an expression that refers to what it matched by a name": (
         trigger(event={"kind": "pull-request", "branch": "^(?P<part>a|b)-(?P=part)$"}),
         f"{T}.event.branch",
-        "has (?P=, which RE2 does not know",
-        "write what to match; includedFiles and ignoredFiles narrow it further",
+        "contains (?P=, which RE2 does not support",
+        "write a pattern of the refs to match; use includedFiles and ignoredFiles to limit the builds further",
     ),
     "an expression that is none": (
         trigger(event={"kind": "tag", "tag": "v[0-9"}),
         f"{T}.event.tag",
-        "is no regular expression: unterminated character set",
-        r"to match it as it is: v\[0\-9",
+        "is not a regular expression: unterminated character set",
+        r"to match this text literally: v\[0\-9",
     ),
     "a comment control there is not": (
         trigger(event={"kind": "pull-request", "branch": "^main$", "commentControl": "ALWAYS"}),
@@ -234,32 +237,32 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "a script beside arguments": (
         run(script="make", args=["x"]),
         f"{S}.script",
-        "stands beside args or entrypoint, and a step has one or the other",
+        "is not allowed together with args or entrypoint",
         "remove args and entrypoint",
     ),
     "a substitution in lower case": (
         trigger(substitutions={"python": "3.13"}),
         f"{T}.substitutions.python",
-        "is no name of a substitution",
+        "is not the name of a substitution",
         "such as _PYTHON",
     ),
     "a substitution of the pool's own": (
         trigger(substitutions={"_POOL": "mine"}),
         f"{T}.substitutions._POOL",
-        "is filled in by the pool",
-        "give yours another name",
+        "is set by the pool",
+        "rename the substitution",
     ),
     "a registry of one's own as a substitution": (
         trigger(substitutions={"_REGISTRY": "mine"}),
         f"{T}.substitutions._REGISTRY",
-        "is filled in by the pool",
-        "give yours another name",
+        "is set by the pool",
+        "rename the substitution",
     ),
     "a cache of one's own as a substitution": (
         trigger(substitutions={"_CACHE": "mine"}),
         f"{T}.substitutions._CACHE",
-        "is filled in by the pool",
-        "give yours another name",
+        "is set by the pool",
+        "rename the substitution",
     ),
     "wiring": (pool(project="acme-ci"), "project", "is filled in by the program, not by the stack file", "remove it"),
 }

@@ -50,7 +50,7 @@ SEVERAL: dict[str, tuple[dict[str, Any], list[str]]] = {
         gpus(driver={"source": "cos"}, image=PLAIN, torch="2.9.1"),
         ["driver.checkImage", "image", "torch"],
     ),
-    "a plain image where the image brings the driver, and a torch without kernels": (
+    "a plain image where the image contains the driver, and a torch without kernels": (
         v100() | {"image": PLAIN, "torch": "2.15.0"},
         ["image", "torch"],
     ),
@@ -66,7 +66,7 @@ SEVERAL: dict[str, tuple[dict[str, Any], list[str]]] = {
         ),
         ["machineType", "torch"],
     ),
-    "a GPU attached to a machine that has its own, and all that does not go with that machine": (
+    "a GPU attached to a machine that has its own, and all that is not available for that machine": (
         gpus(
             guestAccelerator={"type": "nvidia-tesla-t4", "count": 1},
             zones=["us-central1-f"],

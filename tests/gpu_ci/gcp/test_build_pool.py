@@ -144,8 +144,8 @@ def test_triggers_whose_builds_cannot_fetch_their_source_are_a_warning(warned: l
     build(triggers=TWO)
     [text] = warned
     assert text == (
-        "triggers: docs, main: workers have neither a public address nor a network of yours, so builds cannot fetch "
-        "their source from github.com; hint: publicEgress: true, or a peered network with a way out"
+        "triggers: docs, main: workers have neither a public address nor a peered network, so builds cannot fetch "
+        "their source from github.com; hint: set publicEgress: true, or use a peered network with internet access"
     )
 
 

@@ -74,8 +74,8 @@ def test_a_trigger_may_be_called_as_one_of_its_fields_and_its_mistakes_are_still
     assert found.path == "gpu-ci:pools.builds.triggers.build.repository"
     assert (
         found.expected
-        == "the GitHub repository, owner/name; without repositoryResource it has to be connected to Cloud Build as 1st "
-        "gen, in the pool's region"
+        == "the GitHub repository, as owner/name; without repositoryResource, the repository must be connected to "
+        "Cloud Build as 1st gen in the pool's region"
     )
 
 
@@ -98,7 +98,7 @@ def test_the_network_may_be_an_output_and_is_checked_when_it_resolves() -> None:
     assert str(caught.value) == (
         "BuildPool 'builds': network.network: has a form that is not accepted\n"
         "  got: 'projects/acme-ci/global/networks/ci'\n"
-        "  expected: the network, its project by number: projects/<number>/global/networks/<name> "
+        "  expected: the network, with its project by number: projects/<number>/global/networks/<name> "
         "(gcloud projects describe <id> --format='value(projectNumber)')\n"
         "  hint: such as network: projects/123456789012/global/networks/ci"
     )

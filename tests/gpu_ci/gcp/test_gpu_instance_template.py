@@ -219,8 +219,8 @@ def test_metadata_that_does_not_fit_beside_the_check_is_refused_and_the_most_tha
     [problem] = refused.value.problems
     assert (problem.path, problem.text, problem.hint) == (
         "metadata",
-        f"is {most + 1} bytes, and beside the agent and the check there is room for {most}",
-        "put the largest into a bucket, and its name here",
+        f"is {most + 1} bytes, but the agent and the check leave {most} bytes",
+        "store the largest value in a bucket, and give the name of the object here",
     )
 
 

@@ -52,23 +52,28 @@ def made(*rungs: Any, **changes: Any) -> tuple[Deployment, list[Any]]:
     ("rung", "changes", "path", "text"),
     [
         ({}, {}, "ladder[0].zones", "is missing"),
-        ({"zones": ["us-east1-b"], "region": "us-east1"}, {}, "ladder[0].zones", "does not go with region"),
+        ({"zones": ["us-east1-b"], "region": "us-east1"}, {}, "ladder[0].zones", "is not allowed together with region"),
         ({"region": "us-east9"}, {}, "ladder[0].region", "has no nvidia-l4"),
-        ({"zones": ["us-east1-b", "us-west1-a"]}, {}, "ladder[0].zones[1]", "is in another region; a pool is in one"),
-        ({"zones": ["us-east1-zz"]}, {}, "ladder[0].zones[0]", "is no zone"),
+        (
+            {"zones": ["us-east1-b", "us-west1-a"]},
+            {},
+            "ladder[0].zones[1]",
+            "is in another region; all zones of a pool must be in one region",
+        ),
+        ({"zones": ["us-east1-zz"]}, {}, "ladder[0].zones[0]", "is not a zone"),
         ({"zones": ["us-east5-a"]}, {}, "ladder[0].zones[0]", "has no nvidia-l4"),
         ({"region": "us-east1", "market": "flex-start"}, {}, "ladder[0].market", "must be one of 'spot' or 'standard'"),
         (
             {"region": "us-east1"},
             {"market": "flex-start", "maxRunDurationSec": 3600},
             "ladder[0].market",
-            "is missing: the pool's market is flex-start, and no rung can have that one",
+            "is missing: the pool's market is flex-start, which a rung cannot have",
         ),
         (
             {"region": "us-east1", "machineType": "g2-standrd-8"},
             {},
             "ladder[0].machineType",
-            "is no machine type that has a GPU",
+            "is not a machine type with a GPU",
         ),
         (
             {"region": "us-east1", "machineType": "a2-highgpu-1g"},
@@ -93,19 +98,19 @@ def made(*rungs: Any, **changes: Any) -> tuple[Deployment, list[Any]]:
             {"region": "us-central1", "machineType": "n1-standard-96"},
             T4,
             "ladder[0].guestAccelerator",
-            "does not go with n1-standard-96",
+            "is not available for n1-standard-96",
         ),
         (
             {"region": "us-central1", "machineType": "g4-standard-48"},
             {"diskType": "pd-ssd"},
             "ladder[0].machineType",
-            "does not go with the pool's diskType: g4-standard-48 does not boot from it",
+            "is not compatible with the pool's diskType: g4-standard-48 cannot boot from it",
         ),
         (
             {"zones": ["us-central1-a"]},
             {},
             "ladder[0].zones[0]",
-            "us-central1-a is asked for spot g2-standard-8 by the pool already",
+            "the pool already lists us-central1-a for spot g2-standard-8",
         ),
     ],
 )
@@ -137,8 +142,8 @@ def test_a_zone_that_two_rungs_ask_for_the_same_machine_is_refused() -> None:
     [found] = problems({"zones": ["us-east1-b"]}, {"region": "us-east1"})
     assert (found.path, found.text, found.hint) == (
         "ladder[1].region",
-        "us-east1-b is asked for spot g2-standard-8 by ladder[0] already",
-        "give the other zones of the region instead",
+        "ladder[0] already lists us-east1-b for spot g2-standard-8",
+        "list only the other zones of the region",
     )
 
 
@@ -173,9 +178,9 @@ def test_a_region_without_a_subnetwork_is_refused() -> None:
     with pytest.raises(ArgsError) as caught:
         args({"region": "us-west4"}, {"region": "us-east1", "market": "standard"})
     assert [(each.path, each.text) for each in caught.value.problems] == [
-        ("ladderSubnetworks", "has no subnetwork of us-west4, where ladder has machines")
+        ("ladderSubnetworks", "has no subnetwork for us-west4, which ladder uses")
     ]
-    with pytest.raises(ArgsError, match="has no subnetwork of us-east1, where ladder has machines"):
+    with pytest.raises(ArgsError, match="has no subnetwork for us-east1, which ladder uses"):
         RunnerPoolArgs(
             **choices({"region": "us-east1"}, project="example-ci", subnetwork=links("us-central1")["us-central1"])
         )
@@ -185,7 +190,7 @@ def test_a_price_ceiling_below_every_machine_is_refused() -> None:
     [found] = problems({"region": "us-east1", "market": "standard"}, priceCeilingUsd=0.01)
     assert (found.path, found.text) == (
         "priceCeilingUsd",
-        "is less than any machine of the pool costs, so that none would be started",
+        "is below the price of every machine of the pool, so no machine would start",
     )
     spot = {"region": "us-east1", "market": "spot"}
     assert problems(spot, market="standard", priceCeilingUsd=0.6) == []

@@ -70,7 +70,7 @@ def test_where_the_manager_registers_its_machines_are_told_of_a_runner_and_of_no
 )
 def test_an_app_is_given_whole_or_not_at_all(given: dict[str, str], text: str) -> None:
     """Half an App would leave the machines to a manager that nobody runs."""
-    hint = "without an App the runner manager registers the runners, and those of an organization alone"
+    hint = "without an App, the runner manager registers the runners, for organizations only"
     assert problems(github={**BY_MANAGER, **given}) == [("github", text, hint)]
 
 
@@ -106,8 +106,11 @@ def test_a_secret_where_it_would_be_readable_is_refused() -> None:
         deploy(program, computed=COMPUTED)
 
 
-UNREADABLE = "no job can read: this pool registers runners, and their jobs are kept from the machine's identity"
-WAY = "pass it to workflows with gpu-ci:github.secrets, or with their own identity (docs/guides/compute-engine.md)"
+UNREADABLE = "cannot be read by jobs: jobs of a pool with runners have no access to the machine's service account"
+WAY = (
+    "pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
+    "(docs/guides/compute-engine.md)"
+)
 
 
 @pytest.mark.parametrize("docker", ["none", "rootless"])
@@ -126,49 +129,49 @@ def test_secrets_are_for_pools_that_register_nothing_or_have_rootful_docker() ->
         (
             {"version": "2.328.0"},
             "runner.version",
-            "is a version that GitHub registers no more",
-            f"leave version out, and it is {versions.RUNNER}",
+            "is a version that GitHub no longer registers",
+            f"remove version to use {versions.RUNNER}",
         ),
         (
             {"version": "2.337.0"},
             "runner.sha256",
-            f"is missing, and only that of {versions.RUNNER} is known here",
-            "they stand in the notes of github.com/actions/runner/releases/tag/v2.337.0",
+            f"is missing; this package contains only the checksums of {versions.RUNNER}",
+            "copy them from the release notes at github.com/actions/runner/releases/tag/v2.337.0",
         ),
         (
             {"version": "v2.337.1"},
             "runner.version",
-            "begins with a v, as tags do",
-            "without the v: version: 2.337.1",
+            "starts with a v, which only tags do",
+            "remove the v: version: 2.337.1",
         ),
         (
             {"version": "2.337.1", "sha256": {"x64": "aaaa"}},
             "runner.sha256.x64",
-            "is no SHA-256",
-            "copy it from the notes of the release, at github.com/actions/runner/releases",
+            "is not a SHA-256 checksum",
+            "copy the checksum from the release notes at github.com/actions/runner/releases",
         ),
         (
             {"version": "2.338.0", "sha256": {"x64": "a" * 64}},
             "runner.sha256.x64",
-            "is not that of 2.338.0, which every machine would refuse",
-            "leave sha256 out, or give the version that it is of",
+            "is not the checksum of 2.338.0, so every machine would reject the archive",
+            "remove sha256, or set the version that these checksums belong to",
         ),
         (
             {"sha256": {**versions.RUNNER_SHA256, "arm64": "a" * 64}},
             "runner.sha256.arm64",
-            "is not that of 2.338.0, which every machine would refuse",
-            "leave sha256 out, or give the version that it is of",
+            "is not the checksum of 2.338.0, so every machine would reject the archive",
+            "remove sha256, or set the version that these checksums belong to",
         ),
         (
             {"version": "2.337.0", "sha256": {"arm64": "a" * 64}},
             "runner.sha256",
-            "has none for x64, which g2-standard-8 needs",
+            "has no checksum for x64, which g2-standard-8 needs",
             "add x64",
         ),
         (
             {"idleSec": 14400},
             "runner.idleSec",
-            "leaves a job no time: maxRunDurationSec deletes the machine first",
+            "leaves jobs no time: maxRunDurationSec deletes the machine first",
             "raise maxRunDurationSec, or lower runner.idleSec",
         ),
     ],
@@ -203,7 +206,7 @@ def test_an_arm_machine_gets_the_runner_for_it() -> None:
     arm = {"machineType": "a4x-highgpu-4g", "zones": ["us-central1-a"], "market": "reservation", "reservation": "gpus"}
     image = "projects/acme-ci/global/images/gpu"
     found = problems(**arm, image=image, runner={"version": "2.337.0", "sha256": {"x64": "a" * 64}})
-    assert ("runner.sha256", "has none for arm64, which a4x-highgpu-4g needs", "add arm64") in found
+    assert ("runner.sha256", "has no checksum for arm64, which a4x-highgpu-4g needs", "add arm64") in found
 
 
 def test_container_optimized_os_runs_no_runner() -> None:
@@ -212,16 +215,19 @@ def test_container_optimized_os_runs_no_runner() -> None:
         "driver": {"source": "cos", "checkImage": container},
         "image": "projects/cos-cloud/global/images/family/cos-stable",
     }
-    text = "driver.source cos runs no runner: Container-Optimized OS has neither Python nor what GitHub's runner needs"
-    hint = "take an image of Ubuntu or Debian, or leave driver and image out"
+    text = (
+        "driver.source cos cannot run runners: Container-Optimized OS lacks Python and the dependencies of GitHub's "
+        "runner"
+    )
+    hint = "use an Ubuntu or Debian image, or remove driver and image"
     assert problems(github=GITHUB, **cos) == [("github", text, hint)]
     assert len(pool(**cos).of(":RegionInstanceTemplate")) == 1
 
 
 def test_machines_that_wait_stopped_register_no_runners_themselves() -> None:
-    text = "cannot wait stopped: a machine registers its runner as soon as it runs, and would be stopped with its job"
+    text = "is not supported for machines that register their own runners, because a stop would end their job"
     standby = {"market": "standard", "standby": {"stoppedSize": 1}}
-    assert problems(github=GITHUB, **standby) == [("standby", text, "leave standby out")]
+    assert problems(github=GITHUB, **standby) == [("standby", text, "remove standby")]
     assert len(pool(**standby).of(":RegionInstanceGroupManager")) == 1
 
 
@@ -244,8 +250,8 @@ def test_every_problem_of_the_managers_standby_is_told_at_once() -> None:
         ("standby", "use market: spot or standard, or remove standby"),
         ("standby.mode", "remove it"),
         ("standby.initialDelaySec", "remove it"),
-        ("standby", "leave localSsdCount out, or remove standby"),
-        ("standby.stoppedSize", "lower it, or raise max"),
+        ("standby", "remove localSsdCount, or remove standby"),
+        ("standby.stoppedSize", "lower stoppedSize, or raise max"),
     ]
     wrong = {"stoppedSize": 0, "mode": "x"}
     found = problems(github=MANAGED, market="flex-start", maxRunDurationSec=3600, standby=wrong)
@@ -257,7 +263,7 @@ BUNDLED = {"machineType": "a2-ultragpu-1g", "zones": ["us-central1-a"]}
 
 def test_a_machine_that_comes_with_local_disks_does_not_wait_stopped() -> None:
     text = "the machine has local SSDs, which lose their data when the machine stops"
-    hint = "take another machine type, or remove standby"
+    hint = "use another machine type, or remove standby"
     standby = {"standby": {"stoppedSize": 1}}
     assert problems(github=MANAGED, **BUNDLED, **standby) == [("standby", text, hint)]
     # The problem of the pool's own machine is not told of each rung.
@@ -272,7 +278,7 @@ def test_a_rung_of_the_pools_market_may_have_no_local_disks_where_machines_wait_
         (
             "ladder[0].machineType",
             "has local SSDs, which lose their data when the machine stops, and the pool has standby",
-            "take another machine type, or another market, whose machines do not wait, or remove standby",
+            "use a machine type without local SSDs, use another market, or remove standby",
         )
     ]
     for fine in ({"ladder": [{**rung, "market": "standard"}]}, {"ladder": [rung], "standby": None}):

@@ -197,7 +197,7 @@ def test_wiring_may_be_an_output_and_is_checked_when_it_resolves() -> None:
         deploy(program, computed=COMPUTED)
     assert str(caught.value) == (
         "RunnerPool 'l4': project: must be text\n  got: 7\n"
-        "  expected: the id (not the number) of the Google Cloud project the machines are in"
+        "  expected: the id (not the number) of the Google Cloud project of the machines"
     )
 
 

@@ -28,9 +28,9 @@ def test_the_example_is_right() -> None:
 def test_a_mistake_is_told_in_the_house_form() -> None:
     found = [problem.under("gpu-ci:pools.l4") for problem in problems(machineType="g2-standrad-8")]
     assert report("Pulumi.staging.yaml", found) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is not a machine type with a GPU\n"
         "  got: 'g2-standrad-8'\n"
-        "  expected: a GCE machine type with a GPU, such as g2-standard-8\n"
+        "  expected: a Compute Engine machine type with a GPU, such as g2-standard-8\n"
         "  hint: did you mean g2-standard-8"
     )
 
@@ -39,17 +39,21 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
     ("changes", "path", "text"),
     [
         ({"machineType": None}, "machineType", "is missing"),
-        ({"machineType": "e2-standard-8"}, "machineType", "is no machine type that has a GPU"),
+        ({"machineType": "e2-standard-8"}, "machineType", "is not a machine type with a GPU"),
         (
             {"machineType": "g4-standard-6", "zones": ["us-central1-b"]},
             "driver",
-            "g4-standard-6 has a fraction of a GPU, which needs the vGPU guest driver no image brings",
+            "g4-standard-6 has a fraction of a GPU, which needs the vGPU guest driver; no image contains that driver",
         ),
         ({"zones": "us-central1-a"}, "zones", "must be a list"),
         ({"zones": []}, "zones", "needs at least one"),
         ({"zones": ["us-central1"]}, "zones[0]", "is a region, not a zone"),
-        ({"zones": ["us-central1-a", "us-central1-a"]}, "zones[1]", "is there twice"),
-        ({"zones": ["us-central1-a", "us-east1-b"]}, "zones[1]", "is in another region; a pool is in one"),
+        ({"zones": ["us-central1-a", "us-central1-a"]}, "zones[1]", "is a duplicate"),
+        (
+            {"zones": ["us-central1-a", "us-east1-b"]},
+            "zones[1]",
+            "is in another region; all zones of a pool must be in one region",
+        ),
         ({"zones": ["us-central1-f"]}, "zones[0]", "has no nvidia-l4"),
         ({"max": 0}, "max", "must be at least 1"),
         ({"max": 1001}, "max", "must be at most 1000"),
@@ -58,13 +62,13 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
         (
             {"machineType": "a3-highgpu-1g", "market": "standard", "zones": ["us-central1-a"]},
             "market",
-            "a3-highgpu-1g is not sold this way",
+            "a3-highgpu-1g is not available for this market",
         ),
-        ({"diskType": "pd-standard"}, "diskType", "g2-standard-8 does not boot from it"),
+        ({"diskType": "pd-standard"}, "diskType", "g2-standard-8 cannot boot from it"),
         ({"diskType": "floppy"}, "diskType", None),
         ({"diskGib": 10}, "diskGib", "must be at least 30"),
         ({"image": "ubuntu"}, "image", "has a form that is not accepted"),
-        ({"runnerLabels": ["gpu", "GPU"]}, "runnerLabels[1]", "is there twice; case does not count"),
+        ({"runnerLabels": ["gpu", "GPU"]}, "runnerLabels[1]", "is a duplicate; labels are case-insensitive"),
         ({"runnerLabels": ["a b"]}, "runnerLabels[0]", "has a form that is not accepted"),
         ({"maxRunDurationSec": 60}, "maxRunDurationSec", "must be at least 600"),
         ({"smoke": {"deadlineSec": 30}}, "smoke.deadlineSec", "must be at least 120"),
@@ -72,9 +76,9 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
         (
             {"maxRunDurationSec": 1200},
             "smoke.deadlineSec",
-            "leaves a machine no time to end its check: maxRunDurationSec deletes it first",
+            "leaves the check no time: maxRunDurationSec deletes the machine first",
         ),
-        ({"guestAccelerator": T4}, "guestAccelerator", "is only for n1: g2-standard-8 has its GPUs built in"),
+        ({"guestAccelerator": T4}, "guestAccelerator", "is only for n1 machine types: g2-standard-8 has built-in GPUs"),
         (
             {"machineType": "n1-standard-8"},
             "guestAccelerator",
@@ -83,7 +87,7 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
         (
             {"machineType": "n1-standard-8", "guestAccelerator": {"type": "nvidia-tesla-t5"}},
             "guestAccelerator.type",
-            "is no accelerator n1 takes",
+            "is not an accelerator for n1 machine types",
         ),
         (
             {"machineType": "n1-standard-8", "guestAccelerator": {**T4, "count": 3}},
@@ -93,7 +97,7 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
         (
             {"machineType": "n1-standard-96", "guestAccelerator": T4},
             "guestAccelerator",
-            "does not go with n1-standard-96",
+            "is not available for n1-standard-96",
         ),
         ({"labels": {}}, "labels", "is filled in by the program, not by the stack file"),
         ({"maxx": 3}, "maxx", "unknown key"),
@@ -122,7 +126,7 @@ def test_what_is_no_zone_has_no_region_that_the_others_would_have_to_be_in() -> 
     assert [(each.path, each.text) for each in found] == [
         ("zones[0]", "is a region, not a zone"),
         ("zones[1]", "has no nvidia-l4"),
-        ("zones[2]", "is in another region; a pool is in one"),
+        ("zones[2]", "is in another region; all zones of a pool must be in one region"),
     ]
     assert found[2].expected == "a zone of us-central1"
 
@@ -141,7 +145,7 @@ def test_a_zone_that_takes_these_gpus_beside_smaller_machines_only_is_told_so() 
     }
     assert problems(machineType="n1-standard-32", **choices) == []
     (found,) = problems(machineType="n1-standard-96", **choices)
-    assert (found.path, found.text) == ("zones[1]", "does not take n1-standard-96 with them")
+    assert (found.path, found.text) == ("zones[1]", "has no n1-standard-96 with these GPUs")
     assert found.expected == "4 x nvidia-tesla-p100 takes at most 64 vCPUs and 208 GB; this has 96 and 360"
     assert found.hint == "zones that have it: us-east1-b"
 

@@ -16,9 +16,9 @@ def test_a_global_secret_is_taken() -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ("projects/acme-ci/locations/europe-west4/secrets/key", "is a regional secret, which neither"),
-        ("projects/acme-ci/locations/europe-west4/keys/key", "is not the name of a secret of Secret Manager"),
-        ("ghp_abcd1234", "is not the name of a secret of Secret Manager"),
+        ("projects/acme-ci/locations/europe-west4/secrets/key", "is a regional secret, which machines"),
+        ("projects/acme-ci/locations/europe-west4/keys/key", "is not the name of a secret in Secret Manager"),
+        ("ghp_abcd1234", "is not the name of a secret in Secret Manager"),
     ],
 )  # fmt: skip
 def test_what_is_none_is_refused_with_its_reason(value: str, problem: str) -> None:

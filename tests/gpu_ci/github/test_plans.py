@@ -24,7 +24,7 @@ ALL: dict[str, Any] = {
 
 def test_each_part_needs_the_plan_that_has_it() -> None:
     assert [(each.path.removeprefix("gpu-ci:github."), each.plan, each.condition) for each in needs(ALL)] == [
-        ("runnerGroup", "team", "as GitHub's pages disagree on GitHub Free"),
+        ("runnerGroup", "team", "because GitHub's pages disagree on GitHub Free"),
         ("runnerGroup.selectedWorkflows", "enterprise", ""),
         ("secrets.two.scope", "team", "for a private repository"),
         ("secrets.three.scope", "team", "for private repositories"),
@@ -55,17 +55,18 @@ def test_a_refusal_says_what_the_plan_is_and_what_it_should_be() -> None:
         "Pulumi.dev.yaml: gpu-ci:github.runnerGroup.selectedWorkflows: needs GitHub Enterprise Cloud\n"
         "  got: gpu-ci:site.github.plan: team\n"
         "  expected: a plan with this feature: enterprise\n"
-        "  hint: omit this field, or change gpu-ci:site.github.plan (docs/guides/github.md, Plans)"
+        "  hint: remove this field, or change the organization's plan and gpu-ci:site.github.plan (docs/guides/"
+        "github.md, Plans)"
     )
 
 
 def test_without_a_plan_the_note_names_every_plan_that_is_needed() -> None:
     assert notes({"runnerGroup": ALL["runnerGroup"], "rules": {"web": {}}}, None) == [
         (
-            "GitHub plans: gpu-ci:github.runnerGroup needs GitHub Team as GitHub's pages disagree on GitHub Free; "
+            "GitHub plans: gpu-ci:github.runnerGroup needs GitHub Team because GitHub's pages disagree on GitHub Free; "
             "gpu-ci:github.runnerGroup.selectedWorkflows needs GitHub Enterprise Cloud; gpu-ci:github.rules.web needs "
-            "GitHub Team for a private repository; hint: gpu-ci:site.github.plan: free or team or enterprise makes the "
-            "preview refuse what the plan has not"
+            "GitHub Team for a private repository; hint: set gpu-ci:site.github.plan: free or team or enterprise, "
+            "so that the preview rejects features that the plan lacks"
         )
     ]
 

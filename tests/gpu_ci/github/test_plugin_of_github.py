@@ -61,4 +61,4 @@ def test_a_public_repository_is_refused_by_its_property() -> None:
     error, _ = refused(RunnerGroup.TYPE, {"repositories": ["web", "open-web"]}, "ci")
     [(path, reason)] = details(error)
     assert path == "repositories[1]"
-    assert reason.startswith("is a public repository: anybody's pull request could run code on the machines")
+    assert reason.startswith("is a public repository: any user's pull request could run code on the machines")

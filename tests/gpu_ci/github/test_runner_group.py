@@ -46,13 +46,13 @@ def test_a_public_repository_is_refused_in_the_preview() -> None:
     with pytest.raises(ArgsError) as caught:
         run(lambda: RunnerGroup("gpu", RunnerGroupArgs(**wanted)), preview=True)
     assert str(caught.value) == (
-        "RunnerGroup 'gpu': repositories[1]: is a public repository: anybody's pull request could run code on the "
+        "RunnerGroup 'gpu': repositories[1]: is a public repository: any user's pull request could run code on the "
         "machines\n"
         "  got: 'open-web'\n"
-        "  expected: a private or an internal repository\n"
-        "  hint: remove it, and let it use GitHub's own runners\n"
+        "  expected: a private or internal repository\n"
+        "  hint: remove it; its workflows can use GitHub-hosted runners\n"
         "RunnerGroup 'gpu': repositories[2]: GitHub has no such repository\n"
-        "  hint: check the name and the owner, and that the token may see it"
+        "  hint: check the name and the owner, and that the token has access to the repository"
     )
 
 
@@ -98,17 +98,17 @@ def test_a_restriction_that_github_left_out_fails_the_deployment(outputs: dict[s
     with pytest.raises(ArgsError) as caught:
         made_as(**outputs)
     assert str(caught.value) == (
-        "RunnerGroup 'gpu': selectedWorkflows: is not in force: every workflow of the repositories may use the runners "
-        "of the group GitHub made\n"
+        "RunnerGroup 'gpu': selectedWorkflows: is not in force: every workflow of the repositories may use the group "
+        "on GitHub\n"
         f"  got: {got}\n"
-        "  expected: GitHub Enterprise Cloud, which has this restriction\n"
-        "  hint: leave selectedWorkflows out, or change the organization's plan (docs/guides/github.md, Plans)"
+        "  expected: GitHub Enterprise Cloud, which supports this restriction\n"
+        "  hint: remove selectedWorkflows, or change the organization's plan (docs/guides/github.md, Plans)"
     )
 
 
 @pytest.mark.parametrize("outputs", [{"visibility": "all"}, {"allowsPublicRepositories": True}])
 def test_a_group_that_github_made_for_more_repositories_fails_the_deployment(outputs: dict[str, Any]) -> None:
-    with pytest.raises(ArgsError, match="repositories: are not the only ones that may use the group GitHub made"):
+    with pytest.raises(ArgsError, match="repositories: are not the only ones that may use the group on GitHub"):
         made_as(**outputs)
 
 

@@ -12,7 +12,7 @@ from gpu_ci.kubernetes.gpu_namespace import GpuNamespace
 
 FORM = "has a form that is not accepted"
 UNKNOWN = "unknown key"
-NO_NAMESPACE = "name one for this alone, such as gpu-ci"
+NO_NAMESPACE = "use a namespace for this purpose only, such as gpu-ci"
 SLICES = {"kind": "time-slicing", "replicas": 4}
 
 
@@ -21,8 +21,8 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
     [
         (GpuNamespace, {"gpus": None}, "gpus", "is missing", "such as gpus: 4"),
         (GpuNamespace, {"gpus": 0}, "gpus", "must be at least 1", "such as gpus: 4"),
-        (GpuNamespace, {"namespace": "kube-system"}, "namespace", "is one of Kubernetes' own namespaces", NO_NAMESPACE),
-        (GpuNamespace, {"namespace": "default"}, "namespace", "is one of Kubernetes' own namespaces", NO_NAMESPACE),
+        (GpuNamespace, {"namespace": "kube-system"}, "namespace", "is a namespace of Kubernetes itself", NO_NAMESPACE),
+        (GpuNamespace, {"namespace": "default"}, "namespace", "is a namespace of Kubernetes itself", NO_NAMESPACE),
         (GpuNamespace, {"namespace": "GPU"}, "namespace", FORM, "such as namespace: gpu-ci"),
         (
             GpuNamespace,
@@ -40,12 +40,12 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
         ),
         (GpuNamespace, {"egressPorts": []}, "egressPorts", "needs at least one", "such as egressPorts: [443]"),
         (GpuNamespace, {"egressPorts": [443, 70000]}, "egressPorts[1]", "must be at most 65535", ""),
-        (GpuNamespace, {"egressPorts": [443, 443]}, "egressPorts[1]", "is there twice", "remove one"),
+        (GpuNamespace, {"egressPorts": [443, 443]}, "egressPorts[1]", "is a duplicate", "remove it"),
         (
             GpuNamespace,
             {"privateRanges": ["10.20.0.1/16"]},
             "privateRanges[0]",
-            "is no range of addresses, or does not begin at its first one",
+            "is not a range of addresses, or does not start at its first address",
             "10.20.0.0/16",
         ),
         *(
@@ -53,7 +53,7 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
                 GpuNamespace,
                 {"privateRanges": [each]},
                 "privateRanges[0]",
-                "is not written as an address and how many of its bits count",
+                "is not an address followed by / and the number of its significant bits",
                 "10.20.0.0/16",
             )
             for each in ("10.20.0.7", "10.20.0.0/255.255.0.0", "fd12::%eth0/128")
@@ -62,22 +62,22 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
             GpuNamespace,
             {"privateRanges": ["10.0.0.0/8", "169.254.169.254/32"]},
             "privateRanges[1]",
-            "holds addresses that hand out the machine's credentials",
-            "name a range without them",
+            "contains addresses that serve the machine's credentials",
+            "use a range without them",
         ),
         (
             GpuNamespace,
             {"privateRanges": ["fd00::/8"]},
             "privateRanges[0]",
-            "holds addresses that hand out the machine's credentials",
-            "name a range without them",
+            "contains addresses that serve the machine's credentials",
+            "use a range without them",
         ),
         (
             GpuNamespace,
             {"privateRanges": ["140.82.112.0/20"]},
             "privateRanges[0]",
-            "is not in a range of private networks",
-            "remove it: the world is reached without it",
+            "is not in a private address range",
+            "remove it: public addresses are reachable without it",
         ),
         (GpuNamespace, {"gpuResource": "amd.com/gpu"}, "gpuResource", FORM, "such as gpuResource: nvidia.com/gpu"),
         (GpuNamespace, {"memory": 64}, "memory", "unknown key", "did you mean memoryGib"),
@@ -122,12 +122,12 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
             DevicePlugin,
             {"configs": {"default": SLICES}},
             "configs.default",
-            "is what sharing already is",
-            "give it another name, or write it under sharing",
+            "is the name of the default configuration",
+            "use another name, or set it under sharing",
         ),
         (DevicePlugin, {"configs": {"a b": SLICES}}, 'configs["a b"]', FORM, ""),
-        (DevicePlugin, {"builtInPools": ["a", "a"]}, "builtInPools[1]", "is there twice", "remove one"),
-        (DevicePlugin, {"version": "0.17.0"}, "version", "is not chosen", "remove it: it is the package's"),
+        (DevicePlugin, {"builtInPools": ["a", "a"]}, "builtInPools[1]", "is a duplicate", "remove it"),
+        (DevicePlugin, {"version": "0.17.0"}, "version", "is not chosen", "remove it: the package sets the version"),
         (ArcController, {"replicas": 0}, "replicas", "must be at least 1", ""),
         (ArcController, {"metrics": "yes"}, "metrics", "must be true or false", ""),
         (ArcController, {"logLevel": "trace"}, "logLevel", "must be one of 'debug', 'info', 'warn' or 'error'", ""),
@@ -136,7 +136,7 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
             {"tolerations": []},
             "tolerations",
             "is not chosen",
-            "remove it: the controller stays off GPU nodes",
+            "remove it: the controller does not run on GPU nodes",
         ),
     ],
 )

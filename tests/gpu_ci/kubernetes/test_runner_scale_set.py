@@ -296,8 +296,8 @@ def test_a_controller_of_another_minor_version_is_refused_in_the_preview() -> No
     with pytest.raises(ArgsError) as caught:
         deploy(program, computed=COMPUTED, preview=True)
     assert str(caught.value) == (
-        "RunnerScaleSet 'gpu': controller.version: is a controller of another minor version, which deletes the scale "
-        "sets of this one\n"
+        "RunnerScaleSet 'gpu': controller.version: is a controller of another minor version, which would delete the "
+        "scale sets of this version\n"
         "  got: '0.13.1'\n"
         "  expected: 0.14.x\n"
         "  hint: use the ArcController of the same version of this package"
@@ -313,8 +313,8 @@ def test_a_key_that_is_no_key_is_refused_and_not_told() -> None:
     with pytest.raises(ArgsError) as caught:
         deploy(program, computed=COMPUTED)
     assert str(caught.value) == (
-        "RunnerScaleSet 'gpu': app.privateKey: is no private key\n"
+        "RunnerScaleSet 'gpu': app.privateKey: is not a private key\n"
         "  got: a value that is not shown, as it may be a secret\n"
-        "  expected: its private key in PEM form, as a secret Output\n"
-        "  hint: the whole .pem file GitHub gave out, its first line included"
+        "  expected: the App's private key in PEM form, as a secret Output\n"
+        "  hint: use the whole .pem file from GitHub, including its first line"
     )

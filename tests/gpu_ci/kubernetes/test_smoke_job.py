@@ -199,7 +199,7 @@ def test_its_verdict_is_there_once_the_job_has_succeeded() -> None:
 
 @pytest.mark.parametrize("status", [{}, {"active": 1}, {"failed": 1}, {"succeeded": 0}])
 def test_a_job_that_nobody_waited_for_is_no_pass(status: dict[str, Any]) -> None:
-    with pytest.raises(pulumi.RunError, match="the smoke Job has not succeeded, so it proves nothing"):
+    with pytest.raises(pulumi.RunError, match="the smoke Job has not succeeded, so it does not prove the GPUs"):
         harness.deploy(lambda: SmokeJob("l4", args()), computed={**MADE, JOB: {"status": status}})
 
 
@@ -215,7 +215,7 @@ def test_a_job_that_nobody_waited_for_is_no_pass(status: dict[str, Any]) -> None
         ({"deadlineSec": 7201}, "deadlineSec", "7200"),
         ({"minComputeCapability": "8"}, "minComputeCapability", "8.9"),
         ({"pool": ""}, "pool", "gpu-ci-pool"),
-        ({"namespace": "default"}, "namespace", "Kubernetes' own"),
+        ({"namespace": "default"}, "namespace", "of Kubernetes itself"),
         ({"rerunOn": [7]}, "rerunOn[0]", "text"),
         ({"gpu": 4}, "gpu", "text"),
     ],
@@ -250,10 +250,9 @@ def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_
     assert hooks["l4-job-failed"](made) is False, "it would be tried again at once"
     assert said == [
         (
-            "l4: the check did not pass, so nothing behind it was made or changed: a scale set that "
-            "was there keeps its "
-            "image and settings, and a new one is not there. The nodes are changed already\n"
-            "  hint: mend what the error names, or put back what was changed; the next pulumi up asks again"
+            "l4: the check did not pass, so no dependent resource was created or changed: an existing "
+            "scale set keeps its image and settings, and a new one was not created. The nodes are already changed\n"
+            "  hint: fix the cause in the error, or revert the change; the next pulumi up repeats the check"
         )
     ]
 

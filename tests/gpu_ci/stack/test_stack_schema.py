@@ -178,6 +178,6 @@ def test_without_a_site_other_keys_of_ours_may_be_there() -> None:
 
 def test_descriptions_are_for_an_editor() -> None:
     fields = SCHEMA["$defs"]["RunnerPoolArgs"]["properties"]
-    assert fields["market"]["markdownDescription"].endswith("or reservation (lives in one)\n\nDefault: `spot`")
+    assert fields["market"]["markdownDescription"].endswith("or reservation (runs in a reservation)\n\nDefault: `spot`")
     assert [name for name, field in fields.items() if not field.get("description")] == []
     assert '"title"' not in str(SCHEMA["$defs"])

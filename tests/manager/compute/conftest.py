@@ -1,4 +1,4 @@
-"""The adapter over a fake of Compute Engine, and what it is asked for."""
+"""The adapter on a fake Compute Engine, and its requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Google:
     now: list[float]
 
     def made(self, **rung: Any) -> dict[str, Any]:
-        """The body of an insert on this rung."""
+        """Return the body of an insert on this rung."""
         insert = wanted(**rung)
         self.manager.insert(POOL, insert)
         body: dict[str, Any] = self.api.machines[insert.rung.zone, insert.machine]["body"]

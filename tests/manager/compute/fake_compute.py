@@ -1,4 +1,6 @@
-"""Compute Engine in this process: machines, operations, guest attributes. Bodies are held to the API description."""
+"""A fake Compute Engine in this process: machines, operations, guest attributes. It validates bodies against
+the API.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def schemas() -> dict[str, Body]:
 
 
 def unknown_fields(value: Any, schema: Body, path: str = "") -> list[str]:
-    """What of a body Google's description does not have."""
+    """Return the fields of a body that Google's API description does not have."""
     if "$ref" in schema:
         schema = schemas()[schema["$ref"]]
     if isinstance(value, list):
@@ -63,19 +65,19 @@ def missing(what: str) -> ApiError:
 
 @dataclass
 class FakeCompute:
-    """What the adapter asks of Google. `errors` are raised by the next call of that name."""
+    """The methods of Google's API that the adapter uses. `errors` are raised by the next call of that name."""
 
     machines: dict[tuple[str, str], Body] = field(default_factory=dict)
-    """By zone and name."""
+    """Machines by zone and name."""
     attributes: dict[str, str] = field(default_factory=dict)
-    """gpu-agent/end of machines by name."""
+    """The attribute gpu-agent/end of machines by name."""
     keys: dict[str, str] = field(default_factory=dict)
-    """gpu-agent/key of machines by name."""
+    """The attribute gpu-agent/key of machines by name."""
     ended: dict[str, tuple[bool, ApiError | None]] = field(default_factory=dict)
-    """Operations, by name."""
+    """Operations by name."""
     preemptions: list[Body] = field(default_factory=list)
     inserts: list[Body] = field(default_factory=list)
-    """Operations of inserts, whatever their status."""
+    """Operations of inserts, with any status."""
     properties: Body = field(default_factory=lambda: PROPERTIES)
     errors: dict[str, ApiError] = field(default_factory=dict)
     asked: list[tuple[str, ...]] = field(default_factory=list)
@@ -135,7 +137,7 @@ class FakeCompute:
         self._called("insert", project, zone, body["name"], template, request_id)
         assert unknown_fields(body, {"$ref": "Instance"}) == []
         if f"/regions/{zone.rpartition('-')[0]}/" not in template:
-            # A template names the subnetwork, which is of one region, as the instance's has to be.
+            # A template names a subnetwork of one region, so the instance must be in that region.
             raise ApiError("invalid", f"{template} is of another region than {zone}", 400)
         if (zone, body["name"]) in self.machines:
             raise ApiError("alreadyExists", "The resource already exists", 409)
@@ -183,7 +185,7 @@ class FakeCompute:
 
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[Body]:
         self._called("list", project, expression)
-        # More than was asked for, should a filter ever let something through.
+        # Return more than the filter selects, to show that the adapter does not depend on it.
         return [
             {key: row[key] for key in fields if key in row} | self._metadata_keys(row, fields)
             for row in self.machines.values()
@@ -191,7 +193,7 @@ class FakeCompute:
 
     @staticmethod
     def _metadata_keys(row: Body, fields: Sequence[str]) -> Body:
-        """Of the metadata what `metadata/items/key` selects."""
+        """Return the metadata fields that `metadata/items/key` selects."""
         if "metadata/items/key" not in fields or "metadata" not in row:
             return {}
         return {"metadata": {"items": [{"key": each["key"]} for each in row["metadata"].get("items", [])]}}

@@ -1,4 +1,4 @@
-"""The manager's port to Compute Engine: what it makes, lists and deletes, and what Google's errors become."""
+"""The manager's adapter of Compute Engine: the machines that it creates, lists and deletes, and Google's errors."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_guest_attributes_that_are_forbidden_hold_nothing_up(google: Google) -> 
 
 
 def test_machines_that_google_took_back_within_an_hour_of_the_last_one_are_named(google: Google) -> None:
-    """By Google's own times: the clock of the manager's computer may be hours ahead."""
+    """Only Google's times count: the clock of the manager's computer may be hours ahead."""
     google.api.preempt("l4-old", NOW - 3611)
     google.api.preempt("l4-older", NOW - 9000)
     google.api.preempt("l4-0a1b2c3d", NOW - 3609)
@@ -332,7 +332,7 @@ def test_machines_that_google_took_back_within_an_hour_of_the_last_one_are_named
     assert [each for each in google.api.asked if each[0] == "operations"] == [
         ("operations", PROJECT, zone, expression) for zone in (ZONE, "us-central1-b")
     ]
-    # The newest come first: nothing older than the first one that is too old is asked for.
+    # The newest operations come first. Nothing older than the first expired one is read.
     assert ("operation read", "systemevent-l4-older") not in google.api.asked
 
 
@@ -385,13 +385,13 @@ def test_a_deletion_that_fails_is_unknown_or_refused(
 
 def test_missing_credentials_are_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CREDENTIALS", "/nowhere/planted-SECRET")
-    with pytest.raises(Unavailable, match="GOOGLE_CREDENTIALS: holds no credentials") as caught:
+    with pytest.raises(Unavailable, match="GOOGLE_CREDENTIALS: does not contain credentials") as caught:
         ComputeAdapter("staging").machines([POOL])
     assert "SECRET" not in str(caught.value)
 
 
 class BrokenGoogle:
-    """Each call ends with an exception that is no ApiError, as after a proxy's answer of its own."""
+    """Each call ends with an exception other than ApiError, as after an answer of a proxy."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error

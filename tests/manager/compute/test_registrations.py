@@ -1,4 +1,4 @@
-"""Keys of machines, and metadata that is changed: what is asked of Google, how often, and how errors end."""
+"""Keys of machines and changes of metadata: the requests to Google, their number, and the results of errors."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_what_no_agent_writes_is_no_key(google: Google, text: str) -> None:
 
 
 def test_a_machine_that_boots_again_has_its_new_key(google: Google) -> None:
-    """The first boot's key is lost with it; nothing was sealed to it yet."""
+    """The first boot's key is lost with it; nothing was encrypted for it yet."""
     waiting(google)
     publish(google, certificate="first")
     assert only(google).key == "first"
@@ -141,7 +141,7 @@ def test_a_key_that_cannot_be_read_keeps_no_machine_from_the_list(google: Google
 
 
 def test_the_registration_is_added_to_all_other_metadata(google: Google) -> None:
-    """Google replaces metadata whole."""
+    """Google replaces the whole metadata."""
     row = waiting(google)
     machine = only(google)
     seen = google.manager.metadata(machine)
@@ -155,7 +155,7 @@ def test_the_registration_is_added_to_all_other_metadata(google: Google) -> None
 
 
 def test_no_key_is_read_of_a_machine_of_another_share() -> None:
-    """Each of several shares would read it four times a minute, and Google allows ten readings."""
+    """Each of several shares would read it four times a minute, and Google allows ten queries."""
     api = FakeCompute()
     google = Google(api, ComputeAdapter("staging", api, monotonic=lambda: 0, owns=lambda pool: pool != "l4"), [0.0])
     waiting(google)

@@ -1,4 +1,4 @@
-"""A GitHub in this process, behind httpx2's MockTransport: tokens, lists with pages, ETags, budget and limits."""
+"""A fake GitHub in this process, behind httpx2's MockTransport: tokens, lists with pages, ETags, budget and limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEY, PUBLIC_KEY = new_key()
 
 
 def run(number: int, status: str, **more: Any) -> Payload:
-    """A workflow run with the fields of GitHub's description that matter here, and some that do not."""
+    """Return a workflow run with the relevant fields of GitHub's description and some others."""
     return {
         "id": number,
         "name": "CI",
@@ -106,7 +106,7 @@ class FakeClocks:
     unix_now: float = 1_795_600_000.0
     monotonic_now: float = 5_000.0
     skew_sec: float = 0.0
-    """How far the manager's own clock is ahead of GitHub's."""
+    """Seconds by which the manager's clock is ahead of GitHub's."""
 
     def pass_time(self, seconds: float) -> None:
         self.unix_now += seconds
@@ -118,7 +118,7 @@ class FakeClocks:
 
 @dataclass
 class FakeGithub:
-    """Lists by their path below `/repos/…` or `/orgs/…`; `asked` keeps every request."""
+    """A server with lists by their path below `/repos/…` or `/orgs/…`. `asked` keeps every request."""
 
     clock: FakeClocks = field(default_factory=FakeClocks)
     groups: list[Payload] = field(default_factory=lambda: [group(2, "gpu")])
@@ -126,11 +126,11 @@ class FakeGithub:
     installation_repositories: list[Payload] = field(default_factory=list)
     runners: dict[int, list[Payload]] = field(default_factory=dict)
     runs: dict[str, list[Payload]] = field(default_factory=dict)
-    """By the repository's name."""
+    """Runs by the name of the repository."""
     listed_runs: dict[tuple[str, str], list[Payload]] = field(default_factory=dict)
-    """What a list says instead of `runs`, by repository and status."""
+    """The runs that a list contains instead of `runs`, by repository and status."""
     jobs: dict[int, list[Payload]] = field(default_factory=dict)
-    """By run."""
+    """Jobs by run."""
     public_key: rsa.RSAPublicKey = field(default_factory=lambda: PUBLIC_KEY)
     limit: int = 5000
     used: int = 0
@@ -138,11 +138,11 @@ class FakeGithub:
     permissions: list[Payload] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
-    """Requests that came with If-None-Match."""
+    """Requests with the header If-None-Match."""
     faults: dict[str, Callable[[httpx2.Request], httpx2.Response | None]] = field(default_factory=dict)
-    """By a part of method and URL: an answer in the place of the usual one."""
+    """Answers that replace the usual ones, by a part of method and URL."""
     same_etags: bool = False
-    """Whether all addresses have one ETag, as those of equal contents have."""
+    """True if all addresses have one ETag, as for equal contents."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -197,7 +197,7 @@ class FakeGithub:
         }
 
     def _new_token(self, request: httpx2.Request, bearer: str) -> httpx2.Response:
-        """GitHub's checks of an App's token: signature, issuer, and its times by GitHub's clock."""
+        """Check an App's token as GitHub does: signature, issuer, and its times by GitHub's clock."""
         try:
             claims = jwt.decode(
                 bearer,
@@ -216,7 +216,7 @@ class FakeGithub:
         return httpx2.Response(201, json={"token": self.tokens[-1], "expires_at": "2026-11-24T11:00:00Z"})
 
     def _object(self, request: httpx2.Request, path: str) -> tuple[Any, bool] | None:
-        """The JSON at a path, and whether another page follows."""
+        """Return the JSON at a path, and True if another page follows."""
         org = f"/orgs/{ORG}/actions/runner-groups"
         parts = path.strip("/").split("/")
         if path == org:

@@ -1,4 +1,4 @@
-"""The manager's port to GitHub: what a sweep sees, and what is asked of runners and runs."""
+"""The manager's adapter of GitHub: results of a sweep, and requests about runners and runs."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_a_limit_is_waited_for_one_hour_at_most() -> None:
 def test_a_share_sweeps_the_repositories_of_its_own_groups_and_knows_all_their_groups(
     github: FakeGithub, tmp_path: Path
 ) -> None:
-    """A repository of two groups is seen by both shares alike, so that both agree whose job it is."""
+    """Two shares both see a repository of two groups, so both agree which share owns the job."""
     github.groups = [group(2, "a"), group(3, "b"), group(4, "c")]
     github.group_repositories = {
         2: [repository("kernels")],

@@ -1,4 +1,4 @@
-"""The installation token of the manager's App: when it is made, with what, and that no secret leaves it."""
+"""The installation token of the manager's App: when it is created, with which fields, and that no secret is exposed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_one_token_with_the_least_permissions_serves_all_requests(github: FakeGi
 def test_a_commit_status_is_written_with_a_token_that_may_do_nothing_else(
     github: FakeGithub, manager: GithubAdapter
 ) -> None:
-    """GitHub refuses a token with a permission that the App lacks: the sweep must not need this one."""
+    """GitHub refuses a token with a permission that the App lacks, so the sweep must not need this one."""
     manager.observe(())
     github.faults[f"POST /repos/{KERNELS}/statuses/009b8a"] = lambda _: httpx2.Response(201, json={})
     manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "", "https://example.com/1"))
@@ -85,8 +85,8 @@ def test_a_401_to_a_token_that_is_seconds_old_asks_for_no_other_one(github: Fake
     ("content", "problem"),
     [
         (None, "the App's key cannot be read: No such file or directory"),
-        (b"planted-key-text", "holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"),
-        (b"", "holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"),
+        (b"planted-key-text", "does not contain an unencrypted RSA private key of 2048 bits or more in PEM form"),
+        (b"", "does not contain an unencrypted RSA private key of 2048 bits or more in PEM form"),
     ],
 )
 def test_a_key_that_cannot_be_used_is_named_by_its_file_alone(
@@ -106,7 +106,7 @@ def test_a_key_of_another_app_is_refused_with_what_to_do(
     (tmp_path / "app.pem").write_bytes(new_key()[0])
     [problem] = manager.observe(()).problems
     assert problem.startswith("POST /app/installations/9876543/access_tokens: GitHub answered 401: ")
-    assert problem.endswith("the App's id and its key do not belong together, or the key was deleted")
+    assert problem.endswith("the App's key does not belong to the App's id, or the key was deleted")
 
 
 def test_no_secret_is_in_a_log_a_problem_or_a_repr(

@@ -1,4 +1,4 @@
-"""Runners that the manager registers: what is asked of GitHub, and what a name that is taken means."""
+"""Runners that the manager registers: the requests to GitHub, and the result for a name that is taken."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MADE = {"runner": runner(7, NAME), "encoded_jit_config": "eyJwbGFudGVkIjoxfQ=="}
 
 
 def answers(github: FakeGithub, part: str, *responses: httpx2.Response) -> list[httpx2.Request]:
-    """Plan the answers to requests of one kind; the requests as they come."""
+    """Plan the answers to requests of one kind, and return the list of received requests."""
     left, asked = list(responses), []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -50,7 +50,7 @@ def test_a_runner_is_registered_for_one_job_in_the_pools_group(github: FakeGithu
 
 
 def test_an_unused_runner_of_the_name_is_unregistered_first(github: FakeGithub, manager: GithubAdapter) -> None:
-    """Its configuration is lost: the answer was, or the manager was killed."""
+    """The runner's configuration is lost with the answer or with a killed manager."""
     answers(github, CREATE, TAKEN, created())
     found = {"total_count": 2, "runners": [runner(5, NAME.upper(), online=False), runner(6, f"{NAME}0", online=False)]}
     listed = answers(github, f"/actions/runners?name={NAME}", httpx2.Response(200, json=found))

@@ -1,4 +1,4 @@
-"""How many requests one sweep makes: GitHub limits them, and nothing else grows with an organization."""
+"""The number of requests of one sweep. GitHub limits requests, and only their number grows with an organization."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def test_a_sweep_asks_twice_for_each_repository_and_once_for_each_active_run(
         assert len(view.jobs or ()) == 4 * repositories * runs_each
         asked.append(manager.requests.asked - before.asked)
         unchanged.append(manager.requests.not_modified - before.not_modified)
-    # The groups, their repositories, their runners; every fifth sweep asks for three more states of runs.
+    # The groups, their repositories, their runners. Every fifth sweep reads three more states of runs.
     active = repositories * runs_each
     usual, seldom = 3 + 2 * repositories + active, 3 + 5 * repositories + active
-    # The first sweep makes a token as well.
+    # The first sweep creates a token as well.
     assert asked == [seldom + 1, usual, usual, usual, usual, seldom]
     assert unchanged == [0, usual, usual, usual, usual, seldom]
 

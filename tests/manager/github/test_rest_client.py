@@ -1,4 +1,4 @@
-"""Requests to GitHub: conditions, whole lists, and the limits of the API."""
+"""Requests to GitHub: conditions, complete lists, and the limits of the API."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_has_not_changed_costs_nothing_and_is_known_all_the_same(
     second = manager.observe(())
     assert (second.jobs, second.runners) == (first.jobs, first.runners)
     assert names(second.jobs) == [11]
-    # The second sweep leaves out the states that are listed seldom, and asks all else again.
+    # The second sweep omits the states that are listed rarely, and reads everything else again.
     assert (github.used, manager.requests.asked) == (used, asked + 6)
     assert manager.requests.not_modified == len(github.conditions) == 6
 
@@ -97,7 +97,7 @@ def test_all_pages_of_a_list_are_read(github: FakeGithub, manager: GithubAdapter
         (answering(502), "GitHub answered 502: "),
         (answering(404, "Not Found"), "GitHub answered 404: Not Found; it does not exist, or the App's installation"),
         (lambda _: httpx2.Response(200, content=b"<html>"), "GitHub answered 200 without a JSON object"),
-        (lambda _: httpx2.Response(200, json={"jobs": []}), "page 2 of GitHub's answer is no list of jobs"),
+        (lambda _: httpx2.Response(200, json={"jobs": []}), "page 2 of GitHub's answer is not a list of jobs"),
         (lambda _: httpx2.Response(200, json={"total_count": 256, "jobs": []}), "GitHub lists 100 of 256 jobs"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_list_that_shrinks_between_its_pages_is_read_again(github: FakeGithub,
     github.jobs = {number: [job(number, number, "queued")] for number in range(1, 151)}
 
     def one_has_ended(_: httpx2.Request) -> None:
-        # Number 101 comes to the place of the first page that nobody reads any more.
+        # Number 101 moves to the first page, which was already read.
         if len(github.runs["kernels"]) == 150:
             del github.runs["kernels"][0]
 
@@ -165,7 +165,7 @@ def test_a_limit_is_waited_out_and_nothing_is_asked_meanwhile(
     github.clock.pass_time(wait_sec - 1)
     view = manager.observe(())
     assert (view.jobs, view.limited_sec, len(github.asked)) == (None, 1, asked)
-    with pytest.raises(Unavailable, match="GitHub's limit is reached for 1 s more"):
+    with pytest.raises(Unavailable, match="GitHub's rate limit lasts 1 s more"):
         manager.rerun(RunKey("example-org/kernels", 1), 5)
     github.clock.pass_time(1)
     view = manager.observe(())

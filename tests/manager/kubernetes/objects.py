@@ -1,4 +1,4 @@
-"""Objects of a cluster with ARC, held to the definitions of its kinds and to Kubernetes' own schemas."""
+"""Objects of a cluster with ARC, validated against the definitions of its kinds and Kubernetes' own schemas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def _unknown(schema: Mapping[str, Any], value: Any, path: str = "") -> Iterator[str]:
-    """Fields that the definition lacks: the API server drops them."""
+    """Return the fields that are missing in the definition. The API server drops them."""
     if isinstance(value, dict) and "properties" in schema:
         for key, each in value.items():
             if key in schema["properties"]:
@@ -39,13 +39,13 @@ def _unknown(schema: Mapping[str, Any], value: Any, path: str = "") -> Iterator[
 
 
 def checked(kind: str, found: Object) -> Object:
-    """The object, if a cluster could have it."""
+    """Return the object if it is valid in a cluster."""
     version = _ARC if kind in _schemas() else "v1"
     whole = {"apiVersion": version, "kind": kind, **found}
     if version == _ARC:
         schema = _schemas()[kind]
         problems = [error.message for error in Draft202012Validator(schema).iter_errors(whole)]
-        # metadata is Kubernetes' own.
+        # metadata is defined by Kubernetes itself.
         problems += _unknown(schema, {key: value for key, value in whole.items() if key != "metadata"})
     else:
         problems = [str(problem) for problem in validation.check(version, kind, whole)]
@@ -60,7 +60,7 @@ def metadata(name: str, namespace: str, **more: Any) -> Object:
 def scale_set(
     name: str = "l4", *, called: str = "", labels: tuple[str, ...] = (), phase: str = "Running", **more: Any
 ) -> Object:
-    """A scale set that GitHub has registered, under a name of its own where it is `called` so."""
+    """Return a registered scale set, with the runner scale set name `called` if it is given."""
     about = {"annotations": {"runner-scale-set-id": "7"}, **more}
     spec: Object = {"githubConfigUrl": "https://github.com/acme", "maxRunners": 2}
     if called:
@@ -72,8 +72,11 @@ def scale_set(
 
 
 def outdated_scale_set(name: str = "l4") -> Object:
-    """A scale set whose runner exited with 7, as the controller leaves it: without a registration, listener and runners
-    (autoscalingrunnerset_controller.go, cleanUpResources and deleteRunnerScaleSet)."""
+    """Return a scale set whose runner exited with 7: without a registration, listener and runners.
+
+    It has the form in which the controller leaves it (autoscalingrunnerset_controller.go, cleanUpResources and
+    deleteRunnerScaleSet).
+    """
     return scale_set(name, phase="Outdated", annotations={})
 
 

@@ -1,4 +1,4 @@
-"""`gpu-ci explain --kubernetes`: what it asks of `gh` and `kubectl`, and what it prints."""
+"""`gpu-ci explain --kubernetes`: its requests with `gh` and `kubectl`, and its output."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ QUEUED: dict[str, Any] = {
 
 @dataclass
 class Programs:
-    """`gh` with one job, and `kubectl` with a cluster in which nothing but the runner's node is missing."""
+    """A fake `gh` with one job, and a fake `kubectl` with a cluster that lacks only the runner's node."""
 
     job: dict[str, Any] = field(default_factory=lambda: dict(QUEUED))
     jobs: int = 1
     missing: str = ""
     forbidden: str = ""
     hosts: tuple[str, ...] = ()
-    """Those that `gh` is logged in to."""
+    """The hosts to which `gh` is logged in."""
     message: str = ""
-    """Of the scheduler, which has no node for the runner's pod; by default it has one."""
+    """The message of the scheduler without a node for the runner's pod; by default the pod has one."""
     ran: list[list[str]] = field(default_factory=list)
 
     def run(
@@ -110,7 +110,7 @@ def test_a_host_that_nobody_named_but_the_address_gets_no_token(asked: Programs)
     assert found.exit_code == 2
     assert "got: github.acme.example:8443\n" in found.stderr
     assert asked.ran == [["gh", "auth", "status", "--hostname", "github.acme.example:8443"]]
-    # No `gh` is needed for a job whose labels are given.
+    # `gh` is not needed for a job whose labels are given.
     assert call(ELSEWHERE, "--kubernetes", "--runs-on", "l4").exit_code == 0
 
 
@@ -185,7 +185,7 @@ def test_a_reason_is_a_row_like_the_managers(asked: Programs) -> None:
     asked.job["labels"] = ["v5"]
     [row] = json.loads(call(f"{URL}/job/456", "--kubernetes", "--json").output)["jobs"]
     assert (row["reason"], row["nextTry"]) == ("no-pool", None)
-    assert row["nextStep"].startswith("write the name of a scale set")
+    assert row["nextStep"].startswith("use only the name of a scale set")
 
 
 def test_runs_on_needs_no_gh(asked: Programs) -> None:
@@ -201,7 +201,7 @@ def test_a_cluster_that_cannot_be_asked_is_an_error_of_one_line(asked: Programs)
     asked.missing = "kubectl"
     found = call(f"{URL}/job/456", "--kubernetes")
     assert (found.exit_code, found.stderr) == (
-        2, "Error: gpu-ci explain: kubectl is not installed\n  hint: --context names another cluster\n",
+        2, "Error: gpu-ci explain: kubectl is not installed\n  hint: select another cluster with --context\n",
     )  # fmt: skip
 
 
@@ -218,4 +218,4 @@ def test_a_missing_right_is_no_reason_of_the_job(asked: Programs, kind: str) -> 
     found = call(f"{URL}/job/456", "--kubernetes")
     assert found.exit_code == 2
     assert f"(Forbidden): {kind} is forbidden" in found.stderr
-    assert "hint: the user of kubectl needs to list autoscalingrunnersets" in found.stderr
+    assert "hint: allow the user of kubectl to list autoscalingrunnersets" in found.stderr

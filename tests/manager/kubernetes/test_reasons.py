@@ -1,4 +1,4 @@
-"""Why a job of a pool on Kubernetes waits: one cluster for each reason."""
+"""Reasons why a job of a pool on Kubernetes waits: one cluster for each reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster(**changes: Any) -> Cluster:
 
 
 def waiting(*events: Any, **status: Any) -> Cluster:
-    """One runner whose pod waits."""
+    """Return a cluster with one runner whose pod waits."""
     found = pod("l4-a", status={"phase": "Pending", **status})
     return cluster(runners=[runner("l4-a")], pods=[listener_pod(), found], events=list(events))
 
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
     "the runner's version is too old": (
         Cluster([outdated_scale_set()]),
         "pool-stopped",
-        "the scale set l4 is Outdated: GitHub takes no runner of this version any more",
+        "the scale set l4 is Outdated: GitHub no longer accepts runners of this version",
     ),
     "the set is being deleted": (
         cluster(scale_sets=[scale_set(deletionTimestamp="2026-11-24T10:00:00Z")]),
@@ -63,12 +63,12 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
     "there is no listener": (
         cluster(listeners=[]),
         "pool-stopped",
-        "the scale set l4 has no listener, so nothing asks GitHub for its jobs",
+        "the scale set l4 has no listener, so its jobs are not requested from GitHub",
     ),
     "the listener has no pod": (
         cluster(pods=[]),
         "pool-stopped",
-        f"the listener {LISTENER} has no pod; the controller replaces one that ends",
+        f"the listener {LISTENER} has no pod; the controller replaces a pod that ends",
     ),
     "the listener has no node": (
         cluster(
@@ -76,14 +76,14 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
             events=[event(LISTENER, "FailedScheduling", "full", namespace=SYSTEM)],
         ),
         "pool-stopped",
-        f"the scale set l4 has no listener that runs: no node for pod {LISTENER}, and no autoscaler has answered: full",
+        f"the scale set l4 has no running listener: no node for pod {LISTENER}, and no autoscaler has reacted: full",
     ),
     "the listener has ended": (
         cluster(
             pods=[listener_pod({"phase": "Running", "containerStatuses": [container(terminated={"exitCode": 1})]})]
         ),
         "pool-stopped",
-        f"the scale set l4 has no listener that runs: the listener's pod {LISTENER} is Running",
+        f"the scale set l4 has no running listener: the listener's pod {LISTENER} is Running",
     ),
     "all runners have a job": (
         cluster(runners=[runner("l4-a", **BUSY), runner("l4-b", **BUSY)]),
@@ -93,7 +93,7 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
     "the quota is used up": (
         cluster(runners=[runner("l4-a")], quotas=[quota(4, 4)]),
         "over-quota",
-        "the quota gpu-ci-quota lets no pod in: requests.nvidia.com/gpu: 4 of 4 are used",
+        "the quota gpu-ci-quota allows no further pod: requests.nvidia.com/gpu: 4 of 4 are used",
     ),
     "the autoscaler starts no node": (
         waiting(
@@ -118,19 +118,19 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
             event("l4-a", "FailedScheduling", "0/3 nodes are available"),
         ),
         "no-capacity",
-        "no node for pod l4-a, and no autoscaler has answered: 0/3 nodes are available",
+        "no node for pod l4-a, and no autoscaler has reacted: 0/3 nodes are available",
     ),
     "no autoscaler has seen the pod": (
         waiting(event("l4-a", "FailedScheduling", "0/3 nodes are available")),
         "no-capacity",
-        "no node for pod l4-a, and no autoscaler has answered: 0/3 nodes are available",
+        "no node for pod l4-a, and no autoscaler has reacted: 0/3 nodes are available",
     ),
     "the events are gone": (
         waiting(
             conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]
         ),
         "no-capacity",
-        "no node for pod l4-a, and no autoscaler has answered: 0/3 nodes",
+        "no node for pod l4-a, and no autoscaler has reacted: 0/3 nodes",
     ),
     "the image cannot be pulled": (
         waiting(containerStatuses=[container(waiting={"reason": "ImagePullBackOff", "message": "401 Unauthorized"})]),
@@ -140,17 +140,17 @@ CASES: dict[str, tuple[Cluster, str, str]] = {
     "a runner failed and stays": (
         cluster(runners=[runner("l4-a", phase="Failed", reason="InvalidPod", message="violates PodSecurity")]),
         "refused",
-        "1 failed runner holds a place of the scale set: InvalidPod: violates PodSecurity",
+        "1 failed runner occupies a place of the scale set: InvalidPod: violates PodSecurity",
     ),
     "a runner is ready and gets no job": (
         cluster(runners=[runner("l4-a", ready=True)]),
         "never-picked-up",
-        "the runner l4-a is ready, and GitHub has not given it the job",
+        "the runner l4-a is ready, but GitHub has not assigned the job to it",
     ),
     "the listener heard of no job": (
         READY,
         "never-picked-up",
-        "the listener runs, and GitHub has told it of no such job",
+        "the listener runs, but GitHub has not announced this job to it",
     ),
 }
 
@@ -164,7 +164,7 @@ def test_each_cause_has_its_reason(case: str) -> None:
 
 
 def test_a_node_starts_where_the_autoscaler_found_none_before() -> None:
-    """Another node group got room, or a person has raised its maximum."""
+    """Another node group has room now, or a person has raised the maximum."""
     explained = explain(JOB, waiting(
         event("l4-a", "NotTriggerScaleUp", "1 max node group size reached", at="2026-11-24T10:00:00Z"),
         event("l4-a", "TriggeredScaleUp", "pod triggered scale-up", at="2026-11-24T10:15:00Z"),
@@ -179,16 +179,16 @@ def test_a_job_with_a_runner_has_no_reason() -> None:
 
 
 def test_without_its_name_a_job_may_be_another_one_of_its_run() -> None:
-    """So it is with --runs-on, where GitHub is not asked."""
+    """The case of --runs-on, which reads nothing from GitHub."""
     ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "lint"})
     explained = explain(replace(JOB, name=""), cluster(runners=[ours]))
     assert (explained.code, explained.machine) == ("", "l4-a")
-    assert explained.detail == "the runner l4-a has a job of this run; `gh` knows whether it is this one"
+    assert explained.detail == "the runner l4-a has a job of this run; `gh` shows if it is this job"
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
 def test_the_pod_of_a_job_that_has_its_runner_may_still_wait(status: str) -> None:
-    """In the container modes of Kubernetes the job has a pod of its own, and GitHub shows the job as running."""
+    """In the container modes of Kubernetes the job has its own pod, and GitHub shows the job as running."""
     ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "gpu tests"})
     job_pod = pod("l4-a-workflow", labels={"runner-pod": "l4-a"})
     full = event("l4-a-workflow", "NotTriggerScaleUp", "1 max node group size reached")
@@ -204,7 +204,7 @@ def test_the_pod_of_a_job_that_has_its_runner_may_still_wait(status: str) -> Non
 def test_several_failed_runners_are_counted() -> None:
     failed = [runner(name, phase="Failed", reason="TooManyPodFailures") for name in ("l4-a", "l4-b")]
     assert explain(JOB, cluster(runners=failed)).detail == (
-        "2 failed runners hold places of the scale set: TooManyPodFailures"
+        "2 failed runners occupy places of the scale set: TooManyPodFailures"
     )
 
 
@@ -220,14 +220,14 @@ STARTING: dict[str, tuple[Cluster, str]] = {
         ),
         "a node starts for pod l4-a: Pod should schedule on: nodeclaim/l4-x",
     ),
-    "the pod is new": (waiting(), "pod l4-a is new, and the scheduler has not looked at it"),
+    "the pod is new": (waiting(), "pod l4-a is new, and the scheduler has not processed it yet"),
     "the pod has a node": (
         cluster(runners=[runner("l4-a")], pods=[listener_pod(), pod("l4-a", node="gpu-1")]),
         "its runner starts in pod l4-a on node gpu-1",
     ),
     "its pods fail, and another one is tried": (
         cluster(runners=[runner("l4-a", failures={"uid-1": "2026-11-24T10:00:00Z", "uid-2": "2026-11-24T10:01:00Z"})]),
-        "the runner l4-a has no pod yet; 2 pods of it have failed",
+        "the runner l4-a has no pod yet; 2 of its pods have failed",
     ),
     "the runner has no pod yet": (
         cluster(runners=[runner("l4-a")], quotas=[quota(3, 4)]),
@@ -250,7 +250,7 @@ def test_a_runner_of_another_set_or_namespace_says_nothing_of_the_job() -> None:
 
 def test_a_runner_that_is_being_deleted_counts_no_more_but_keeps_its_job() -> None:
     idle = runner("l4-a", deleting=True, ready=True)
-    assert "has told it of no such job" in explain(JOB, cluster(runners=[idle])).detail
+    assert "has not announced this job to it" in explain(JOB, cluster(runners=[idle])).detail
     ours = runner("l4-a", deleting=True, **{**BUSY, "workflowRunId": 123, "jobDisplayName": "gpu tests"})
     assert explain(JOB, cluster(runners=[ours])).machine == "l4-a"
 
@@ -294,7 +294,7 @@ def test_labels_of_a_set_lead_to_it() -> None:
 
 def test_the_next_step_names_what_to_delete() -> None:
     found = cluster(runners=[runner("l4-a", phase="Failed", reason="TooManyPodFailures", message="x")])
-    step = f"mend the cause, then kubectl delete ephemeralrunner --namespace {NAMESPACE} l4-a"
+    step = f"correct the cause, then kubectl delete ephemeralrunner --namespace {NAMESPACE} l4-a"
     assert explain(JOB, found).next_step == step
 
 
@@ -308,5 +308,5 @@ def test_a_listener_that_ended_is_named_with_the_command_for_its_log() -> None:
 def test_a_job_of_the_same_run_with_another_name_has_another_runner() -> None:
     ours = runner("l4-a", **{**BUSY, "workflowRunId": 123, "jobDisplayName": "lint"})
     assert explain(JOB, cluster(runners=[ours])).machine == ""
-    # Without an answer of GitHub's the name is unknown, and the run has to do.
+    # Without an answer from GitHub the job's name is unknown, so the run's id must identify the job.
     assert explain(replace(JOB, name=""), cluster(runners=[ours])).machine == "l4-a"

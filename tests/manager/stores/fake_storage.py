@@ -1,7 +1,10 @@
-"""Cloud Storage's JSON API for one project in memory: what each request may say is Google's discovery document.
+"""A fake of Cloud Storage's JSON API for one project. Requests are validated against Google's discovery document.
 
-As unkind as the service: a write of an existing object without its generation, a second write of one object within a
-second, and a missing object for an account that may not list all answer as Google's do.
+It is as strict as the service, with Google's answers for three cases:
+
+- a write of an existing object without its generation
+- a second write of one object within a second
+- a missing object for an account without the permission to list
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class Stored:
 
 @dataclass
 class FakeStorage:
-    """The buckets, and an `http` that httplib2 users ask as they ask the network."""
+    """The buckets, with an `http` object that replaces the network for users of httplib2."""
 
     now: Callable[[], float]
     buckets: set[str] = field(default_factory=lambda: {"state"})
@@ -42,7 +45,7 @@ class FakeStorage:
     asked: list[str] = field(default_factory=list)
     """The method of each request."""
     fault: Callable[[str, str], None] = lambda when, method: None
-    """Called before and after each request is carried out; what it raises reaches the caller."""
+    """A function that is called before and after each request. Its exceptions reach the caller."""
     last_generation: int = 1_760_000_000_000_000
 
     def request(
@@ -60,7 +63,7 @@ class FakeStorage:
         pass
 
     def _method(self, verb: str, uri: str) -> tuple[str, dict[str, str], dict[str, str]]:
-        """Which method of the document it is; AssertionError where it is none, or has a parameter that is not there."""
+        """Return the method of the document. Raises AssertionError for an unknown method or parameter."""
         parts = urlsplit(uri)
         assert f"{parts.scheme}://{parts.netloc}" == ROOT
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
@@ -89,7 +92,7 @@ class FakeStorage:
         assert method == "insert", f"objects.{method} is not emulated"
         if "storage.objects.create" not in self.permissions:
             return _forbidden("storage.objects.create")
-        # cloud.google.com/storage/docs/request-preconditions: 0 stands for no live object.
+        # cloud.google.com/storage/docs/request-preconditions: 0 means that no live object exists.
         expected = query.get("ifGenerationMatch")
         if expected is not None and int(expected) != (stored.generation if stored else 0):
             return _error(412, "conditionNotMet", "At least one of the pre-conditions you specified did not hold.")
@@ -107,7 +110,7 @@ class FakeStorage:
         if "storage.objects.get" not in self.permissions:
             return _forbidden("storage.objects.get")
         if stored is None or str(stored.generation) != query.get("generation", str(stored.generation)):
-            # cloud.google.com/storage/docs/json_api/v1/objects/get: 403 for who may not list the bucket.
+            # cloud.google.com/storage/docs/json_api/v1/objects/get: 403 without the permission to list the bucket.
             if "storage.objects.list" not in self.permissions:
                 return _forbidden("storage.objects.list")
             return _error(404, "notFound", "No such object.")

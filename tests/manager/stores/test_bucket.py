@@ -1,4 +1,4 @@
-"""The manager's memory and lease in one object of Cloud Storage: one manager acts at a time, whatever fails."""
+"""The manager's memory and lease in one Cloud Storage object: one manager acts at a time, with any faults."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def cloud() -> Cloud:
 
 
 def once(when: str, method: str, error: BaseException) -> Callable[[str, str], None]:
-    """A fault of the next such request alone."""
+    """Return a fault for only the next request of this kind."""
     left = [error]
 
     def fault(now: str, called: str) -> None:
@@ -202,7 +202,9 @@ def test_it_needs_each_of_its_three_permissions_and_no_other(cloud: Cloud, missi
 @settings(max_examples=int(os.environ.get("HISTORIES", "15")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_one_manager_acts_at_a_time(seed: int) -> None:
-    """Three managers on wrong clocks; requests and answers are lost, processes pause and are killed at any request."""
+    """Three managers on wrong clocks; requests and answers are lost, and processes pause or are killed at any
+    request.
+    """
     cloud, chance = Cloud(), random.Random(seed)
     number = 0
     acted: dict[str, float] = {}
@@ -240,6 +242,6 @@ def test_in_any_history_one_manager_acts_at_a_time(seed: int) -> None:
         able = [store._holder for store in stores if store.may_act()]
         assert len(able) <= 1
         for holder in able:
-            # What another one has begun has sent its last request by now.
+            # Any action of another manager has sent its last request by now.
             assert all(cloud.now - begun >= CALL_SEC for other, begun in acted.items() if other != holder)
             acted[holder] = cloud.now

@@ -1,4 +1,4 @@
-"""Shares of the pools between managers: no pool is in two hands, whatever fails and however their number changes."""
+"""Shares of the pools: each pool has at most one manager, with any faults and any change of the number of managers."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_what_was_remembered_goes_with_the_pools() -> None:
     )
     taken = [bucket.take(holder, THREE) for holder in "cd"]
     assert [share.store.load() for share in taken] == [expected, expected]
-    # The third share of that layout was taken by nobody: what it began with counts for the next layout too.
+    # The third share of that layout had no holder: its initial memory counts for the next layout too.
     taken[0].store.save(Memory(True))
     taken[1].store.save(Memory(True, preferred={"b": 3}))
     for share in taken:
@@ -261,7 +261,7 @@ def test_a_manager_that_took_a_lease_of_a_layout_that_just_ended_gives_it_back()
     late = bucket.shares("b", TWO)
 
     def switch(when: str, method: str) -> None:
-        # After b has read the layout, and before it takes a share by it.
+        # After b has read the layout, and before it takes a share of it.
         if (when, method) == ("before", "insert"):
             bucket.storage.fault = lambda when, method: None
             bucket.take("c", ONE).store.close()
@@ -286,8 +286,7 @@ def test_a_lease_that_is_taken_while_the_layout_changes_is_waited_for_and_its_me
     writes: list[str] = []
 
     def late(when: str, method: str) -> None:
-        # The first write asks whether there is a layout. The second one is that of the layout, after all leases were
-        # found free.
+        # The first write tests if a layout exists. The second one writes the layout after all leases were found free.
         writes.extend([method] if (when, method) == ("before", "insert") else [])
         if len(writes) == 2:
             bucket.storage.fault = lambda when, method: None
@@ -329,7 +328,7 @@ def test_hold_waits_for_a_share_and_says_for_whom() -> None:
 
 
 class Watched(FakeCompute):
-    """Compute Engine that looks whether the manager may do what it asks: by a layout and a lease that hold now."""
+    """Compute Engine that checks if the manager may act: with a layout and a lease that are valid now."""
 
     computer: Computer
 
@@ -352,7 +351,7 @@ class Watched(FakeCompute):
 
 
 class Computer:
-    """A process with a manager for each share it holds, started anew whenever it has ended."""
+    """A process with a manager for each share that it holds. It starts again whenever it has ended."""
 
     def __init__(self, name: str, world: World, storage: FakeStorage, faulty: Faulty, wanted: Assignment) -> None:
         self.name, self.world, self.storage, self.faulty, self.wanted = name, world, storage, faulty, wanted
@@ -375,7 +374,7 @@ class Computer:
         self.held: dict[int, tuple[Share, Manager]] = {}
 
     def stop(self, wanted: Assignment) -> None:
-        """In order, and then anew with another configuration."""
+        """Stop normally, and start again with another configuration."""
         for share, _ in self.held.values():
             share.store.close()
         self.start(wanted)
@@ -388,7 +387,7 @@ class Computer:
         self.held[share.index] = share, Manager(POOLS, github, compute, share.store, now, own=share.pools)
 
     def turn(self) -> None:
-        """What it does in ten seconds. It is killed at any call."""
+        """Act for ten seconds. The process may be killed at any call."""
         try:
             if not self.held:
                 taken = self.shares.take()
@@ -410,7 +409,7 @@ class Computer:
 
 
 def settled(computers: Sequence[Computer], world: World, turns: int) -> None:
-    """Turns without faults, until nothing is left to do and each share has its manager."""
+    """Run turns without faults until nothing is left to do and each share has its manager."""
     for _ in range(turns):
         for computer in computers:
             computer.turn()
@@ -425,8 +424,11 @@ def settled(computers: Sequence[Computer], world: World, turns: int) -> None:
 @settings(max_examples=int(os.environ.get("HISTORIES", "6")), deadline=None)
 @given(st.integers(min_value=0, max_value=10**6))
 def test_in_any_history_of_shares_each_pool_has_one_manager_and_every_job_runs(seed: int) -> None:
-    """The number of managers changes while everything fails. The worlds raise for more machines than `max`, a busy one
-    deleted, and a manager that acts without the lease of the pool's share."""
+    """The number of managers changes while everything fails.
+
+    The worlds raise an error for more machines than `max`, a deleted busy machine, and a manager that acts without the
+    lease of the pool's share.
+    """
     world = World(seed, list(POOLS), faults=False)
     chance = world.chance
     storage, faulty = FakeStorage(lambda: world.now), Faulty(world, 0.1, 0.02)
@@ -451,7 +453,7 @@ def test_in_any_history_of_shares_each_pool_has_one_manager_and_every_job_runs(s
                     computer.stop(wanted)
                 except Killed:
                     computer.start(wanted)
-            # A process that is stopped for a while goes on where it was.
+            # A process that is suspended for a while continues where it was.
             elif chance.random() < 0.8:
                 computer.turn()
         world.advance(chance.choice((5, 10, 40)))

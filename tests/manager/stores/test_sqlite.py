@@ -1,4 +1,4 @@
-"""The file with the manager's memory: held by one process, whole after a kill."""
+"""The file with the manager's memory: held by one process, and complete after a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two managers with one bucket in worlds where everything fails: what holds of one manager holds of both."""
+"""Two managers with one bucket in worlds where everything fails. The rules of one manager hold for both together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.manager.test_histories import POOLS
 
 
 class Computer:
-    """A process with a manager, started anew whenever it has ended."""
+    """A process with a manager. It starts again whenever it has ended."""
 
     def __init__(self, name: str, world: World, storage: FakeStorage, faulty: Faulty, skew_sec: float) -> None:
         self.name, self.world, self.storage, self.faulty, self.skew_sec = name, world, storage, faulty, skew_sec
@@ -41,7 +41,7 @@ class Computer:
         self.holds = False
 
     def turn(self) -> None:
-        """What it does in ten seconds: try to get the lease, or one pass. It is killed at any call."""
+        """Act for ten seconds: try to get the lease, or run one pass. The process may be killed at any call."""
         try:
             if not self.holds:
                 self.holds = self.store.take() == self.holder
@@ -58,8 +58,9 @@ class Computer:
 @settings(max_examples=int(os.environ.get("HISTORIES", "4")))
 @given(st.integers(min_value=0, max_value=10**6))
 def test_two_managers_start_no_machine_twice_and_delete_none_with_a_job(seed: int) -> None:
-    """The world raises for more machines than `max`, a busy machine deleted, or a cancelled run rerun."""
-    # Without machines that never register: while no manager has the lease, they are deleted later than the world takes.
+    """The world raises an error for more machines than `max`, a deleted busy machine, or a rerun of a cancelled run."""
+    # The world has no machines that never register, because without a lease they are deleted later than the world
+    # expects.
     world = World(seed, list(POOLS), faults=False)
     chance = world.chance
     storage, faulty = FakeStorage(lambda: world.now), Faulty(world, 0.1, 0.02)
@@ -76,7 +77,7 @@ def test_two_managers_start_no_machine_twice_and_delete_none_with_a_job(seed: in
         if chance.random() < 0.3:
             world.queue(chance.choice(({"gpu", "l4"}, {"gpu"})), chance.choice((5, 60)))
         for computer in computers:
-            # A process that is stopped for a while goes on where it was.
+            # A process that is suspended for a while continues where it was.
             if chance.random() < 0.8:
                 computer.turn()
         world.advance(chance.choice((5, 10, 40)))

@@ -1,4 +1,4 @@
-"""`gpu-ci verify manager`: a manager for which everything is ready, and each thing that may be missing."""
+"""`gpu-ci verify manager`: a manager for which everything is ready, and each missing prerequisite."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_file_without_a_key_is_named(world: World, verify: Verify, tmp_path: P
     (tmp_path / "key.pem").write_text("no key")
     found = verify()
     assert found["app key"][0] == "unknown"
-    assert "key.pem: holds no RSA private key" in found["app key"][1]
+    assert "key.pem: does not contain an unencrypted RSA private key" in found["app key"][1]
 
 
 def test_a_group_that_does_not_exist_is_named(world: World, verify: Verify) -> None:
@@ -138,7 +138,7 @@ def test_a_group_that_no_repository_may_use_fails(world: World, verify: Verify) 
     world.github.group_repositories = {2: []}
     world.github.installation_repositories = []
     found = verify()
-    assert found["runner groups"] == ("fail", "no repository may use gpu")
+    assert found["runner groups"] == ("fail", "no repository may use the group gpu")
 
 
 def test_a_permission_that_the_app_lacks_fails(world: World, verify: Verify) -> None:
@@ -183,4 +183,4 @@ def test_each_permission_that_is_missing_is_named(world: World, verify: Verify) 
 def test_an_account_that_may_not_be_used_is_named(world: World, verify: Verify) -> None:
     world.cloud.may_act_as = False
     found = verify()
-    assert found["service accounts"] == ("fail", "not granted on that of l4")
+    assert found["service accounts"] == ("fail", "not granted on the account of l4")

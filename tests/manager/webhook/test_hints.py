@@ -1,4 +1,4 @@
-"""Which deliveries of GitHub's wake the manager, and which are refused."""
+"""Deliveries from GitHub that wake the manager, and deliveries that are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABELS = {"self-hosted", "gpu", "l4"}
 
 
 class Woken:
-    """Hints of a manager, and how often they woke it."""
+    """Hints of a manager, with the number of times that they woke it."""
 
     def __init__(self, labels: set[str] = LABELS) -> None:
         self.times = 0
@@ -63,7 +63,7 @@ def test_there_are_thirteen_examples() -> None:
 
 
 def test_the_signature_is_githubs() -> None:
-    """The values for testing of docs.github.com, "Validating webhook deliveries"."""
+    """The test values of docs.github.com, "Validating webhook deliveries"."""
     body = b"Hello, World!"
     expected = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
     assert headers(body)["x-hub-signature-256"] == expected
@@ -124,7 +124,7 @@ def test_the_last_thousand_deliveries_are_remembered() -> None:
 )
 def test_what_concerns_no_pool_is_taken_and_wakes_nothing(payload: Any, event: str) -> None:
     woken = Woken()
-    assert deliver(woken, payload, event) == Reply(202, "nothing to look for")
+    assert deliver(woken, payload, event) == Reply(202, "this event starts no pass")
     assert woken.times == 0
 
 

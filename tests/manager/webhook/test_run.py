@@ -27,7 +27,7 @@ BODY = json.dumps(queued("gpu")).encode()
 
 
 class Adapter(Scripted):
-    """Both adapters. A delivery comes in the first pass, and a signal to end in the second."""
+    """Both adapters. A delivery comes in the first pass, and a stop signal in the second."""
 
     url: ClassVar[str]
     passes: ClassVar[int] = 0
@@ -44,7 +44,7 @@ class Adapter(Scripted):
         return self.view
 
     def interval_sec(self, active: bool) -> float:
-        """Longer than the test may take; after a hint the manager counts as active."""
+        """Return more seconds than the test may take. After a hint the manager counts as active."""
         assert active
         return 3600
 
@@ -52,7 +52,7 @@ class Adapter(Scripted):
         return 0.0
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 def test_a_delivery_begins_the_next_pass_and_a_signal_ends_the_receiver(

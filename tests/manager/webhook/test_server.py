@@ -1,4 +1,4 @@
-"""The endpoint on a real socket: what reaches the hints, and limits."""
+"""The endpoint on a real socket: the requests that reach the hints, and the limits."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(endpoint: Endpoint, monkeyp
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """Whether the receiver closes the connection within the time limit of the socket."""
+    """Return True if the receiver closes the connection within the time limit of the socket."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:
@@ -82,7 +82,7 @@ def is_closed(connection: socket.socket) -> bool:
 def test_connections_without_a_request_take_no_file_from_the_manager(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They share its process, and without free file descriptors it reaches neither GitHub nor Google."""
+    """Connections share the manager's process. Without free file descriptors it reaches neither GitHub nor Google."""
     monkeypatch.setattr(server, "_CONNECTIONS", 2)
     address = ("127.0.0.1", httpx2.URL(endpoint.url).port or 0)
     with ExitStack() as opened:
@@ -118,7 +118,7 @@ def test_a_new_secret_needs_no_restart(endpoint: Endpoint) -> None:
         ("127.0.0.1:99999", SECRET, "--webhook: is not an address"),
         ("127.0.0.1:1", b"short", "has fewer than 16 characters"),
         ("127.0.0.1:1", None, "No such file or directory"),
-        (None, SECRET, "--webhook and --webhook-secret need each other"),
+        (None, SECRET, "--webhook and --webhook-secret must be given together"),
     ],
 )
 def test_a_mistake_is_found_before_anything_begins(

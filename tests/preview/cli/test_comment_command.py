@@ -103,7 +103,7 @@ def test_a_key_that_could_end_the_line_is_refused(
     github: FakeGithub, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
     assert run(["preview-comment", f"--key={key}", "report.json"]) == 2
-    assert "is no key" in capsys.readouterr().err
+    assert "is not a valid key" in capsys.readouterr().err
     assert github.asked == []
 
 

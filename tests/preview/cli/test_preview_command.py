@@ -32,23 +32,26 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["preview"], "gpu-ci preview: what shall it be compared with?"),
-        (["preview", "--base", "main", "--digest", "dev=dev.json"], "gpu-ci preview: --base and --digest are two"),
+        (["preview"], "gpu-ci preview: neither --base nor --digest is given"),
+        (
+            ["preview", "--base", "main", "--digest", "dev=dev.json"],
+            "gpu-ci preview: --base and --digest exclude each other",
+        ),
         (["preview", "--nothing"], "gpu-ci preview: No such option"),
         (["preview", "--base", "main", "--memory-gib", "none"], "'none' is not a valid float"),
-        (["preview", "--base", "main", "--against-state", "dev"], "--against-state dev: is no pair"),
+        (["preview", "--base", "main", "--against-state", "dev"], "--against-state dev: is not STACK=FILE"),
         (["preview", "--base", "main"], "no commit named 'HEAD'"),
-        (["preview", "--digest", "dev"], "--digest dev: is no STACK=FILE"),
-        (["preview", "--digest", "dev=dev.json", "--digest", "dev=dev.json"], "is the second of dev"),
+        (["preview", "--digest", "dev"], "--digest dev: is not STACK=FILE"),
+        (["preview", "--digest", "dev=dev.json", "--digest", "dev=dev.json"], "dev has two digests"),
         (["preview", "--digest", "dev=dev.json", "--output", "Pulumi.yaml/x"], "cannot be written"),
         *(
-            (["preview", "--base", "main", option, value], f"'{value}' is no finite number")
+            (["preview", "--base", "main", option, value], f"'{value}' is not a finite number")
             for option in ("--timeout-sec", "--memory-gib", "--disk-gib", "--max-usd-month")
             for value in ("nan", "inf")
         ),
         (["preview", "--base", "main", "--memory-gib", "-inf"], "is not in the range x>=0.1"),
         (["preview", "--base", "main", "--max-usd-month", "-1"], "is not in the range x>=0"),
-        (["drift", "--timeout-sec", "nan"], "'nan' is no finite number"),
+        (["drift", "--timeout-sec", "nan"], "'nan' is not a finite number"),
         (["drift", "--nothing"], "gpu-ci drift: No such option"),
         (["drift", "--timeout-sec", "0"], "gpu-ci drift: Invalid value"),
     ],
@@ -87,7 +90,7 @@ def test_a_folder_behind_a_link_of_the_checkout_is_not_even_tried(
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "checkout" / "report").symlink_to(tmp_path / "elsewhere")
     monkeypatch.chdir(tmp_path / "checkout")
-    with pytest.raises(InputError, match="is behind a link of the checkout"):
+    with pytest.raises(InputError, match="is below a symbolic link in the checkout"):
         shell.prepare(Path("report/x"))
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -101,7 +104,7 @@ def test_outside_of_github_nothing_is_annotated_and_that_is_said(capsys: pytest.
     assert run(["preview", "--digest", "dev=failed.json", "--annotate"]) == 1
     said = capsys.readouterr()
     assert not any(line.startswith("::") for line in said.out.splitlines())
-    assert "--annotate: this is no step of GitHub Actions; 1 annotation left out" in said.err
+    assert "--annotate: not in a step of GitHub Actions; 1 annotation left out" in said.err
 
 
 def test_where_walls_are_required_and_do_not_stand_not_even_a_file_is_written(
@@ -128,7 +131,7 @@ def test_where_walls_are_required_and_do_not_stand_not_even_a_file_is_written(
 
     monkeypatch.setattr(Repository, "export", exported)
     assert run(["preview", "--base", "HEAD", "--require-walls"]) == 1
-    assert "no wall would stand around the head's code: bubblewrap: it is not installed" in capsys.readouterr().err
+    assert "the head's code cannot be isolated: bubblewrap: it is not installed" in capsys.readouterr().err
 
 
 def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +201,7 @@ def test_a_folder_behind_a_link_of_the_checkout_is_refused(
     (checkout / "report").symlink_to(tmp_path / "outside")
     (tmp_path / "to the checkout").symlink_to(checkout)
     monkeypatch.chdir(checkout)
-    with pytest.raises(InputError, match="is behind a link of the checkout"):
+    with pytest.raises(InputError, match="is below a symbolic link in the checkout"):
         shell.write(Path(output), reports.NOTHING, "text")
     monkeypatch.chdir(checkout / "infra")
     shell.write(tmp_path / "to the checkout" / "new", reports.NOTHING, "text")

@@ -91,7 +91,7 @@ def test_only_what_differs_from_the_deployed_is_told_and_secrets_are_taken_for_u
     assert DEPLOYED_KEY not in seen
     assert "placeholder-of" not in seen
     assert (
-        "Compared with the exported state `prod state.json`, whose secrets are taken for unchanged."
+        "Compared with the exported state `prod state.json`, assuming that its secrets are unchanged."
         in markdown.render(report)
     )
 
@@ -144,7 +144,7 @@ def test_states_that_cannot_be_taken_are_all_named(repository: Path, tmp_path: P
 
 @pytest.mark.usefixtures("no_engine")
 def test_a_state_of_a_stack_that_neither_side_has_is_refused(repository: Path, tmp_path: Path) -> None:
-    with pytest.raises(CompareError, match=r"^neither side has the stack prod\n  expected: dev$"):
+    with pytest.raises(CompareError, match=r"^neither base nor head has the stack prod\n  expected: dev$"):
         against(repository, written(tmp_path, state_of("logs", stack="prod")), head="main", stack="prod")
 
 

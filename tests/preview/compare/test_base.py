@@ -103,8 +103,8 @@ def test_what_the_head_commits_for_the_sandbox_is_not_lent_to_the_base(repositor
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("Pulumi.yaml", b'name: "\\ud800"', "Pulumi.yaml has a character that no text holds"),
-        ("Pulumi.yaml", b"name: [", "Pulumi.yaml is no YAML"),
+        ("Pulumi.yaml", b'name: "\\ud800"', "Pulumi.yaml has a NUL character or an unpaired surrogate"),
+        ("Pulumi.yaml", b"name: [", "Pulumi.yaml is not valid YAML"),
         (
             "Pulumi.yaml",
             b"name: small\nruntime: python\nstackConfigDir: " + b"a" * 300,
@@ -138,7 +138,7 @@ def test_a_head_whose_project_is_a_link_to_itself_is_refused_in_words(repository
     (repository / "infra").symlink_to("infra")
     commit(repository, "change")
     git(repository, "checkout", "-q", "-f", "main")
-    with pytest.raises(CompareError, match=r"^head \([0-9a-f]{10}\): infra is a link, or below one$"):
+    with pytest.raises(CompareError, match=r"^head \([0-9a-f]{10}\): infra is a symbolic link, or below one$"):
         ask(repository / "infra")
 
 
@@ -150,6 +150,6 @@ def test_a_fault_of_ours_in_the_heads_files_is_told(repository: Path, monkeypatc
         raise RecursionError("too deep\x1b[2J")
 
     monkeypatch.setattr("gpu_preview.project_file.moved", breaks)
-    told = r"^the two sides cannot be read, which is a fault of gpu-ci's: RecursionError: too deep\\u001b\[2J$"
+    told = r"^base and head cannot be read, which is a bug in gpu-ci: RecursionError: too deep\\u001b\[2J$"
     with pytest.raises(CompareError, match=told):
         ask(repository)

@@ -105,7 +105,7 @@ def test_a_damaged_world_is_dropped_and_said(tmp_path: Path, damage: Callable[[P
     assert kept.folder is not None
     damage(kept.folder)
     assert not kept.restore_into(tmp_path / "new", said.append)
-    assert said == ["the cache is damaged, so the base is brought up anew"]
+    assert said == ["the cache is damaged, so the base is deployed again"]
     assert not (tmp_path / "new").exists()
     kept.keep(made, print)
     assert kept.restore_into(tmp_path / "new", print)
@@ -117,7 +117,7 @@ def test_a_link_in_the_place_of_a_kept_world_is_refused(tmp_path: Path) -> None:
     assert kept.folder is not None
     kept.folder.rename(tmp_path / "elsewhere")
     kept.folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CacheError, match=r"is no folder of the cache's\n  hint: remove it$"):
+    with pytest.raises(CacheError, match=r"is not a folder of the cache\n  hint: remove it$"):
         kept.restore_into(tmp_path / "new", print)
 
 
@@ -137,7 +137,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_nothing_is_left_of_it(tmp_pa
     CacheEntry.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").keep(
         world(tmp_path / "world"), said.append
     )
-    assert said == ["the base cannot be kept in the cache: Not a directory"]
+    assert said == ["the base cannot be saved in the cache: Not a directory"]
 
 
 def saved(tmp_path: Path) -> Snapshot:
@@ -175,7 +175,7 @@ def test_what_the_base_came_to_is_put_back_whatever_stands_there(tmp_path: Path)
 def test_what_cannot_be_put_back_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = saved(tmp_path)
     monkeypatch.setattr("gpu_preview.isolation.temporary.remove", lambda _: None)
-    with pytest.raises(CacheError, match=r"^what the base came to cannot be put back: File exists$"):
+    with pytest.raises(CacheError, match=r"^the state of the deployed base cannot be restored: File exists$"):
         kept.restore()
 
 

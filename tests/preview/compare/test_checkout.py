@@ -135,7 +135,7 @@ def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     git(checkout, "init", "-q")
     make_venv(checkout / "infra" / ".venv")
     swap = f"import os; os.rename('{head.project}', '{head.root}/moved'); os.symlink('{victim}', '{head.project}')"
-    with pytest.raises(CheckoutError, match=r"^its installation put a link in the place of the project's folder"):
+    with pytest.raises(CheckoutError, match=r"^the installation replaced the project folder"):
         head.install(Packages(checkout, checkout / "infra"), f'python -c "{swap}"')
     assert (victim / "Pulumi.yaml").read_text() == text
 

@@ -90,7 +90,7 @@ def test_before_is_the_state_and_after_is_what_exists(project: Path, capsys: pyt
         ("location", '"EU"', '"US"')
     ]
     assert [(one["rule"], one["severity"], one["hint"]) for one in stack["findings"]] == [
-        ("drift", "note", "pulumi up with --refresh puts it back; pulumi refresh keeps it as it is")
+        ("drift", "note", "pulumi up --refresh restores them; pulumi refresh accepts them into the state")
     ]
 
 
@@ -126,7 +126,7 @@ def test_without_a_login_it_says_how_to_log_in(project: Path, capsys: pytest.Cap
     Path("error.txt").write_text(f"{said}\n")
     assert drift() == 1
     [stack] = reported(capsys)["stacks"]
-    assert stack["error"] == f"{said}\n  hint: log in with pulumi login first, or ask the sandbox with --sandbox"
+    assert stack["error"] == f"{said}\n  hint: run pulumi login first, or read the sandbox with --sandbox"
 
 
 def test_a_network_that_is_missing_is_no_matter_of_walls(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,9 @@ def test_a_network_that_is_missing_is_no_matter_of_walls(project: Path, capsys: 
 def test_the_commands_that_mend_drift_are_not_half_in_code(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(CHANGED)
     run(["drift"])
-    assert "*pulumi up with `--refresh` puts it back; pulumi refresh keeps it as it is*" in capsys.readouterr().out
+    assert (
+        "*pulumi up `--refresh` restores them; pulumi refresh accepts them into the state*" in capsys.readouterr().out
+    )
 
 
 def test_what_is_gone_is_told_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,14 +216,14 @@ def test_without_a_project_a_stack_or_a_cli_it_says_so(
     monkeypatch.setenv("HOME", str(project))
     assert drift() == 1
     assert capsys.readouterr().err.startswith(
-        f"gpu-ci drift: no pulumi on PATH, nor in {project}/.pulumi/bin\n  hint: install the Pulumi CLI"
+        f"gpu-ci drift: no pulumi on PATH or in {project}/.pulumi/bin\n  hint: install the Pulumi CLI"
     )
     Path("Pulumi.prod.yaml").unlink()
     assert drift() == 1
     assert "no stack file\n  expected: a Pulumi.<stack>.yaml" in capsys.readouterr().err
     Path("Pulumi.yaml").unlink()
     assert drift() == 1
-    assert "no Pulumi project\n" in capsys.readouterr().err
+    assert "not in a Pulumi project\n" in capsys.readouterr().err
 
 
 def test_the_cli_may_be_in_the_installers_folder_and_never_in_the_folder_that_it_is_called_in(
@@ -242,7 +244,7 @@ def test_the_cli_may_be_in_the_installers_folder_and_never_in_the_folder_that_it
     monkeypatch.setenv("HOME", "")
     capsys.readouterr()
     assert drift() == 1
-    assert "no pulumi on PATH, nor in /.pulumi/bin" in capsys.readouterr().err
+    assert "no pulumi on PATH or in /.pulumi/bin" in capsys.readouterr().err
     assert not Path("stolen").exists()
 
 

@@ -193,6 +193,6 @@ def test_one_that_makes_its_project_a_link_is_refused(place: Path, tmp_path: Pat
     git(place, "checkout", "-q", "-f", "deep")
     before = (victim / "Pulumi.dev.yaml").read_text()
     request = Request(base="deep", head="change")
-    with pytest.raises(CompareError, match=r"^head \([0-9a-f]{10}\): infra is a link, or below one$"):
+    with pytest.raises(CompareError, match=r"^head \([0-9a-f]{10}\): infra is a symbolic link, or below one$"):
         compare(request, Repository.find(place / "infra"), lambda _: None)
     assert (victim / "Pulumi.dev.yaml").read_text() == before

@@ -29,7 +29,7 @@ def test_a_fault_of_ours_is_told_in_the_report_and_the_next_stack_is_compared(tm
     comparison = Comparison(side(tmp_path, ["dev"]), head, [], cast(Any, print), {"prod": "the base is broken"})
     found = [comparison.stack(name) for name in ("dev", "prod")]
     assert [(each.status, each.error) for each in found] == [
-        (Status.FAILED, "the report on it broke off, which is a fault of gpu-ci's: RecursionError: too deep in dev"),
+        (Status.FAILED, "the report on this stack failed, which is a bug in gpu-ci: RecursionError: too deep in dev"),
         (Status.BASE_FAILED, "the base is broken"),
     ]
 

@@ -28,7 +28,7 @@ def test_a_stack_that_is_given_twice_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path, "prod.json", steps=[])
     with pytest.raises(CompareError) as refused:
         read([f"prod={file}", f"dev={file}", f"prod={file}"], tmp_path, None)
-    assert str(refused.value) == f"--digest prod={file}: is the second of prod\n  expected: one of each stack"
+    assert str(refused.value) == f"--digest prod={file}: prod has two digests\n  expected: one for each stack"
 
 
 def test_the_hint_for_another_file_does_not_write_over_it(tmp_path: Path) -> None:
@@ -50,4 +50,4 @@ def test_a_preview_of_another_stack_is_refused(tmp_path: Path) -> None:
     step = {"op": "same", "urn": "urn:pulumi:prod::p::a:b/c:D::e"}
     with pytest.raises(CompareError) as refused:
         read([f"dev={written(tmp_path, 'dev.json', steps=[step])}"], tmp_path, None)
-    assert str(refused.value).endswith("dev.json: is of another stack\n  got: prod\n  expected: dev")
+    assert str(refused.value).endswith("dev.json: belongs to another stack\n  got: prod\n  expected: dev")

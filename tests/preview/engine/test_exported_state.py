@@ -106,7 +106,7 @@ def test_nothing_is_kept_but_the_version_and_the_deployment() -> None:
 
 def test_a_state_larger_than_any_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_text, "MAX_VALUES", 10)
-    with pytest.raises(StateError, match="is larger than the state of anything: it has more than 10 parts"):
+    with pytest.raises(StateError, match="is larger than the state of anything: it has more than 10 elements"):
         strip(state(*map(resource, "abc")))
 
 
@@ -180,7 +180,7 @@ def test_the_command_prints_what_may_be_handed_on_and_says_how_much_is_gone() ->
     done = CliRunner().invoke(gpu_ci, ["strip-state"], input=state(resource(key={**SECRET, "ciphertext": "v1:AAAA"})))
     assert done.exit_code == 0
     assert json.loads(done.stdout)["deployment"]["resources"][0]["inputs"] == {"key": STRIPPED}
-    assert done.stderr == "gpu-ci strip-state: 1 secret taken out\n"
+    assert done.stderr == "gpu-ci strip-state: 1 secret removed\n"
 
 
 def test_the_command_refuses_what_is_no_state(tmp_path: Path) -> None:

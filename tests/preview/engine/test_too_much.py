@@ -23,7 +23,7 @@ def test_json_of_more_parts_than_anybodys_is_not_parsed(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(json_text.json, "loads", parsed)
     for part in ("{},", "[],", "1,", '"[[",'):
-        with pytest.raises(TooMuchError, match="it has more than 1,000,000 parts"):
+        with pytest.raises(TooMuchError, match="it has more than 1,000,000 elements"):
             json_text.read("[" + part * 1_000_000 + "0]")
 
 

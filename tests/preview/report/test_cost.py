@@ -77,15 +77,15 @@ def test_a_stack_without_pools_has_no_cost_and_no_finding(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("config: {a: [}", "is no YAML"),
-        ("config: " + "[" * 1000, "is nested without an end"),
+        ("config: {a: [}", "is not valid YAML"),
+        ("config: " + "[" * 1000, "is nested too deeply"),
         ("config:\n  a: {b: 1}\n  gpu-ci:pools: {l4: {kind: x}}\n  a: 2\n",
          "is no YAML: the key a is there twice, first in line 2 (line 4)"),
         ("config: {gpu-ci:pools: {l4: {kind: gce-runners, max: ghp_aaaaaaaa}}}",
          "has 3 problems, the first at gpu-ci:pools.l4.machineType: is missing"),
         ("config: {gpu-ci:pools: {secure: v1:x}}",
          "has 1 problem, the first at gpu-ci:pools: is a secret, which this command cannot read"),
-        ("config: \xff", "is no YAML"),
+        ("config: \xff", "is not valid YAML: it is not UTF-8"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_broken_at_either_side_leaves_no_cost_and_a_note(tmp_path: Path, text: str, why: str) -> None:
@@ -105,10 +105,10 @@ def test_a_file_that_is_none_is_not_read(tmp_path: Path) -> None:
     large.write_text("a: " + "b" * 300_000)
     folder.mkdir()
     for path, why in (
-        (link, "is no plain file"),
-        (folder, "is no plain file"),
+        (link, "is not a regular file"),
+        (folder, "is not a regular file"),
         (tmp_path / "none.yaml", "cannot be read: No such file or directory"),
-        (large, "has 300003 bytes, and no stack file has more than 262144"),
+        (large, "has 300003 bytes, which is above the limit of 262144"),
     ):
         assert [each.text for each in cost(None, path)[1]] == [
             f"the cost is not known: the stack file of the head {why}"
@@ -120,7 +120,7 @@ def test_aliases_that_stand_for_more_than_memory_holds_are_refused_at_once(tmp_p
     path = tmp_path / "a.yaml"
     for text in ("\n".join(["config:", "  a0: &a0 [x]", *levels]), "config: &a {gpu-ci:pools: *a}"):
         path.write_text(text)
-        assert cost(None, path)[1][0].text.endswith("stands for more than 100000 values by its aliases")
+        assert cost(None, path)[1][0].text.endswith("expands to more than 100000 values through aliases")
 
 
 def budget(after: Amount, before: Amount | None = None) -> list[tuple[str, str]]:

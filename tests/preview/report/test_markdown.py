@@ -23,7 +23,7 @@ def test_a_comment_that_would_be_too_long_loses_properties_first_and_says_how_ma
     golden: Callable[[str, str], None],
 ) -> None:
     text = markdown.render(reports.TOO_LONG, 6_000)
-    assert "Left out, as a comment has an end: 900 properties;" in text
+    assert "Not in this comment: 900 properties." in text
     assert len(re.findall("@@ updated", text)) == 30
     golden("preview/too-long.md", text)
 
@@ -31,7 +31,7 @@ def test_a_comment_that_would_be_too_long_loses_properties_first_and_says_how_ma
 def test_a_comment_that_is_still_too_long_loses_the_lists_of_resources() -> None:
     text = markdown.render(reports.TOO_LONG, 2_500)
     assert "<details>" not in text
-    assert "Left out, as a comment has an end: 30 resources;" in text
+    assert "Not in this comment: 30 resources." in text
     assert text.count("**interrupts-jobs**") == 3
     assert text.count("`no-public-ip`") == 2
 
@@ -59,8 +59,8 @@ def test_what_fits_nowhere_is_counted_in_one_sentence() -> None:
     text = markdown.render(report(*stacks), markdown.SHORTEST_LIMIT)
     assert text == (
         "<!-- gpu-ci-preview -->\n**40 stacks**: 0 cannot be previewed,\n"
-        "40 with dangers or broken policies, 0 resources.\n"
-        "This is too much for a comment; the whole report has it.\n"
+        "40 with dangers or policy violations, 0 resources.\n"
+        "This is too much for a comment. See the full report.\n"
     )
 
 
@@ -107,7 +107,7 @@ def test_more_than_a_line_is_said_where_no_resource_changes_but_something_else_d
 def test_a_wall_that_does_not_stand_is_told_also_where_nothing_changes() -> None:
     wall = Wall(name="network", stands=False, text="This machine has no network namespaces.")
     text = markdown.render(report(stack("staging", reports.POOL_T4), walls=(wall,)))
-    assert "\n**No wall**: `network`. This machine has no network namespaces.\n" in text
+    assert "\n**Not isolated**: `network`. This machine has no network namespaces.\n" in text
 
 
 def test_an_update_that_may_be_a_replacement_is_marked_where_it_stands() -> None:
@@ -127,15 +127,15 @@ def test_a_pool_that_comes_and_one_at_an_unknown_price_are_told_apart() -> None:
     text = markdown.render(report(stack("staging", reports.LARGER_DISK, cost=cost)))
     assert (
         "| **all pools** | none → ≥ 0.00 | none → ? | none → ≥ 730.00 |\n\n"
-        "`≥`: at least that, without what is billed by use or has no known price. "
-        "`?`: billed by use, or no price is known. Boot disks and network traffic are in none of these amounts.\n"
+        "`≥`: a minimum, without items that are billed by use or have no known price. "
+        "`?`: billed by use, or the price is unknown. These amounts do not include boot disks and network traffic.\n"
     ) in text
 
 
 def test_the_table_of_several_stacks_explains_its_signs_too() -> None:
     least = reports.usd(1).model_copy(update={"at_least": True})
     known, unknown = (stack(name, cost=Cost(before=each, after=each)) for name, each in (("a", None), ("b", least)))
-    told = "`≥`: at least that, without what is billed by use or has no known price.\n"
+    told = "`≥`: a minimum, without items that are billed by use or have no known price.\n"
     changed = stack("c", reports.LARGER_DISK)
     assert told in markdown.render(report(known, unknown, changed))
     assert told not in markdown.render(report(known, changed))

@@ -71,8 +71,8 @@ def test_the_table_of_several_stacks_says_what_each_may_cost(browser: Browser) -
 
 
 def test_the_signs_of_amounts_are_explained_below_them(browser: Browser) -> None:
-    least = "≥: at least that, without what is billed by use or has no known price."
-    most = "Boot disks and network traffic are in none of these amounts."
+    least = "≥: a minimum, without items that are billed by use or have no known price."
+    most = "These amounts do not include boot disks and network traffic."
     amount = reports.usd(1).model_copy(update={"at_least": True})
     dearer = stack("dev", reports.LARGER_DISK, cost=Cost(before=None, after=amount))
     browser.show(report(dearer, reports.REPLACED))
@@ -84,10 +84,10 @@ def test_the_signs_of_amounts_are_explained_below_them(browser: Browser) -> None
 def test_below_the_error_of_a_base_stands_what_to_do_and_policies_only_where_some_were_asked(browser: Browser) -> None:
     error = "error: no x\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
     base = stack("a", status=Status.BASE_FAILED, error=error, policies="asked: x")
-    other = stack("b", reports.LARGER_DISK, policies="no policy pack was asked")
+    other = stack("b", reports.LARGER_DISK, policies="no policy pack was given")
     browser.show(report(base, other))
     assert browser.texts(".base-hint") == [
-        "The base's own sandbox.yaml has to list what exists already: commit it to the base first."
+        "List resources that already exist in sandbox.yaml, and commit that to the base first."
     ]
     assert browser.texts("section .quiet:not(.panel *)") == ["Policies: asked: x"]
 

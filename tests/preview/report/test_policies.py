@@ -90,8 +90,8 @@ def test_every_pack_that_answered_is_named_with_its_version_and_how_many_rules_l
 @pytest.mark.parametrize(
     ("events", "text"),
     [
-        ([], "no policy pack was asked"),
-        ([{"preludeEvent": {}}, {"summaryEvent": {}}], "no policy pack was asked"),
+        ([], "no policy pack was given"),
+        ([{"preludeEvent": {}}, {"summaryEvent": {}}], "no policy pack was given"),
         ([LOADING, {"cancelEvent": {}}], "policy packs were asked for, and none answered"),
     ],
 )

@@ -42,6 +42,6 @@ def test_what_is_no_report_is_refused(change: dict[str, object], words: str) -> 
 
 def test_what_stands_below_a_field_is_its_description() -> None:
     assert SCHEMA["$defs"]["Stack"]["properties"]["file"] == {
-        "description": "Its file, relative to the root of the repository.",
+        "description": "Its stack file, relative to the root of the repository.",
         "type": "string",
     }

@@ -1,1 +1,1 @@
-"""How the sizes of a node group are changed, and by whom."""
+"""Changes of a node group's maximum size, and of its zone balancing."""

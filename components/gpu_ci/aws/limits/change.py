@@ -1,4 +1,4 @@
-"""Brings the maximum of a node group to what was chosen, and never below the nodes it is to have now."""
+"""Changes the maximum of a node group to the wanted number, but never below its desired number of nodes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Protocol
 
 from .eks_api import ApiError, EksApi
 
-# An update of the sizes takes EKS seconds. Another update of the group, such as one to a new image, takes until its
-# nodes are exchanged: an hour with several busy nodes.
+# EKS updates sizes in seconds. Another update, such as a new image, lasts until all nodes are replaced: up to an hour
+# with several busy nodes.
 DEADLINE_SEC = 3600
 _ASK_EVERY_SEC = 2.0
 
 
 class Clock(Protocol):
-    """Waits, unless the deployment is cancelled."""
+    """A clock whose wait ends when the deployment is cancelled."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait that long; True where the deployment was cancelled."""
+        """Wait for the given seconds. Return True if the deployment was cancelled."""
 
 
 class Cancelled(Exception):  # noqa: N818 - an answer of the user
@@ -25,13 +25,13 @@ class Cancelled(Exception):  # noqa: N818 - an answer of the user
 
 
 def set_most(api: EksApi, clock: Clock, cluster: str, group: str, wanted: int, report: Callable[[str], None]) -> int:
-    """The maximum that the group has in the end: as wanted, or the number of its nodes where that is more.
+    """Change the maximum, and return the resulting one: the wanted number, or the number of nodes if that is higher.
 
-    The sizes are read right before each change, because an autoscaler changes one of them at any time. What EKS refuses
-    for that reason, or because another update runs, is tried again.
+    The sizes are read directly before each change, because an autoscaler can change them at any time. If EKS rejects a
+    change for that reason, or because another update runs, the change is retried.
 
     Raises:
-        ApiError: EKS refuses it for another reason, or until the deadline.
+        ApiError: EKS rejects the change for another reason, or until the deadline.
         Cancelled: The deployment was cancelled.
     """
     waited, refused_for, changed = 0.0, None, False
@@ -48,11 +48,11 @@ def set_most(api: EksApi, clock: Clock, cluster: str, group: str, wanted: int, r
                 waited = _wait(clock, waited, ApiError("", f"update {update} has not ended"))
             changed = True
         except ApiError as error:
-            # The same sizes would be refused again.
+            # EKS would reject the same sizes again.
             if not error.busy and not (error.outdated and sizes != refused_for):
                 raise
             refused_for = sizes
-            report(f"EKS does not change the maximum of {group} now, asking again: {error}")
+            report(f"EKS cannot change the maximum of {group} now, retrying: {error}")
             waited = _wait(clock, waited, error)
 
 

@@ -1,18 +1,18 @@
-"""The few calls that change a node group's limits, in plain values and with errors that can be distinguished."""
+"""The EKS API calls for a node group's limits, with plain values and distinct errors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-# The SDK's own: repeats throttled calls, 5xx and broken connections with growing pauses.
+# The SDK retries throttled calls, 5xx and broken connections with growing pauses.
 _ATTEMPTS = 6
 _CONNECT_SEC, _READ_SEC = 10, 60
 
 
 @dataclass
 class ApiError(Exception):
-    """AWS refused: the name of its error, and its own sentence."""
+    """An error of the AWS API, with its name and AWS's message."""
 
     code: str
     message: str
@@ -22,52 +22,52 @@ class ApiError(Exception):
 
     @property
     def missing(self) -> bool:
-        """There is no such group or cluster."""
+        """True if the group or cluster does not exist."""
         return self.code == "ResourceNotFoundException"
 
     @property
     def expired(self) -> bool:
-        """The session of the credentials has ended. Services with XML answers have the shorter name."""
+        """True if the session of the credentials has expired. Services with XML answers use the shorter name."""
         return self.code in ("ExpiredTokenException", "ExpiredToken")
 
     @property
     def busy(self) -> bool:
-        """Another update of the group runs."""
+        """True if another update of the group runs."""
         return self.code == "ResourceInUseException"
 
     @property
     def outdated(self) -> bool:
-        """The size does not fit the group as it is now: an autoscaler may have changed that since it was read."""
+        """True if the size does not fit the group's current sizes, which an autoscaler may have changed."""
         return self.code in ("InvalidParameterException", "InvalidRequestException")
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many nodes a group is to have now, and may have at most."""
+    """The desired and the maximum number of nodes of a group."""
 
     desired: int
     most: int
 
 
 class EksApi(Protocol):
-    """What is needed of EKS."""
+    """The EKS API calls that are needed."""
 
     def sizes(self, cluster: str, group: str) -> Sizes:
-        """The sizes of a group now."""
+        """Return the current sizes of a group."""
 
     def set_most(self, cluster: str, group: str, most: int) -> str:
-        """Change the maximum alone; the id of the update."""
+        """Change only the maximum, and return the id of the update."""
 
     def update_status(self, cluster: str, group: str, update: str) -> str:
-        """InProgress or Successful; ApiError for an update that failed or was cancelled."""
+        """Return InProgress or Successful. Raise ApiError if the update failed or was cancelled."""
 
     def suspend_balancing(self, scaling_group: str) -> None:
-        """Keep an Auto Scaling group from ending nodes to have as many in each zone."""
+        """Prevent an Auto Scaling group from terminating nodes to balance its zones."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where calls go, and as whom; without profile and role, with the credentials of the environment."""
+    """The region, profile and role of API calls. Without profile and role, the environment's credentials apply."""
 
     region: str
     profile: str = ""
@@ -75,15 +75,18 @@ class Account:
 
 
 class AwsClient:
-    """One service over AWS's own SDK; what it refuses is an ApiError."""
+    """A client for one service through the AWS SDK, which raises ApiError."""
 
     def __init__(self, service: str, account: Account) -> None:
         self._service, self._account = service, account
         self._client = _client(service, account)
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        """The answer of an operation, by the SDK's name for it. A role's session is renewed once it has ended: a change
-        may wait as long for another update of the group as a session lasts, one hour by default."""
+        """Return the answer of an operation, by its name in the SDK.
+
+        An expired role session is renewed. A change may wait for another update of the group longer than a session
+        lasts, which is one hour by default.
+        """
         try:
             return self._call(operation, **arguments)
         except ApiError as error:
@@ -129,7 +132,7 @@ def _client(service: str, account: Account) -> Any:
         return session.create_client(service, region_name=account.region, config=config, **keys)
     except ClientError as error:
         raise _api_error(error) from None
-    except (BotoCoreError, ValueError) as error:  # ValueError: an AWS_ENDPOINT_URL that is no URL
+    except (BotoCoreError, ValueError) as error:  # ValueError: an AWS_ENDPOINT_URL that is not a URL
         raise ApiError("", str(error)) from None
 
 
@@ -139,7 +142,7 @@ def _api_error(error: Any) -> ApiError:
 
 
 class AwsEks:
-    """The API over AWS's own SDK."""
+    """The API through the AWS SDK."""
 
     def __init__(self, account: Account) -> None:
         self._eks = AwsClient("eks", account)
@@ -165,7 +168,7 @@ class AwsEks:
             reasons = [
                 f"{each.get('errorCode', '')}: {each.get('errorMessage', '')}" for each in found.get("errors", [])
             ]
-            raise ApiError(f"update {found['status']}", "; ".join(reasons) or "AWS gives no reason")
+            raise ApiError(f"update {found['status']}", "; ".join(reasons) or "AWS reports no reason")
         return str(found["status"])
 
     def suspend_balancing(self, scaling_group: str) -> None:

@@ -1,4 +1,4 @@
-"""NodeGroupLimits as the engine sees it: what it is given, what a change of it does, and what a refresh finds."""
+"""The provider service of NodeGroupLimits: its inputs, changes and refresh."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _REPLACES = ("clusterName", "nodeGroupName", "region")
 _CURRENT, _BALANCING = "currentMaxSize", "zoneBalancing"
 SUSPENDED, ACTIVE, UNCHANGED = "suspended", "active", "unchanged"
 
-# What an output and a warning repeat.
+# Inputs that an output and a warning contain.
 _IN_PLAIN = {"maxSize": "in currentMaxSize"}
 
-# The AWS managed policies of no role have these; what EKS denies names the missing one.
+# No AWS managed policy contains these permissions. If one is missing, EKS's error names it.
 _RIGHTS = "eks:DescribeNodegroup, eks:UpdateNodegroupConfig and eks:DescribeUpdate"
 
 
 class LimitsService:
-    """The lifecycle of NodeGroupLimits resources. None of them exists in AWS by itself."""
+    """The lifecycle of NodeGroupLimits resources. They are settings of a node group, not AWS resources of their own."""
 
     def __init__(self, log: EngineLog, api: Callable[[Account], EksApi] = AwsEks) -> None:
         self._log = log
@@ -44,7 +44,7 @@ class LimitsService:
         return checked(request, NodeGroupLimitsArgs, _IN_PLAIN)
 
     async def diff(self, request: Any) -> Any:
-        """What could not be done, as the group has more nodes or a right is missing, is a change at the next `up`."""
+        """Return the changes. A maximum or a suspension that was not possible before is a change at the next `up`."""
         old, new, known = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         kind = provider_pb2.PropertyDiff
@@ -75,7 +75,7 @@ class LimitsService:
         return provider_pb2.UpdateResponse(properties=outputs)
 
     async def read(self, request: Any) -> Any:
-        """The maximum as it is; no id where the group is gone, so that the state forgets it."""
+        """Return the current maximum, or no id if the group does not exist, which removes it from the state."""
         given = to_plain(request.properties)
         if not given:
             return provider_pb2.ReadResponse()
@@ -90,14 +90,14 @@ class LimitsService:
         )
 
     async def delete(self, request: Any) -> Any:  # noqa: ARG002 - every service has the same methods
-        """Nothing to do: the limits go with their group, or stay as they are."""
+        """Do nothing, because the limits are deleted with their group, or stay as they are."""
         return empty_pb2.Empty()
 
     def cancel(self) -> None:
         self._cancel.set()
 
     async def drained(self) -> None:
-        """Return once every thread has ended."""
+        """Return after every thread has ended."""
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _applied(self, urn: str, properties: Any, *, preview: bool) -> Any:
@@ -120,14 +120,15 @@ class LimitsService:
             raise Refused("the change was cancelled", grpc.StatusCode.CANCELLED) from None
         if most > wanted:
             text = (
-                f"{group} has {most} nodes, so its maximum is {most} and not {wanted}: no running node was ended\n"
-                "  hint: run pulumi up again once its jobs have ended and the autoscaler has removed nodes"
+                f"{group} has {most} nodes, so its maximum is {most} and not {wanted}; no running node was "
+                "terminated\n  hint: run pulumi up again after its jobs have ended and the autoscaler has removed "
+                "nodes"
             )
             await asyncio.to_thread(self._log, urn, redacted(text, properties), True)
         return with_outputs(properties, {_CURRENT: most, _BALANCING: await self._suspended(urn, properties)})
 
     async def _suspended(self, urn: str, properties: struct_pb2.Struct) -> str:
-        """Suspend AZRebalance; where AWS refuses, nodes may end, which is a warning and no failed `up`."""
+        """Suspend AZRebalance. If AWS rejects that, report a warning, because nodes may be terminated, and continue."""
         given = to_plain(properties)
         scaling_group = given.get("autoscalingGroupName")
         if not scaling_group:
@@ -136,17 +137,16 @@ class LimitsService:
             await self._in_thread(given, lambda api: api.suspend_balancing(scaling_group))
         except ApiError as error:
             text = (
-                f"AZRebalance of {scaling_group} is active: Auto Scaling may end busy nodes to balance the zones\n"
-                f"  got: {error}\n"
-                "  expected: AWS credentials with autoscaling:SuspendProcesses\n"
-                "  hint: grant that right, or put the pool into one zone; the next pulumi up tries again"
+                f"AZRebalance of {scaling_group} is active: Auto Scaling may terminate busy nodes to balance the "
+                f"zones\n  got: {error}\n  expected: AWS credentials with autoscaling:SuspendProcesses\n  hint: grant "
+                "that permission, or use one zone for the pool; the next pulumi up tries again"
             )
             await asyncio.to_thread(self._log, urn, redacted(text, properties), True)
             return ACTIVE
         return SUSPENDED
 
     async def _in_thread(self, given: Mapping[str, Any], work: Callable[[EksApi], Any]) -> Any:
-        """Run it where waiting holds up no other resource."""
+        """Run the work in a thread, so that it blocks no other resource."""
         run = asyncio.get_running_loop().run_in_executor
         return await run(self._threads, lambda: work(self._make_api(_account(given))))
 
@@ -164,7 +164,7 @@ def _account(given: Mapping[str, Any]) -> Account:
 
 
 def _identity(properties: struct_pb2.Struct) -> str:
-    """Cluster and node group; of a secret name its digest, because ids are never encrypted in a state."""
+    """Return cluster and node group as an id. A digest replaces a secret name, because ids are not encrypted."""
     given, secret = to_plain(properties), secret_names(properties)
     return ":".join(
         hashlib.sha256(given[name].encode()).hexdigest()[:12] if name in secret else given[name]
@@ -173,10 +173,12 @@ def _identity(properties: struct_pb2.Struct) -> str:
 
 
 def _refused(error: ApiError, given: Mapping[str, Any]) -> str:
-    hint = "aws sts get-caller-identity shows the identity of the environment; profile and roleArn choose another"
+    hint = (
+        "run aws sts get-caller-identity to see the identity of the environment; set profile or roleArn to use another"
+    )
     if error.expired:
         hint = (
-            "the session of these credentials has ended: log in again and run pulumi up, with a longer session "
+            "the session of these credentials has expired: log in again and run pulumi up, with a longer session "
             "(role-duration-seconds in GitHub Actions), or with a profile, which is renewed"
         )
     return (

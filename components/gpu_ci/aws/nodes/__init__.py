@@ -1,1 +1,1 @@
-"""A managed node group with GPUs: its arguments, the rules they are held to, and its parts."""
+"""The arguments, rules, role, launch template and tags of a managed node group with GPUs."""

@@ -1,4 +1,4 @@
-"""What a node group with GPUs is made of: its machines, their image and disk, and where they are."""
+"""The arguments of a node group with GPUs: its machines, image, disk and zones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..resource_names import (
 from . import ami, disk, rules
 from .tags import Tags
 
-# Which rules a field is held to, where these need the fields before it.
+# The rules of fields that depend on earlier fields.
 _RULES: dict[str, Any] = {
     "region": rules.region,
     "subnets": rules.subnets,
@@ -44,12 +44,12 @@ _RULES: dict[str, Any] = {
     "disk_iops": disk.iops,
     "disk_throughput_mib": disk.throughput,
 }
-# Those that look at entries one by one, also where one of them is no text.
+# Rules that check each entry of a list, including entries that are not text.
 _LISTS: dict[str, Any] = {"instance_types": rules.instance_types, "zones": rules.zones}
 
 
 class GpuNodeGroupArgs(Args):
-    """What a managed node group with GPUs is made of."""
+    """The arguments of a managed node group with GPUs."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset(
         {
@@ -67,143 +67,144 @@ class GpuNodeGroupArgs(Args):
         }
     )
     DECIDED: ClassVar[dict[str, str]] = {
-        "capacityType": "market decides it: spot, standard or capacity-block",
-        "desiredSize": "a group begins with no node, and an autoscaler decides from then on",
-        "minSize": "it is always 0, so that nothing is paid for at rest",
-        "maxSize": "max is its name here",
-        "machineType": "instanceTypes is its name here, and takes several, such as [g6.2xlarge, g6.4xlarge]",
-        "instanceType": "instanceTypes is its name here, and takes several, such as [g6.2xlarge, g6.4xlarge]",
-        "diskSize": "diskGib is its name here; with a launch template EKS takes no other",
-        "remoteAccess": "there is none; sessionManager opens a shell without a port or a key",
-        "imageId": "amiType names the image: EKS joins only its own to the cluster by itself",
-        "labels": "the nodes of every cloud have the same, so that pods find them",
-        "taints": "the nodes of every cloud have the same, so that only pods that want a GPU get in",
-        "userData": "it keeps GPUs from containers that asked for none, and EKS adds what a node joins the cluster by",
-        "warmPoolConfig": "a stopped node holds no GPU, and starting it may find none left",
+        "capacityType": "market sets the value: spot, standard or capacity-block",
+        "desiredSize": "a group starts without nodes, and an autoscaler then sets its size",
+        "minSize": "the value is always 0, so that an idle group costs nothing",
+        "maxSize": "use max instead",
+        "machineType": "use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
+        "instanceType": "use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
+        "diskSize": "use diskGib instead, because EKS does not accept diskSize with a launch template",
+        "remoteAccess": "nodes have no SSH access; sessionManager allows a shell without an open port or a key",
+        "imageId": "use amiType instead, because only EKS's own images join the cluster automatically",
+        "labels": "nodes of every cloud have the same labels, so that pods find them",
+        "taints": "nodes of every cloud have the same taint, so that only pods that tolerate it start there",
+        "userData": "user data keeps GPUs from containers that did not request any, and EKS adds what a node needs "
+        "to join the cluster",
+        "warmPoolConfig": "a stopped node reserves no GPU, so its start can fail for lack of capacity",
     }
 
     region: Region = Field(description="the region of the cluster, such as us-east-1")
     cluster_name: Input[ClusterName] = Field(description="the name of the EKS cluster")
     kubernetes_version: Input[KubernetesVersion] = Field(
-        description="the Kubernetes version of the nodes, the cluster's, such as 1.35"
+        description="the Kubernetes version of the cluster and its nodes, such as 1.35"
     )
-    subnets: dict[str, Input[SubnetId]] = Field(
-        min_length=1, description="the private subnets nodes may be in, each by its zone"
-    )
+    subnets: dict[str, Input[SubnetId]] = Field(min_length=1, description="the private subnets of the nodes, by zone")
     offerings: dict[str, Input[list[str]]] = Field(
         default={},
-        description="the zones that offer each instance type, as getInstanceTypeOfferings answers; AWS publishes no "
-        "list, so without it no zone is checked",
+        description="the zones that offer each instance type, as returned by getInstanceTypeOfferings; without it "
+        "zones are not checked, because AWS publishes no list",
     )
-    tags: Tags = Field(default={}, description="tags put on everything that takes them")
+    tags: Tags = Field(default={}, description="tags of every resource that supports tags")
 
     profile: Profile | None = Field(
         default=None,
-        description="the profile of the AWS command line's configuration by which the group's maximum is changed; by "
-        "default the environment's credentials. The same as the AWS provider's",
+        description="the AWS CLI profile for changes of the group's maximum; by default the environment's "
+        "credentials; use the same profile as the AWS provider",
     )
     role_arn: RoleArn | None = Field(
-        default=None, description="the role that is assumed for it; the same as the AWS provider's"
+        default=None, description="the role to assume for these changes; use the same role as the AWS provider"
     )
     pool: Pool | None = Field(
-        default=None, description="what the label gpu-ci-pool of the nodes says; by default the component's name"
+        default=None, description="the value of the nodes' label gpu-ci-pool; by default the component's name"
     )
 
     instance_types: list[str] = Field(
         min_length=1,
         max_length=20,
-        description="EC2 instance types with the same GPUs, the smallest first, such as [g6.2xlarge, g6.4xlarge]; for "
-        "spot, the more the better",
+        description="EC2 instance types with the same GPUs, the smallest first, such as [g6.2xlarge, g6.4xlarge]; "
+        "for spot, more types are better",
     )
     market: Literal["spot", "standard", "capacity-block"] = Field(
         default="spot",
         validate_default=True,
-        description="how nodes are bought: spot (cheaper, can be taken away), standard or capacity-block (for a time "
-        "that was reserved)",
+        description="how nodes are bought: spot (cheaper, can be interrupted), standard or capacity-block (for a "
+        "reserved time)",
     )
     capacity_reservation_id: ReservationId | None = Field(
         default=None,
         validate_default=True,
-        description="the reservation of the capacity block, such as cr-0123456789abcdef0; for market capacity-block",
+        description="the capacity reservation of the capacity block, such as cr-0123456789abcdef0; for market "
+        "capacity-block",
     )
     zones: list[str] | None = Field(
         default=None,
         validate_default=True,
         min_length=1,
-        description="the zones nodes are in, such as [us-east-1a]; by default every one that has a subnet",
+        description="the zones of the nodes, such as [us-east-1a]; by default all zones with a subnet",
     )
-    max: Integer = Field(ge=1, le=1000, description="the most nodes there may be at any time, 1 to 1000")
+    max: Integer = Field(ge=1, le=1000, description="the maximum number of nodes at any time, 1 to 1000")
     efa: StrictBool = Field(
         default=False,
-        description="whether nodes have EFA interfaces, for jobs over several nodes; in one zone",
+        description="whether nodes have EFA interfaces, for jobs on several nodes; requires one zone",
     )
     vpc_id: Input[VpcId] | None = Field(
-        default=None, validate_default=True, description="the network of the cluster; for efa"
+        default=None, validate_default=True, description="the VPC of the cluster; for efa"
     )
     cluster_security_group_id: Input[SecurityGroupId] | None = Field(
         default=None,
         validate_default=True,
-        description="the security group EKS made for the cluster; for efa, as EKS adds it to no node that has others",
+        description="the security group that EKS created for the cluster; for efa, because EKS does not add it to "
+        "nodes with other security groups",
     )
     ami_type: str | None = Field(
         default=None,
         validate_default=True,
-        description="EKS's image, with an NVIDIA driver; by default AL2023's for the processor",
+        description="the EKS AMI type, with an NVIDIA driver; by default that of AL2023 for the architecture",
     )
     release_version: str | None = Field(
         default=None,
         validate_default=True,
-        description="the release of the image, such as 1.35.3-20260917; by default the newest when the group is made",
+        description="the release of the image, such as 1.35.3-20260917; by default the newest when the group is "
+        "created",
     )
     torch: str | None = Field(
         default=None,
         pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+cu[0-9]{3})?$",
-        description="the torch of the jobs' images, such as 2.14.0+cu126: checked against the GPU and the driver, and "
-        "put nowhere",
+        description="the torch version of the jobs' images, such as 2.14.0+cu126; it is only checked against the GPU "
+        "and the driver, and is not installed",
     )
     disk_gib: Integer = Field(
         default=100,
         ge=disk.SIZE_GIB[0],
         le=disk.SIZE_GIB[1],
-        description="size of the disk that images and jobs share, in GiB, 30 to 65536; EKS's own 20 hold no image with "
-        "CUDA and torch beside a second one",
+        description="size of the disk for images and jobs in GiB, 30 to 65536; EKS's default of 20 is too small for "
+        "two images with CUDA and torch",
     )
     disk_iops: Integer = Field(
         default=disk.IOPS[0],
         ge=disk.IOPS[0],
         le=disk.IOPS[1],
-        description="operations per second of that disk, 3000 to 80000, at most 500 for each GiB",
+        description="IOPS of that disk, 3000 to 80000, at most 500 per GiB",
     )
     disk_throughput_mib: Integer = Field(
         default=disk.THROUGHPUT_MIB[0],
         ge=disk.THROUGHPUT_MIB[0],
         le=disk.THROUGHPUT_MIB[1],
-        description="MiB per second of that disk, 125 to 2000, at most a quarter for each of diskIops; an image of "
-        "10 GiB takes 80 seconds at 125",
+        description="throughput of that disk in MiB/s, 125 to 2000, at most a quarter of diskIops; reading an image "
+        "of 10 GiB takes 80 seconds at 125",
     )
     kms_key_arn: KmsKeyArn | None = Field(
         default=None,
-        description="the key the disks are encrypted with; by default AWS's own. Its policy has to let "
-        "AWSServiceRoleForAutoScaling use it, or no node starts",
+        description="the KMS key that encrypts the disks; by default AWS's own key. The key's policy must allow its "
+        "use by AWSServiceRoleForAutoScaling, or no node starts",
     )
     metadata_hop_limit: Integer = Field(
         default=1,
         ge=1,
         le=2,
-        description="1, and no pod of its own network reaches the node's identity; 2 where pods read the instance's "
-        "metadata and have no identity of their own",
+        description="hop limit of the instance metadata service: with 1, pods without host network cannot use the "
+        "node's role; set 2 if pods read instance metadata and have no role of their own",
     )
     session_manager: StrictBool = Field(
         default=False, description="whether AWS Systems Manager may open a shell on nodes"
     )
     cni_policy: StrictBool = Field(
         default=False,
-        description="whether nodes may manage network interfaces; only where the VPC CNI has no role of its own",
+        description="whether nodes may manage network interfaces; only needed if the VPC CNI has no role of its own",
     )
     node_repair: StrictBool = Field(
         default=True,
-        description="whether EKS replaces nodes whose GPU fails; it sees that with the add-on "
-        "eks-node-monitoring-agent",
+        description="whether EKS replaces nodes with a failed GPU; requires the add-on eks-node-monitoring-agent",
     )
 
     @field_validator(*_RULES)
@@ -223,29 +224,31 @@ class GpuNodeGroupArgs(Args):
         return {
             "region": region,
             "cluster_name": "ci",
-            # Which version the cluster has is looked up later, and a release is held to it then.
+            # The cluster's version is looked up later, and the release is then checked against it.
             "kubernetes_version": ami.version_of(choices.get("releaseVersion")) or "1.35",
             "subnets": {f"{region}a": "subnet-0123456789abcdef0"},
         }
 
     @property
     def machines(self) -> tuple[Machine, ...]:
-        """The machines nodes can be, the smallest first."""
+        """The possible machines of the nodes, the smallest first."""
         return rules.machines_of(dict(self))
 
     @property
     def chosen_zones(self) -> tuple[str, ...]:
-        """The zones nodes are in, chosen or not."""
+        """The zones of the nodes: the given zones, or the default."""
         return tuple(self.subnets if self.zones is None else self.zones)
 
     @property
     def chosen_ami_type(self) -> str:
-        """The AMI type, chosen or not."""
+        """The AMI type: the given type, or the default."""
         return ami.ami_of(dict(self))
 
     def demand(self, name: str) -> Demand:
-        """What the group `name` asks of AWS when every node is of the largest type; its cost and the quotas it needs
-        follow from it."""
+        """Return the resources that the group `name` requires if every node has the largest type.
+
+        Its cost and its quotas follow from them.
+        """
         largest = max(self.machines, key=lambda machine: machine.vcpus)
         return Demand(
             pool=name,

@@ -1,7 +1,7 @@
-"""What Cluster Autoscaler reads from an Auto Scaling group while it has no node: tags, on the group itself.
+"""Tags of an Auto Scaling group that tell Cluster Autoscaler about the nodes of an empty group.
 
-EKS copies no tag of a node group there. The form of each is that of kubernetes/autoscaler@062f28a:cluster-autoscaler/
-cloudprovider/aws/README.md.
+EKS does not copy the tags of a node group to its Auto Scaling group. The format of each tag is that of
+kubernetes/autoscaler@062f28a:cluster-autoscaler/cloudprovider/aws/README.md.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ from .args import GpuNodeGroupArgs
 from .efa import cards
 
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
-"""By which Cluster Autoscaler knows that a new node will have a GPU, before the device plugin says so: without it, it
-starts more of them (the same README, "Special note on GPU instances")."""
+"""The label by which Cluster Autoscaler knows that a new node will have a GPU before the device plugin reports it.
+
+Without the label it starts too many nodes (the same README, "Special note on GPU instances").
+"""
 
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
-"""What the EFA device plugin advertises (docs.aws.amazon.com/eks/latest/userguide/node-efa.html)."""
+"""The resource that the EFA device plugin advertises (docs.aws.amazon.com/eks/latest/userguide/node-efa.html)."""
 
 _OURS = "k8s.io/cluster-autoscaler"
 _NODE = f"{_OURS}/node-template"
 
 
 def node_labels(name: str, args: GpuNodeGroupArgs) -> dict[str, str]:
-    """The labels of the nodes of `name`."""
+    """Return the labels of the nodes of `name`."""
     return gpu_nodes.labels(args.pool or name) | {ACCELERATOR_LABEL: f"nvidia-{args.machines[0].gpu.key}"}
 
 
 def group_tags(
     name: str, args: GpuNodeGroupArgs, cluster: pulumi.Input[str]
 ) -> dict[str, tuple[pulumi.Input[str], str]]:
-    """Key and value of each tag, by a word that tells them apart."""
+    """Return key and value of each tag, by a unique short name."""
     return {
         "enabled": (f"{_OURS}/enabled", "true"),
         "owned": (pulumi.Output.concat(f"{_OURS}/", cluster), "owned"),
@@ -51,7 +53,7 @@ def _each(what: str, values: Mapping[str, Any]) -> dict[str, tuple[pulumi.Input[
 
 
 def _resources(args: GpuNodeGroupArgs) -> dict[str, Any]:
-    """What a pod can ask of one node. A fraction of a GPU is one device."""
+    """Return the resources that a pod can request on one node. A fraction of a GPU counts as one device."""
     machine = args.machines[0]
     return {
         gpu_nodes.RESOURCE: math.ceil(machine.gpu_count),
@@ -61,7 +63,10 @@ def _resources(args: GpuNodeGroupArgs) -> dict[str, Any]:
 
 
 def free_for_pods_gib(disk_gib: int) -> int:
-    """What of the disk pods may ask for: the kubelet evicts below a tenth, and keeps 1 GiB
-    (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). Promised more,
-    Cluster Autoscaler would start nodes for a pod that fits on none."""
+    """Return the disk size in GiB that pods may request.
+
+    The kubelet evicts pods below a tenth of free space, and reserves 1 GiB
+    (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). With a larger number, Cluster Autoscaler would
+    start nodes for a pod that fits on none.
+    """
     return disk_gib * 9 // 10 - 1

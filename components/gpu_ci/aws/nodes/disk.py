@@ -1,4 +1,4 @@
-"""What EBS takes of a gp3 volume."""
+"""The limits of EBS for a gp3 volume."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 
 from ...errors import invalid
 
-# botocore 1.44.5, ec2: EbsBlockDevice.Iops and .Throughput. What the volume has without being asked comes first.
+# botocore 1.44.5, ec2: EbsBlockDevice.Iops and .Throughput. The first number is the default of a volume.
 IOPS = (3_000, 80_000)
 THROUGHPUT_MIB = (125, 2_000)
 SIZE_GIB = (30, 65_536)
-# docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html: 500 IOPS for each GiB, 0.25 MiB/s for each IOPS.
+# docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html: 500 IOPS per GiB, and 0.25 MiB/s per IOPS.
 _IOPS_PER_GIB = 500
 _IOPS_PER_MIB = 4
 
 
 def iops(value: int, others: Mapping[str, Any]) -> int:
-    """No more than a volume of this size can have."""
+    """Return IOPS that a volume of this size supports."""
     size = others.get("disk_gib")
     if size and value > max(IOPS[0], size * _IOPS_PER_GIB):
         least = -(-value // _IOPS_PER_GIB)
-        raise invalid(f"is more than {_IOPS_PER_GIB} for each GiB", hint=f"diskGib: {least}, or lower it")
+        raise invalid(f"is more than {_IOPS_PER_GIB} per GiB", hint=f"diskGib: {least}, or lower diskIops")
     return value
 
 
 def throughput(value: int, others: Mapping[str, Any]) -> int:
-    """No more than these IOPS can carry."""
+    """Return a throughput that these IOPS support."""
     per_second = others.get("disk_iops")
     if per_second and value * _IOPS_PER_MIB > per_second:
-        hint = f"diskIops: {value * _IOPS_PER_MIB}, or lower it"
-        raise invalid("is more than a quarter MiB/s for each of diskIops", hint=hint)
+        hint = f"diskIops: {value * _IOPS_PER_MIB}, or lower the throughput"
+        raise invalid("is more than a quarter of diskIops", hint=hint)
     return value

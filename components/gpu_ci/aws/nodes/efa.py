@@ -1,4 +1,4 @@
-"""EFA: interfaces on the network cards, a security group that lets them talk, and nodes close together."""
+"""EFA: network interfaces, a security group for traffic between nodes, and a placement group."""
 
 from __future__ import annotations
 
@@ -11,40 +11,42 @@ from gpu_catalog import Machine
 
 from .args import GpuNodeGroupArgs
 
-# What AWS lays out for types whose cards differ (docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html):
-# the first card of p6-b300 has no EFA, and of p6e-gb200 one in four carries all that its GPUs can send.
+# AWS's layout for types with different network cards
+# (docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html). The first card of p6-b300 has no EFA. On
+# p6e-gb200, one card in four carries the traffic of all GPUs.
 _CARDS = {"p6-b300": tuple(range(1, 17)), "p6e-gb200": (1, 5, 9, 13)}
 
 
 def cards(machine: Machine) -> tuple[int, ...]:
-    """The network cards that get an EFA interface; all of them where AWS says nothing else."""
+    """Return the network cards that get an EFA interface: all cards, unless AWS documents a layout."""
     return _CARDS.get(machine.family, tuple(range(machine.efa_interfaces)))
 
 
 class Fabric(NamedTuple):
-    """What a launch template says of EFA."""
+    """The EFA settings of a launch template."""
 
     interfaces: list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]
     placement: aws.ec2.LaunchTemplatePlacementArgs | None
 
 
 def fabric(name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi.ResourceOptions) -> Fabric:
-    """What nodes of `name` need to reach each other over EFA."""
+    """Create the resources that nodes of `name` need for EFA traffic."""
     own = _security_group(name, args, tags, opts)
-    # Nodes of a capacity block are close together as they are (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
-    # capacity-blocks-using.html: "no need to use a cluster placement group").
+    # Nodes of a capacity block are close together without a placement group
+    # (docs.aws.amazon.com/AWSEC2/latest/UserGuide/ capacity-blocks-using.html: "no need to use a cluster placement
+    # group").
     group = (
         None
         if args.market == "capacity-block"
         else aws.ec2.PlacementGroup(f"{name}-together", region=args.region, strategy="cluster", tags=tags, opts=opts)
     )
-    # The cluster's own group is among them, because EKS adds it to no node with others (docs.aws.amazon.com/eks/latest/
-    # userguide/launch-templates.html, "Using custom security groups").
+    # The list includes the cluster's security group, because EKS does not add it to nodes with other groups
+    # (docs.aws.amazon.com/eks/latest/ userguide/launch-templates.html, "Using custom security groups").
     groups = [args.cluster_security_group_id, own.id]
     return Fabric(
         interfaces=[
             _interface(0, 0, "interface", groups),
-            # An EFA-only interface takes no address, and cannot be a machine's first one.
+            # An EFA-only interface has no IP address, and cannot be the primary interface of a machine.
             *(_interface(card, 0 if card else 1, "efa-only", groups) for card in cards(args.machines[0])),
         ],
         placement=aws.ec2.LaunchTemplatePlacementArgs(group_name=group.name) if group else None,
@@ -65,8 +67,10 @@ def _interface(card: int, device: int, kind: str, groups: Sequence[Any]) -> aws.
 def _security_group(
     name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi.ResourceOptions
 ) -> aws.ec2.SecurityGroup:
-    """All traffic to and from itself, out as well as in
-    (docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, "Prepare an EFA-enabled security group")."""
+    """Create a security group that allows all traffic to and from itself.
+
+    Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, "Prepare an EFA-enabled security group".
+    """
     group = aws.ec2.SecurityGroup(
         f"{name}-efa",
         description=f"EFA between nodes of the GPU node group {name}",

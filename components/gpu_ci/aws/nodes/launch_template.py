@@ -1,4 +1,4 @@
-"""The launch template of nodes: their disks, who gets at their metadata and their GPUs, and how they are reserved."""
+"""The launch template of nodes: disks, metadata access, user data, network interfaces and reservation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _TAGGED = ("instance", "volume", "network-interface")
 def launch_template(
     name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi.ResourceOptions
 ) -> aws.ec2.LaunchTemplate:
-    """The template of `name`'s nodes. Every difference is a new version, to which EKS moves the group node by node.
+    """Create the template of `name`'s nodes. Every change creates a new version, to which EKS moves nodes one by one.
 
-    What EKS refuses in it is not here: a subnet, an instance profile, how a machine shuts down
+    The template lacks what EKS does not allow in it: a subnet, an instance profile, and the shutdown behavior
     (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
     """
     network = fabric(name, args, tags, opts) if args.efa else None
@@ -29,12 +29,12 @@ def launch_template(
         region=args.region,
         description=f"nodes of the GPU node group {name}",
         block_device_mappings=_disks(args),
-        # Without this a pod could ask for the node's own credentials. One hop ends at the node itself.
+        # Without this setting, a pod could get the node's credentials. With one hop, only the node itself can.
         metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
             http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=args.metadata_hop_limit
         ),
         user_data=user_data(ami.system_of(args.chosen_ami_type)),
-        # Without EFA there is none, so that EKS adds the cluster's security group.
+        # Without EFA the template has no interfaces, so that EKS adds the cluster's security group.
         network_interfaces=network.interfaces if network else None,
         placement=network.placement if network else None,
         tag_specifications=[
@@ -47,8 +47,11 @@ def launch_template(
 
 
 def _disks(args: GpuNodeGroupArgs) -> list[aws.ec2.LaunchTemplateBlockDeviceMappingArgs]:
-    """The disk that images and jobs share. Bottlerocket keeps its system on another
-    (github.com/bottlerocket-os/bottlerocket, README, "Default Volumes"), which is encrypted as well."""
+    """Return the disk for images and jobs.
+
+    Bottlerocket has a separate system disk, which is encrypted too (github.com/bottlerocket-os/bottlerocket, README,
+    "Default Volumes").
+    """
     shared = _encrypted(args, volume_size=args.disk_gib, iops=args.disk_iops, throughput=args.disk_throughput_mib)
     if ami.system_of(args.chosen_ami_type) == "bottlerocket":
         return [_disk("/dev/xvda", _encrypted(args)), _disk("/dev/xvdb", shared)]
@@ -68,7 +71,7 @@ def _encrypted(args: GpuNodeGroupArgs, **size: Any) -> aws.ec2.LaunchTemplateBlo
 
 
 def _reserved(args: GpuNodeGroupArgs) -> dict[str, Any]:
-    """What only a capacity block has (docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html)."""
+    """Return the settings of a capacity block (docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html)."""
     if args.market != "capacity-block":
         return {}
     return {

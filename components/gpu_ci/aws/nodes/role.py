@@ -1,4 +1,4 @@
-"""The identity of nodes: what AWS's guide asks for, and nothing a pod could want."""
+"""The IAM role of nodes, with the permissions of AWS's guide and none for pods."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from .args import GpuNodeGroupArgs
 
 
 def policies(args: GpuNodeGroupArgs) -> dict[str, str]:
-    """AWS's managed policies, each by what it lets nodes do
-    (docs.aws.amazon.com/eks/latest/userguide/create-node-role.html). The VPC CNI better has a role of its own
-    (docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html)."""
+    """Return the AWS managed policies of the role, by purpose.
+
+    Source: docs.aws.amazon.com/eks/latest/userguide/create-node-role.html. The VPC CNI should have its own role
+    (docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html).
+    """
     return {
         "join": "AmazonEKSWorkerNodePolicy",
         "pull": "AmazonEC2ContainerRegistryPullOnly",
@@ -26,7 +28,7 @@ def policies(args: GpuNodeGroupArgs) -> dict[str, str]:
 def node_role(
     name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi.ResourceOptions
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    """The role of the nodes of `name`, and what attaches its policies: nodes cannot join before these."""
+    """Create the role of the nodes of `name` and its policy attachments, which nodes need to join the cluster."""
     trust = {
         "Effect": "Allow",
         "Principal": {"Service": resource_names.service("ec2", args.region)},

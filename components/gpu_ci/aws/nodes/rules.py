@@ -1,4 +1,4 @@
-"""What AWS takes in a group of GPU nodes: pure functions over plain values, their facts from gpu_catalog."""
+"""The rules of AWS for groups of GPU nodes, as pure functions over plain values and facts of gpu_catalog."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _ZONE = re.compile(ZONE)
 _NO_PARTITION = ("eusc-", "eu-iso", "us-iso")
 
 SPOT_TYPES = 3
-"""Below this a group of spot nodes is warned of, where other types have the same GPU."""
+"""A spot group with fewer types causes a warning if other types have the same GPU."""
 
 
 def machines_of(choices: Mapping[str, Any]) -> tuple[Machine, ...]:
-    """The machines a group is made of, or none while one of them is wrong."""
+    """Return the machines of a group, or an empty tuple if one of them is invalid."""
     return tuple(catalog.machine(name, "aws") for name in choices.get("instance_types", ()))
 
 
 def alike(machine: Machine) -> tuple[str, ...]:
-    """The instance types that a job cannot tell from this one by their GPUs, the smallest first."""
+    """Return the instance types with the same GPUs as this machine, the smallest first."""
     found = [each for each in catalog.machines(cloud="aws", gpu=machine.gpu) if _gpus(each) == _gpus(machine)]
     return tuple(each.machine_type for each in sorted(found, key=lambda each: (each.vcpus, each.memory_gib)))
 
@@ -38,21 +38,21 @@ def _gpus(machine: Machine) -> tuple[str, float, str]:
 
 
 def region(value: str, _others: Mapping[str, Any]) -> str:
-    """One of the public, Chinese and GovCloud partitions: of the others, what roles trust was not found."""
+    """Return a region of the public, Chinese or GovCloud partition. Trust policies of other partitions are unknown."""
     if value.startswith(_NO_PARTITION):
-        raise invalid("is in a partition of AWS this package does not know", hint="such as eu-central-1")
+        raise invalid("is in an AWS partition that this package does not support", hint="such as eu-central-1")
     return value
 
 
 def instance_types(values: list[str], others: Mapping[str, Any]) -> list[str]:
-    """Types that have a GPU, are in the region, and differ in nothing a job could notice."""
+    """Return instance types with a GPU that are available in the region and equal for jobs."""
     problems, first = [], None
     for index, name in enumerate(values):
         if not isinstance(name, str):
-            continue  # that is told already
+            continue  # already reported
         machine, problem = _known(name, str(others.get("region", "")))
         if name in values[:index]:
-            problem = invalid("is there twice", hint="remove one")
+            problem = invalid("is a duplicate", hint="remove it")
         elif machine and first:
             problem = problem or _unlike(machine, first)
         first = first or machine
@@ -67,30 +67,37 @@ def _known(name: str, region: str) -> tuple[Machine | None, PydanticCustomError 
         machine = catalog.machine(name, "aws")
     except catalog.UnknownMachine:
         hint = did_you_mean(name, catalog.machine_types("aws")) or "such as g6.xlarge"
-        return None, invalid("is no EC2 instance type that has an NVIDIA GPU", hint=hint)
+        return None, invalid("is not an EC2 instance type with an NVIDIA GPU", hint=hint)
     answer = solver.check(machine)
     if isinstance(answer, solver.Refused):
         fix = (answer.fix or {}).get("machine")
         return None, invalid(
-            answer.reason.replace(machine.key, name), hint=f"such as {fix.machine_type}" if fix else "take another type"
+            answer.reason.replace(machine.key, name),
+            hint=f"such as {fix.machine_type}" if fix else "use another instance type",
         )
     if region and machine.regions and region not in machine.regions:
         near = nearest_locations(region, machine.regions)[:3]
-        return machine, invalid(f"{region} has no {name}", hint=f"the nearest with it: {', '.join(near)}")
+        return machine, invalid(f"{region} has no {name}", hint=f"the nearest regions with it: {', '.join(near)}")
     return machine, None
 
 
 def _unlike(machine: Machine, first: Machine) -> PydanticCustomError | None:
-    """Jobs are written for one GPU, and Cluster Autoscaler counts every node as one of the first type
-    (kubernetes/autoscaler@062f28a:cluster-autoscaler/cloudprovider/aws/README.md)."""
+    """Return an error if the machine differs from the first one.
+
+    Jobs are written for one GPU, and Cluster Autoscaler treats every node as one of the first type
+    (kubernetes/autoscaler@062f28a:cluster-autoscaler/cloudprovider/aws/README.md).
+    """
     if _gpus(machine) != _gpus(first):
         others = [name for name in alike(first) if name != first.machine_type]
-        hint = f"such as {', '.join(others)}" if others else f"remove it: nothing else is like {first.machine_type}"
-        return invalid(f"has {_described(machine)}, and {first.machine_type} has {_described(first)}", hint=hint)
+        hint = (
+            f"such as {', '.join(others)}" if others else f"remove it: no other type is equal to {first.machine_type}"
+        )
+        return invalid(f"has {_described(machine)}, but {first.machine_type} has {_described(first)}", hint=hint)
     if machine.vcpus < first.vcpus or machine.memory_gib < first.memory_gib:
         return invalid(
-            f"is smaller than {first.machine_type}, by which Cluster Autoscaler counts every node",
-            hint="put the smallest first",
+            f"is smaller than {first.machine_type}, the first type, whose size Cluster Autoscaler assumes for every "
+            "node",
+            hint="list the smallest type first",
         )
     return None
 
@@ -100,36 +107,36 @@ def _described(machine: Machine) -> str:
 
 
 def market(value: str, others: Mapping[str, Any]) -> str:
-    """A way every type is sold."""
+    """Return a market in which every type is available."""
     machines = machines_of(others)
     for machine in machines:
         if value not in (*machine.markets, *machine.unverified_markets):
             hint = f"use {' or '.join(each for each in machine.markets)}"
-            raise invalid(f"{machine.machine_type} is not sold this way", hint=hint)
+            raise invalid(f"{machine.machine_type} is not available for this market", hint=hint)
     if value == "capacity-block" and len(machines) > 1:
-        raise invalid("a reservation is of one instance type", hint=f"instanceTypes: [{machines[0].machine_type}]")
+        raise invalid("a reservation is for one instance type", hint=f"instanceTypes: [{machines[0].machine_type}]")
     return value
 
 
 def capacity_reservation_id(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Named where the market is one, and nowhere else."""
+    """Return the capacity reservation, which market capacity-block requires and other markets do not allow."""
     chosen = others.get("market")
     if chosen == "capacity-block" and value is None:
-        raise invalid("is missing, and market is capacity-block", hint="such as cr-0123456789abcdef0")
+        raise invalid("is missing; market: capacity-block requires it", hint="such as cr-0123456789abcdef0")
     if value is not None and chosen in ("spot", "standard"):
         raise invalid(f"cannot be used by {chosen} nodes", hint="remove it, or use market: capacity-block")
     return value
 
 
 def subnets(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """By zones of the region, each in one of them."""
+    """Return subnets by zone of the region, each used for one zone."""
     region, owners, problems = str(others.get("region", "")), dict[str, str](), []
     for zone, subnet in values.items():
         problem = _zone(zone, region)
         owner = owners.setdefault(subnet, zone) if isinstance(subnet, str) else zone
         if owner != zone:
             problem = problem or invalid(
-                f"is the subnet of {owner} already, and a subnet is in one zone", hint="remove one"
+                f"is already the subnet of {owner}, but a subnet is in one zone", hint="remove one of the two"
             )
         if problem:
             problems.append(at_path(problem, zone, zone))
@@ -140,8 +147,8 @@ def subnets(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]
 def _zone(zone: str, region: str) -> PydanticCustomError | None:
     if not _ZONE.fullmatch(zone):
         return invalid(
-            "is no availability zone",
-            expected="a zone such as us-east-1a; managed node groups are in no Local Zone",
+            "is not an availability zone",
+            expected="a zone such as us-east-1a; managed node groups do not support Local Zones",
             hint=f"such as {region or 'us-east-1'}a",
         )
     if region and catalog.region_of(zone) != region:
@@ -150,18 +157,20 @@ def _zone(zone: str, region: str) -> PydanticCustomError | None:
 
 
 def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | None:
-    """Zones with a subnet that offer every type, and one zone for a reservation; by default every subnet's."""
+    """Return zones with a subnet that offer every type, by default all. A reservation requires one zone."""
     known: Mapping[str, Any] = others.get("subnets", {})
     chosen = list(known) if values is None else values
     if others.get("market") == "capacity-block" and len(chosen) > 1:
-        raise invalid("a reservation is in one zone", hint=f"zones: [{chosen[0]}], if that is the reservation's")
+        raise invalid(
+            "a reservation is in one zone", hint=f"zones: [{chosen[0]}], if that is the zone of the reservation"
+        )
     problems = []
     for index, zone in enumerate(chosen):
         if not isinstance(zone, str):
-            continue  # that is told already
+            continue  # already reported
         problem = _zone(zone, str(others.get("region", "")))
         if zone in chosen[:index]:
-            problem = invalid("is there twice", hint="remove one")
+            problem = invalid("is a duplicate", hint="remove it")
         elif not problem and known and zone not in known:
             problem = invalid("has no subnet", hint=f"one of {', '.join(known)}")
         problem = problem or _not_offered(zone, chosen, others)
@@ -174,56 +183,64 @@ def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | No
 
 
 def _not_offered(zone: str, chosen: Sequence[str], others: Mapping[str, Any]) -> PydanticCustomError | None:
-    """EKS spreads a group over all of its zones, and EC2 starts no machine where its type is not offered."""
+    """Return an error for a zone that does not offer every type.
+
+    EKS uses all zones of a group, and EC2 cannot start a machine in a zone that does not offer its type.
+    """
     offered: Mapping[str, Any] = others.get("offerings", {})
     if not offered or not all(isinstance(each, list) for each in offered.values()):
-        return None  # what comes late is asked again once it is there
+        return None  # Late values are checked when they are known.
     types: Sequence[str] = others.get("instance_types", ())
     if unsaid := [name for name in types if name not in offered]:
-        return invalid(f"offerings say nothing of {', '.join(unsaid)}", hint="look up every type of instanceTypes")
+        return invalid(f"offerings has no entry for {', '.join(unsaid)}", hint="look up every type of instanceTypes")
     lacking = [name for name in types if zone not in offered[name]]
     if not lacking:
         return None
     good = [each for each in chosen if all(each in offered[name] for name in types)]
-    hint = f"zones: [{', '.join(good)}]" if good else "take other types: none of these zones has them all"
+    hint = f"zones: [{', '.join(good)}]" if good else "use other instance types: none of these zones offers all of them"
     return invalid(f"{zone} does not offer {', '.join(lacking)}", hint=hint)
 
 
 def kms_key_arn(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Of the region the disks are in ("must exist in the destination Region", docs.aws.amazon.com/AWSEC2/latest/
-    APIReference/API_CopyImage.html, KmsKeyId). EC2 finds that out when a node starts."""
+    """Return a KMS key of the disks' region. With another key, EC2 reports an error only when a node starts.
+
+    The key "must exist in the destination Region" (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CopyImage.html,
+    KmsKeyId).
+    """
     region = others.get("region")
     if value is not None and region and value.split(":")[3] != region:
-        raise invalid("is a key of another region than the disks", hint=f"a key of {region}")
+        raise invalid("is a key of a region other than that of the disks", hint=f"a key of {region}")
     return value
 
 
 def efa(value: bool, others: Mapping[str, Any]) -> bool:
-    """Where every type has as much of it as the others, in one zone."""
+    """Return True for EFA if every type has the same number of interfaces and the group is in one zone."""
     machines = machines_of(others)
     if not value or not machines or "zones" not in others:
         return value
     if without := [each.machine_type for each in machines if not each.efa_interfaces]:
         having = [name for name in alike(machines[0]) if catalog.machine(name, "aws").efa_interfaces]
         hint = f"such as {', '.join(having)}" if having else "remove efa"
-        raise invalid(f"there is none on {', '.join(without)}", hint=hint)
+        raise invalid(f"is not supported by {', '.join(without)}", hint=hint)
     if len({each.efa_interfaces for each in machines}) > 1:
-        raise invalid("the types have different numbers of EFA interfaces", hint="take one type")
+        raise invalid("the types have different numbers of EFA interfaces", hint="use one instance type")
     chosen = others["zones"] or list(others.get("subnets", ()))
     if len(chosen) > 1:
-        raise invalid("works within one zone, and the group has more", hint=f"zones: [{chosen[0]}]")
+        raise invalid("requires one zone, but the group has more", hint=f"zones: [{chosen[0]}]")
     return value
 
 
 def needed_by_efa(value: Any, others: Mapping[str, Any]) -> Any:
-    """Given where the group has network interfaces of its own, to which EKS adds no security group."""
+    """Return a value that EFA requires, because EKS adds no security group to nodes with their own interfaces."""
     if value is None and others.get("efa"):
-        raise invalid("is missing, and efa needs a security group of its own", hint="the cluster's vpcConfig has it")
+        raise invalid(
+            "is missing; efa requires its own security group", hint="use the value from the cluster's vpcConfig"
+        )
     return value
 
 
 def more_spot_types(machines: Sequence[Machine], region: str) -> tuple[str, ...]:
-    """What a group with few types could take besides, so that fewer jobs wait and fewer are interrupted."""
+    """Return types that a small spot group could add, so that fewer jobs wait or are interrupted."""
     names = [each.machine_type for each in machines]
     if len(names) >= SPOT_TYPES:
         return ()

@@ -1,4 +1,4 @@
-"""Tags in the form every AWS service takes."""
+"""Tags in a format that every AWS service accepts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import AfterValidator
 
 from ...errors import at_path, invalid, raise_problems
 
-# docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, "Tag restrictions"; the letters of other scripts it also
-# allows are left out, because not every service takes them.
+# docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, "Tag restrictions". Letters of other scripts are
+# excluded, because not every service accepts them.
 _KEY = re.compile(r"[A-Za-z0-9 +\-=._:/@]{1,128}")
 _VALUE = re.compile(r"[A-Za-z0-9 +\-=._:/@]{0,256}")
 _MOST = 50
@@ -18,18 +18,18 @@ _OURS, _THEIRS = "gpu-ci-", "aws:"
 
 
 def _check(tags: dict[str, str]) -> dict[str, str]:
-    if len(tags) > _MOST - 4:  # room for the tags a component and EKS add
+    if len(tags) > _MOST - 4:  # Space for the tags that components and EKS add.
         raise invalid(f"has more than {_MOST - 4} tags", hint="a resource has at most 50")
     problems = []
     for key, value in tags.items():
         if key.startswith(_OURS):
-            error = invalid(f"keys that start with {_OURS} are kept for this package's own tags", hint="rename it")
+            error = invalid(f"keys that start with {_OURS} are reserved for this package", hint="rename it")
         elif key.lower().startswith(_THEIRS):
-            error = invalid(f"keys that start with {_THEIRS} are kept for AWS", hint="rename it")
+            error = invalid(f"keys that start with {_THEIRS} are reserved for AWS", hint="rename it")
         elif not _KEY.fullmatch(key):
-            error = invalid("the key is not one AWS takes", expected="letters, digits, spaces and + - = . _ : / @")
+            error = invalid("the key is not valid in AWS", expected="letters, digits, spaces and + - = . _ : / @")
         elif not _VALUE.fullmatch(value):
-            error = invalid("is not a value AWS takes", expected="letters, digits, spaces and + - = . _ : / @")
+            error = invalid("is not a valid tag value in AWS", expected="letters, digits, spaces and + - = . _ : / @")
         else:
             continue
         problems.append(at_path(error, value, key))
@@ -38,4 +38,4 @@ def _check(tags: dict[str, str]) -> dict[str, str]:
 
 
 Tags = Annotated[dict[str, str], AfterValidator(_check)]
-"""Those a person chooses, none of which may pass for one of this package's."""
+"""Tags from a user, with no keys that this package reserves."""

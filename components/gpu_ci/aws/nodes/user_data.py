@@ -1,21 +1,22 @@
-"""What a node does before it joins: its container toolkit stops giving GPUs to containers that asked for none.
+"""The user data of a node, which stops its container toolkit from giving GPUs to containers that did not request any.
 
-An image with NVIDIA_VISIBLE_DEVICES=all, as NVIDIA's CUDA images are, gets every GPU of its node where the toolkit
-takes that variable from unprivileged containers, as it does unless it is told otherwise. These settings end that, and
-let the device plugin name a container's GPUs by mounts instead; beside the plugin only pods have those that may mount
-the node's files (NVIDIA/nvidia-container-toolkit@d34b304:internal/config/image/cuda_image.go).
+By default the toolkit reads the variable NVIDIA_VISIBLE_DEVICES of unprivileged containers. An image that sets it to
+`all`, as NVIDIA's CUDA images do, then gets every GPU of its node. These settings end that. They let the device plugin
+assign a container's GPUs by mounts instead. Apart from the plugin, only pods that may mount files of the node can use
+such mounts (NVIDIA/nvidia-container-toolkit@d34b304:internal/config/image/cuda_image.go).
 """
 
 from __future__ import annotations
 
 import base64
 
-# EKS puts its own part with the cluster's address beside this one, and takes nothing but MIME multipart
+# EKS adds a part with the cluster's address, and accepts only MIME multipart
 # (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html, "Amazon EC2 user data"). The script runs before
-# containerd and the kubelet start: nodeadm-run.service comes after cloud-final.service. It does not require it, so a
-# script that only failed would let the node join (awslabs/amazon-eks-ami@81fec2e:templates/al2023/runtime/rootfs/etc/
-# systemd/system/nodeadm-run.service); a machine that is off joins nothing, and its group starts another. The console is
-# what remains of it: aws ec2 get-console-output.
+# containerd and the kubelet start, because nodeadm-run.service comes after cloud-final.service. That service does not
+# require the script's success, so after a mere failure the node would join
+# (awslabs/amazon-eks-ami@81fec2e:templates/al2023/runtime/rootfs/etc/ systemd/system/nodeadm-run.service). The script
+# therefore turns the machine off, and its group starts another. Its message stays readable with aws ec2
+# get-console-output.
 _AL2023 = """\
 MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="//"
@@ -34,7 +35,7 @@ nvidia-ctk config --in-place \\
 --//--
 """
 
-# What it does anyway, said so that it stays (bottlerocket-os/bottlerocket-core-kit@db48620:
+# These are the defaults, set explicitly so that they do not change (bottlerocket-os/bottlerocket-core-kit@db48620:
 # packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s; from 1.24 on in
 # bottlerocket.dev/en/os/1.24.x/api/settings/nvidia-container-runtime). EKS adds the cluster's settings.
 _BOTTLEROCKET = """\
@@ -47,5 +48,5 @@ _BY_SYSTEM = {"al2023": _AL2023, "bottlerocket": _BOTTLEROCKET}
 
 
 def user_data(system: str) -> str:
-    """As a launch template has it: in base64."""
+    """Return the user data for a launch template, in base64."""
     return base64.b64encode(_BY_SYSTEM[system].encode()).decode()

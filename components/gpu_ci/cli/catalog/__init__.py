@@ -1,1 +1,1 @@
-"""`gpu-ci catalog`: one file a command."""
+"""The commands of `gpu-ci catalog`, one module each."""

@@ -1,4 +1,4 @@
-"""`gpu-ci catalog`: the machines, and everything that is known of one."""
+"""`gpu-ci catalog`: list machine types, show one, and compare the catalog with its sources."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpu_ci.cli.lazy import Lazy
 
 
 class Catalog(Lazy):
-    """Lists where no command is named, so that `gpu-ci catalog --gpu l4` is a question."""
+    """A group whose default command is `list`, so that `gpu-ci catalog --gpu l4` works."""
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
-        "list": ("gpu_ci.cli.catalog.listing", "The machines for which everything asked is true (the default)."),
-        "show": ("gpu_ci.cli.catalog.show", "One machine: every fact, its source and its date."),
-        "refresh": ("gpu_ci.cli.catalog.refresh", "What others publish today, against these rows."),
+        "list": ("gpu_ci.cli.catalog.listing", "List the machines that match all options (the default)."),
+        "show": ("gpu_ci.cli.catalog.show", "Show one machine: every fact, its source and its date."),
+        "refresh": ("gpu_ci.cli.catalog.refresh", "Compare the catalog with its sources as published today."),
     }
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        named = context.resilient_parsing  # a shell that completes: what may follow are the commands
+        named = context.resilient_parsing  # A shell completes the line, and the names of commands may follow.
         if (not args and not named) or (args and args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = ["list", *args]
         return super().parse_args(context, args)

@@ -1,4 +1,4 @@
-"""`gpu-ci catalog list`: the machines that answer a question, in one table."""
+"""`gpu-ci catalog list`: a table of the machines that match all options."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from gpu_ci.cli.output import InputError, note, print_json, print_table
 
 
 @click.command("list")
-@click.option("--gpu", type=options.GPU, help="A card: l4, a100-80gb, nvidia-tesla-t4.")
+@click.option("--gpu", type=options.GPU, help="The GPU: l4, a100-80gb, nvidia-tesla-t4.")
 @click.option("--cloud", type=options.CLOUD, help="gcp or aws.")
-@click.option("--region", type=options.REGION, help="Where it has to be; adds the prices there.")
-@click.option("--zone", type=options.ZONE, help="A zone of Google's; AWS publishes regions only.")
-@click.option("--market", type=options.MARKET, help="How it has to be sold: standard, spot, flex-start, ...")
-@click.option("--architecture", type=options.ARCHITECTURE, help="Of the processor: x86_64 or arm64.")
-@click.option(
-    "--min-memory-gib", type=click.FloatRange(min=0), default=0, help="Memory of one GPU, by its nominal size."
-)
-@click.option("--min-compute-capability", metavar="X.Y", default="", help="Such as 8.0.")
-@click.option("--n1", is_flag=True, help="Every N1 machine with attached GPUs, too: about 200.")
-@click.option("--legacy", is_flag=True, help="Also what is known by name only, AMD's too.")
+@click.option("--region", type=options.REGION, help="Only machines in this region; adds the prices there.")
+@click.option("--zone", type=options.ZONE, help="Only machines in this Google zone. AWS publishes regions only.")
+@click.option("--market", type=options.MARKET, help="The market: standard, spot, flex-start, ...")
+@click.option("--architecture", type=options.ARCHITECTURE, help="The CPU architecture: x86_64 or arm64.")
+@click.option("--min-memory-gib", type=click.FloatRange(min=0), default=0, help="Minimum nominal memory of one GPU.")
+@click.option("--min-compute-capability", metavar="X.Y", default="", help="The minimum, such as 8.0.")
+@click.option("--n1", is_flag=True, help="Include the N1 machines with attached GPUs, about 200.")
+@click.option("--legacy", is_flag=True, help="Include machines known by name only, also those with AMD GPUs.")
 @options.as_json
 def command(
     gpu: Gpu | None,
@@ -40,7 +38,7 @@ def command(
     legacy: bool,
     as_json: bool,
 ) -> None:
-    """The machines for which everything asked is true. The exit code is 1 where there are none.
+    """List the machines that match all options. The exit code is 1 if no machine matches.
 
     \b
     Examples:
@@ -50,12 +48,13 @@ def command(
     """
     if min_compute_capability and not all(part.isdecimal() for part in min_compute_capability.split(".", 1)):
         raise click.BadParameter(
-            f"{min_compute_capability!r} is none; such as 8.0", param_hint="'--min-compute-capability'"
+            f"{min_compute_capability!r} is not a compute capability, such as 8.0",
+            param_hint="'--min-compute-capability'",
         )
     if region and zone and gpu_catalog.region_of(zone) != region:
         raise InputError(
             f"gpu-ci catalog list: --zone {zone} is not in --region {region}",
-            hint=f"--region {gpu_catalog.region_of(zone)}, or one of the two alone",
+            hint=f"use --region {gpu_catalog.region_of(zone)}, or only one of the two options",
         )
     filters: dict[str, Any] = {
         "gpu": gpu,
@@ -77,9 +76,9 @@ def command(
     if len(listed) < len(matches):
         note(f"and {len(matches) - len(listed)} N1 machines with attached GPUs: add --n1 to see them")
     if not matches:
-        note("no machine of the catalog is all of this")
+        note("no machine of the catalog matches all options")
         if older := gpu_catalog.machines(**filters, legacy=True):
-            note(f"  hint: --legacy, for the {len(older)} that are known by name only")
+            note(f"  hint: --legacy adds {len(older)} known by name only")
         click.get_current_context().exit(1)
 
 
@@ -109,12 +108,12 @@ def table(machines: Sequence[Machine], region: str) -> None:
 
 
 def price_text(price: Price | None) -> str:
-    """A price in a cell: unknown is a dash, an estimated one is marked."""
+    """Return a price for a table cell: a dash if it is unknown, with a ~ if it is estimated."""
     return "-" if price is None else f"{'~' if price.estimated else ''}{price.usd_per_hour:.4f}"
 
 
 def print_dates(prices: Sequence[Price]) -> None:
-    """When and where the prices of a table were read."""
+    """Print the dates and sources of the prices of a table."""
     read: dict[str, set[str]] = {}
     for price in prices:
         read.setdefault(price.date or "an unknown day", set()).update(price.sources)
@@ -124,7 +123,7 @@ def print_dates(prices: Sequence[Price]) -> None:
 
 
 def row_json(machine: Machine, region: str) -> dict[str, Any]:
-    """What the table has of a machine, in the names of the catalog."""
+    """Return the row of a machine as JSON, with the field names of the catalog."""
     prices = {
         market: None if price is None else price_json(price)
         for market in machine.markets
@@ -149,7 +148,7 @@ def row_json(machine: Machine, region: str) -> dict[str, Any]:
 
 
 def price_json(price: Price) -> dict[str, Any]:
-    """A price with its day and sources."""
+    """Return a price as JSON, with its date and sources."""
     return {
         "usd_per_hour": price.usd_per_hour,
         "date": price.date,

@@ -1,4 +1,4 @@
-"""`gpu-ci catalog refresh`: what others publish today, against the catalog's own rows; written only when told to."""
+"""`gpu-ci catalog refresh`: compare the catalog with its sources, and with --write update it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 
 
 @click.command("refresh")
-@click.option("--aws/--no-aws", default=True, help="From botocore, moto and cfn-lint as installed. On by default.")
-@click.option("--google", "project", metavar="PROJECT", help="From Compute Engine, as this project sees it.")
-@click.option("--google-prices", is_flag=True, help="From the Cloud Billing catalog.")
-@click.option("--write", is_flag=True, help="Put what is shown into the data files.")
+@click.option("--aws/--no-aws", default=True, help="Read the installed botocore, moto and cfn-lint. On by default.")
+@click.option("--google", "project", metavar="PROJECT", help="Read Compute Engine, with this project.")
+@click.option("--google-prices", is_flag=True, help="Read the Cloud Billing catalog.")
+@click.option("--write", is_flag=True, help="Write the differences to the data files.")
 @options.as_json
 def command(aws: bool, project: str | None, google_prices: bool, write: bool, as_json: bool) -> None:
-    """Show what other sources say differently from the catalog, field by field; with --write, take it over.
+    """Show where other sources differ from the catalog, field by field. With --write, update the catalog.
 
-    No row is ever dropped: a machine that a source no longer names stays, with the day it was first missed. The exit
-    code is 1 while there are differences that were not written. The first source is a part of the test environment
-    (make dev) and needs no network; Google's two need application default credentials (gcloud auth
-    application-default login), and have only been tried with recorded answers.
+    A machine that a source no longer names stays in the catalog, with the date when it was first missing. The exit code
+    is 1 if there are differences that were not written.
+
+    --aws reads packages of the test environment (make dev) and needs no network. --google and --google-prices need
+    application default credentials (gcloud auth application-default login). Both were tested with recorded answers
+    only.
 
     \b
     Examples:
@@ -42,7 +44,7 @@ def command(aws: bool, project: str | None, google_prices: bool, write: bool, as
     plans_found = [plan_of(question) for question in _questions(aws, project, google_prices)]
     if not plans_found:
         raise InputError(
-            "gpu-ci catalog refresh: no source is left", hint="--google PROJECT, --google-prices, or leave --no-aws out"
+            "gpu-ci catalog refresh: no source", hint="add --google PROJECT or --google-prices, or leave --no-aws out"
         )
     differ = any(not plan.diff.empty for plan in plans_found)
     if not as_json:
@@ -71,7 +73,7 @@ def _questions(aws: bool, project: str | None, google_prices: bool) -> list[Call
 
 
 def plan_of(question: Callable[[], Plan]) -> Plan:
-    """A source's answer; InputError where there is none to be had."""
+    """Return the comparison with a source. InputError if the source cannot be read."""
     import google.auth.exceptions
     import googleapiclient.errors
 
@@ -83,7 +85,7 @@ def plan_of(question: Callable[[], Plan]) -> Plan:
         raise InputError(str(error)) from None
     except google.auth.exceptions.GoogleAuthError as error:
         hint = "gcloud auth application-default login"
-        raise InputError("Google: no credentials that work", got=str(error).splitlines()[0], hint=hint) from None
+        raise InputError("Google: no working credentials", got=str(error).splitlines()[0], hint=hint) from None
     except googleapiclient.errors.HttpError as error:
         raise InputError(f"Google: refused with {error.status_code}", got=str(error.reason)) from None
     except (OSError, json.JSONDecodeError) as error:
@@ -119,5 +121,5 @@ def _saved(plans_found: list[Plan]) -> list[str]:
     try:
         return sorted(path.name for path in plans.save(plans_found))
     except OSError as error:
-        hint = "a refresh is written in a checkout of the project"
+        hint = "run --write in a checkout of the project"
         raise InputError(f"{data_files.DATA}: cannot be written", got=error.strerror or str(error), hint=hint) from None

@@ -1,4 +1,4 @@
-"""`gpu-ci catalog show`: all that is known of one machine, fact by fact, with where and when it was read."""
+"""`gpu-ci catalog show`: every fact about one machine, with its source and date."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gpu_ci.cli import options
 from gpu_ci.cli.catalog.listing import price_json, price_text, print_dates
 from gpu_ci.cli.output import print_json, print_table
 
-# Told in other tables, or about the row rather than the machine.
+# Fields that other tables show, or that describe the catalog's row and not the machine.
 _ELSEWHERE = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unlisted_regions"}
 
 
 @click.command("show")
 @click.argument("machine", type=options.MACHINE)
-@click.option("--region", type=options.REGION, help="Prices there alone, instead of everywhere.")
+@click.option("--region", type=options.REGION, help="Show prices of this region only.")
 @options.as_json
 def command(machine: Machine, region: str | None, as_json: bool) -> None:
-    """One machine: every fact, its source and the date of the source.
+    """Show one machine: every fact, its source and the date of the source.
 
-    MACHINE is a machine type, or for N1 the machine type and what is attached to it. A source that is general knowledge
-    or inference, rather than a vendor's text, is marked (?).
+    MACHINE is a machine type; for N1, the machine type and the attached GPUs. The mark (?) means that a fact is general
+    knowledge or inferred, and not a vendor's text.
 
     \b
     Examples:
@@ -61,11 +61,11 @@ def command(machine: Machine, region: str | None, as_json: bool) -> None:
 
 
 def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
-    """Name, value, and the row and field by which its sources are found: of the machine, then of its card."""
+    """Yield name, value, row and field of each fact, first of the machine, then of its GPU."""
     rows: tuple[tuple[str, Gpu | Machine], ...] = (("", machine), ("gpu.", machine.gpu))
     for prefix, row in rows:
         names = [field.name for field in fields(row) if field.name not in _ELSEWHERE]
-        # What has a source and is no field: one market, one market's quota, all regions.
+        # Facts that have a source and no field: one market, the quota of a market, all regions.
         names += [name for name in row.sources if name not in names and _value(row, name) is not None]
         for name in names:
             value = _value(row, name)
@@ -74,7 +74,7 @@ def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
 
 
 def _value(row: Gpu | Machine, name: str) -> Any:
-    """The value of a fact: markets.spot and quota.spot are about that market."""
+    """Return the value of a fact. markets.spot and quota.spot are facts about that market."""
     name, _, part = name.partition(".")
     value = getattr(row, name, None)
     if isinstance(value, Gpu):
@@ -89,7 +89,7 @@ def _value(row: Gpu | Machine, name: str) -> Any:
 
 
 def _origin(row: Gpu | Machine, fact: str) -> str:
-    """The keys of the sources, and a mark on those that are no vendor's text."""
+    """Return the keys of the sources, with a (?) for a source that is not a vendor's text."""
     found = gpu_catalog.sources_of(row, fact)
     return ", ".join(each.key + ("" if each.certain else " (?)") for each in found) or "-"
 
@@ -112,7 +112,7 @@ def _text(value: Any) -> str:
 
 
 def print_places(machine: Machine) -> None:
-    """Regions, and their zones as far as a source names them; (?) marks a region the cloud's own page does not name."""
+    """Print the regions and the zones that a source names. (?) marks a region missing on the cloud's own page."""
     rows = [
         (f"{region} (?)" if region in machine.unlisted_regions else region,
          ", ".join(gpu_catalog.zones(machine, region)) or "-")
@@ -124,7 +124,7 @@ def print_places(machine: Machine) -> None:
 
 
 def print_tables(machine: Machine) -> None:
-    """What else the catalog has on it, each where there is any."""
+    """Print quotas, driver branches, MIG profiles and AMI types, if the catalog has any."""
     quotas = [
         (market, quota.metric, f"{quota.per_machine:g} {quota.unit}", ", ".join(quota.alternatives) or "-",
          "yes" if quota.certain else "no")
@@ -133,7 +133,7 @@ def print_tables(machine: Machine) -> None:
     ]  # fmt: skip
     if quotas:
         click.echo("")
-        print_table(["market", "draws on the quota", "one machine takes", "or, by others", "certain"], quotas)
+        print_table(["market", "draws on the quota", "one machine needs", "other names", "certain"], quotas)
     if branches := gpu_catalog.driver_branches(machine):
         last = "newest" if branches.last is None else f"R{branches.last}"
         click.echo(f"\nNVIDIA driver branches: R{branches.first} to {last}{'' if branches.certain else ' (?)'}")
@@ -147,7 +147,7 @@ def print_tables(machine: Machine) -> None:
 
 
 def print_prices(machine: Machine, region: str | None) -> list[Price]:
-    """USD an hour by region and market; the prices that were shown."""
+    """Print USD per hour by region and market, and return the printed prices."""
     known = {
         place: {market: price for market in machine.markets if (price := gpu_catalog.price(machine, place, market))}
         for place in ([region] if region else machine.regions)
@@ -170,7 +170,7 @@ def print_prices(machine: Machine, region: str | None) -> list[Price]:
 
 
 def as_document(machine: Machine, region: str | None) -> dict[str, Any]:
-    """The same as one document; every fact has its sources beside it."""
+    """Return the facts as JSON, each with its sources."""
     places, markets = [region] if region else machine.regions, machine.markets
     return {
         "machine": machine.key,
@@ -195,7 +195,7 @@ def as_document(machine: Machine, region: str | None) -> dict[str, Any]:
 
 
 def _to_json(value: Any) -> Any:
-    """A row as JSON has it."""
+    """Convert a row to JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
     return [_to_json(each) for each in value] if isinstance(value, tuple) else value

@@ -1,1 +1,1 @@
-"""`gpu-ci check`: of stack files, or of one machine."""
+"""`gpu-ci check`: check stack files or one machine."""

@@ -1,4 +1,4 @@
-"""`gpu-ci check`: stack files, or one machine with what is chosen about it."""
+"""`gpu-ci check`: check stack files, or one machine with its options."""
 
 from __future__ import annotations
 
@@ -16,30 +16,37 @@ SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
 
 @click.command("check")
 @click.argument("targets", metavar="[FILE... | MACHINE]", nargs=-1, shell_complete=options.machines_and_files)
-@click.option("--market", type=options.MARKET, help="How it is bought.")
-@click.option("--zone", metavar="PLACE", shell_complete=options.places, help="Where: a zone, or a region.")
-@click.option("--boot-disk", metavar="TYPE", help="Such as pd-balanced.")
-@click.option("--nic", metavar="TYPE", help="Such as GVNIC.")
+@click.option("--market", type=options.MARKET, help="The market, such as standard or spot.")
+@click.option("--zone", metavar="PLACE", shell_complete=options.places, help="A zone or a region.")
+@click.option("--boot-disk", metavar="TYPE", help="The type of the boot disk, such as pd-balanced.")
+@click.option("--nic", metavar="TYPE", help="The type of the network interface, such as GVNIC.")
 @click.option("--driver-source", type=SOURCE, help=f"One of {', '.join(DRIVER_SOURCES)}.")
 @click.option(
-    "--driver-branch", type=click.IntRange(min=1), metavar="N", help="Such as 580; by default what the source brings."
+    "--driver-branch",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="NVIDIA's driver branch, such as 580; by default the branch of the driver source.",
 )
-@click.option("--kernel-module", type=click.Choice(["open", "proprietary"]), help="Which of NVIDIA's two.")
+@click.option("--kernel-module", type=click.Choice(["open", "proprietary"]), help="NVIDIA's kernel module.")
 @click.option("--ami-type", metavar="TYPE", help="An EKS AMI type.")
-@click.option("--mig-profile", metavar="PROFILE", help="As NVIDIA names it, such as 1g.10gb.")
-@click.option("--gke-partition-size", metavar="SIZE", help="As GKE names it.")
-@click.option("--torch", metavar="VERSION", help="A wheel, such as 2.9.1+cu129.")
-@click.option("--python", metavar="X.Y", help="The Python that the wheel has to be for.")
+@click.option("--mig-profile", metavar="PROFILE", help="NVIDIA's name of a MIG profile, such as 1g.10gb.")
+@click.option("--gke-partition-size", metavar="SIZE", help="GKE's name of a GPU partition size.")
+@click.option("--torch", metavar="VERSION", help="The version of a torch wheel, such as 2.9.1+cu129.")
+@click.option("--python", metavar="X.Y", help="The Python version of the wheel.")
 @click.option(
-    "--runner", metavar="VERSION", help="GitHub's runner on it, such as 2.337.0; one that is too old gets no jobs."
+    "--runner",
+    metavar="VERSION",
+    help="The version of GitHub's runner, such as 2.337.0. A runner that is too old gets no jobs.",
 )
 @options.as_json
 def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
-    """Say whether it can work, before anything is paid for: pools of stack files, or one machine and its choices.
+    """Check before deployment that the pools of stack files, or one machine with its options, can work.
 
-    Without a name, every Pulumi.<stack>.yaml of this folder is checked: pools, clusters, quotas, site, GitHub, and
-    secrets of providers in plain text. These are the checks of the preview that need no cloud. A file without
-    gpu-ci:site and gpu-ci:github is taken for one of another program: it needs no project and no subnetworks.
+    Without an argument, checks every Pulumi.<stack>.yaml in this folder: pools, clusters, quotas, site, GitHub, and
+    provider secrets in plain text. The preview runs the same checks; they need no cloud.
+
+    A file without gpu-ci:site and gpu-ci:github counts as the file of another program. It needs no project and no
+    subnetworks.
 
     \b
     Examples:
@@ -63,7 +70,7 @@ def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
     if options_of_machine:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in options_of_machine)
         raise InputError(
-            f"gpu-ci check: {names} can be asked of one machine, not of stack files", hint="gpu-ci check --help"
+            f"gpu-ci check: {names}: for one machine only, not for stack files", hint="gpu-ci check --help"
         )
     from gpu_ci.cli.check import stacks
 

@@ -16,7 +16,7 @@ from gpu_ci.cli.output import InputError, print_json
 
 
 def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
-    """Print the answer; exit code 1 when it cannot work."""
+    """Print the result. Exits with 1 if the machine does not work with the options."""
     if "python" in choices:
         choices["python"] = _python(choices["python"])
     if "zone" in choices:
@@ -74,7 +74,7 @@ def _driver_sources(machine: gpu_catalog.Machine, choices: dict[str, Any], probl
 
 
 def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], notes: list[str], as_json: bool) -> None:
-    """The answer in words or as a document."""
+    """Print the result as text or as JSON."""
     if as_json:
         print_json(
             {"machine": machine, "works": not problems, "problems": problems, "unknown": unknown, "notes": notes}
@@ -97,7 +97,7 @@ def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], not
 
 
 def options_text(fix: dict[str, Any]) -> str:
-    """A fix as one would ask it of this command."""
+    """Return a fix as options of this command."""
     options = {name: f"--{name.replace('_', '-')}" for name in fix}
     out = " and ".join(options[name] for name, value in fix.items() if value is None)
     other = " ".join(
@@ -109,14 +109,14 @@ def options_text(fix: dict[str, Any]) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """A choice as it is written: a machine by its key, a Python version as 3.12."""
+    """Return a choice as JSON: a machine type by its name, a Python version as text such as 3.12."""
     if isinstance(value, gpu_catalog.Machine):
         return value.key.partition("/")[2]
     return ".".join(map(str, value)) if isinstance(value, tuple) else value
 
 
 def _runner(version: str) -> list[str]:
-    """What GitHub thinks of a runner of that age today: a note, as it is no mistake of the machine."""
+    """Return notes on the age of a runner version. They are not problems of the machine."""
     if not version:
         return []
     try:

@@ -1,4 +1,4 @@
-"""`gpu-ci check FILE...`: every problem of stack files, as the program finds them."""
+"""`gpu-ci check FILE...`: every problem of stack files, found with the checks of the Pulumi program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, stack_warnings
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
-    """Print every problem; exit code 1 when there is one."""
+    """Print every problem. Exits with 1 if a file has one."""
     ask_each(
         names,
         lambda file: (file, problems(file), warnings(file)),
@@ -35,12 +35,12 @@ def run(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def problems(file: StackFile) -> list[Problem]:
-    """Every problem that the program finds in the file, and what the solver finds in its pools."""
+    """Return every problem that the Pulumi program finds in the file, and those of the solver in its pools."""
     present = list(file.config)
     wrong = checks.unknown_keys(present) + provider_secrets.in_plain_text(file.config) + file.secret_keys
     unread = {problem.path for problem in wrong}
     values = {key: None if key in unread else file.value(key) for key in checks.KEYS}
-    # A file without either key belongs to a program that gives its pools their surroundings itself.
+    # A file without either key belongs to a program that sets project and networks in code.
     complete = SITE in present or GITHUB in present
     wrong += checks.check(values, present, unread, complete=complete).problems
     for demand in quotas.demands(file.pools):
@@ -54,7 +54,7 @@ def problems(file: StackFile) -> list[Problem]:
 
 
 def warnings(file: StackFile) -> list[str]:
-    """What is no mistake but should be known."""
+    """Return the notes on a file: findings that do not prevent a deployment."""
     ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
     described = file.value(CLUSTERS)
     clusters = described if isinstance(described, Mapping) else {}
@@ -74,7 +74,7 @@ def warnings(file: StackFile) -> list[str]:
 
 
 def _at(file: StackFile, path: str) -> Any:
-    """What a stack file has at a path of maps."""
+    """Return the value at a dotted path of a stack file, or None."""
     key, *steps = path.split(".")
     value = file.value(key)
     for step in steps:
@@ -83,7 +83,7 @@ def _at(file: StackFile, path: str) -> Any:
 
 
 def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
-    """For people: problems in the house form, or the pools that are in order."""
+    """Print the problems or, if there are none, a table of the pools; then the notes."""
     if wrong:
         click.echo(report_of(file, wrong))
     else:
@@ -104,7 +104,7 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
 
 
 def _ladders(file: StackFile) -> list[str]:
-    """A line for each pool with a ladder: its rungs, in the order in which they are asked."""
+    """Return a line for each pool with a capacity ladder: its rungs, in the order in which they are tried."""
     rungs: dict[str, list[str]] = {}
     for each in quotas.ladder_demands(file.pools):
         machine = each.machine.key.partition("/")[2]
@@ -113,7 +113,7 @@ def _ladders(file: StackFile) -> list[str]:
 
 
 def _manager(value: Any) -> list[str]:
-    """A line on the runner manager, where the file has one."""
+    """Return a line about the runner manager if the file has one."""
     if value is None:
         return []
     from gpu_ci.gcp.runner_manager import ManagerChoices  # loads Pulumi's Google package, which only some files need

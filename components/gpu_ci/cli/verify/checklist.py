@@ -23,17 +23,17 @@ _EMAIL = re.compile(r"[\w.+-]+(@[\w-]+(?:\.[\w-]+)+)?")
 
 @dataclass(frozen=True)
 class Finding:
-    """What a step found."""
+    """The result of a step."""
 
     status: Status
     got: str
     """One line for the table."""
     details: Any = None
-    """The answer it was read from, as JSON, for the file."""
+    """The answer of the service as JSON, for the file."""
 
 
 class NotAskedError(Exception):
-    """The question could not be asked: a missing program, missing rights, or a service that is off."""
+    """The step could not run: a program or a permission is missing, or a service is disabled."""
 
 
 @dataclass(frozen=True)
@@ -42,24 +42,24 @@ class Step(Generic[Target]):
 
     name: str
     command: str
-    """What a person runs for it."""
+    """The command to run this step by hand."""
     expected: str
     otherwise: str
-    """What to do if the answer is another."""
+    """The hint if the step fails."""
     ask: Callable[[Target], Finding] | None = None
-    """Asks the question without changing anything; None for a step that a person has to take."""
+    """Runs the step without changing anything; None for a step that the user runs by hand."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A step and what it found."""
+    """A step and its result."""
 
     step: Step[Any]
     finding: Finding
 
 
 def problems_or_pass(problems: Sequence[str], good: str, details: Any, prefix: str = "") -> Finding:
-    """A fail with the problems, or a pass with `good` where there are none. After a prefix they are a list of names."""
+    """Return `fail` with the problems, or `pass` with `good` if there are none. With a prefix, problems are names."""
     if not problems:
         return Finding("pass", good, details)
     return Finding("fail", f"{prefix}{', '.join(problems)}" if prefix else "; ".join(problems), details)
@@ -68,7 +68,7 @@ def problems_or_pass(problems: Sequence[str], good: str, details: Any, prefix: s
 def ask_all(
     steps: Sequence[Step[Target]], target: Target, progress: Callable[[str], None] = lambda _: None
 ) -> list[Answer]:
-    """Ask every step that can be asked without changing anything, in order. One that cannot be asked stops no other."""
+    """Run every read-only step in order. A step that cannot run does not stop the others."""
     answers = []
     for step in steps:
         if step.ask is None:
@@ -83,7 +83,7 @@ def ask_all(
 
 
 def document(title: str, answers: Sequence[Answer]) -> dict[str, Any]:
-    """The answers as JSON, without secrets, account numbers and e-mail addresses."""
+    """Return the answers as JSON, without secrets, account numbers and e-mail addresses."""
     report = {
         "target": title,
         "version": version("gpu-ci"),
@@ -105,7 +105,7 @@ def document(title: str, answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The same as a page for an issue."""
+    """Return the answers as Markdown for an issue."""
     return "\n".join(_page(report))
 
 

@@ -16,7 +16,7 @@ from gpu_ci.cli.verify import checklist
 
 
 class Targets(Lazy):
-    """What can be verified."""
+    """The targets of `gpu-ci verify`."""
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "google": ("gpu_ci.cli.verify.google_command", "A Google Cloud project, for the gce-runners of a stack file."),
@@ -31,7 +31,7 @@ def command() -> None:
     """Answer the read-only steps of the first-run checklist (docs/start/first-real-run.md), and write them to one file.
 
     Nothing is created or changed. Secrets, account numbers and e-mail addresses are removed from the file, so that it
-    can be attached to an issue. The exit code is 1 where a step failed or could not be asked.
+    can be attached to an issue. The exit code is 1 if a step failed or could not run.
 
     \b
     Examples:
@@ -43,7 +43,7 @@ def command() -> None:
 
 
 def output_option(name: str) -> Callable[[Any], Any]:
-    """`--output`, with the file that is written without it."""
+    """Return the option `--output` with its default file name."""
     return click.option(
         "--output", type=click.Path(dir_okay=False, path_type=Path), default=f"gpu-ci-verify-{name}.md",
         show_default=True, help="The file for all answers.",
@@ -51,7 +51,7 @@ def output_option(name: str) -> Callable[[Any], Any]:
 
 
 def one_stack(names: tuple[str, ...]) -> StackFile:
-    """The stack file that was named, or the only one of this folder."""
+    """Return the given stack file, or the only one of this folder."""
     paths = files_of(names)
     if len(paths) > 1:
         raise InputError(
@@ -71,9 +71,9 @@ def verify(
     output: Path,
     as_json: bool,
 ) -> None:
-    """Ask, show each answer, write the file and set the exit code."""
+    """Run the steps, print each result, write the file and set the exit code."""
     try:
-        output.touch()  # before minutes of questions whose answers would be lost
+        output.touch()  # An error here appears before the steps run, which takes minutes.
         answers = checklist.ask_all(steps, target, lambda step: click.echo(f"{step} ...", err=True))
         report = checklist.document(name, answers)
         output.write_text(checklist.markdown(report), encoding="utf-8")
@@ -91,7 +91,7 @@ def verify(
 
 
 def _show(report: dict[str, Any]) -> None:
-    """A line for each step. Only a step that failed has a hint: one that was not asked may well be right."""
+    """Print a line for each step. Only a failed step has a hint; a step that did not run may be correct."""
     causes: dict[str, str] = {}
     for step in report["steps"]:
         first = causes.setdefault(step["got"], step["name"]) if step["status"] == "unknown" else step["name"]

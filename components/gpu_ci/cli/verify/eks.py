@@ -31,7 +31,7 @@ _IRSA = "eks.amazonaws.com/role-arn"
 # ARC replaces the pod of a listener that GitHub refuses as soon as it ends, so such a pod is never old
 # (actions/actions-runner-controller@9bb16ae: controllers/actions.github.com/autoscalinglistener_controller.go).
 _SETTLED_SEC = 60
-# Of the GPU Operator's operands, those that the nodes of pools bring themselves.
+# Operands of the GPU Operator that the nodes of pools already have.
 _REPLACING = ("driver", "container-toolkit", "device-plugin")
 AUTOSCALER = "app.kubernetes.io/name in (aws-cluster-autoscaler,cluster-autoscaler)"
 
@@ -46,7 +46,7 @@ class Cluster:
     pools: Mapping[str, EksRunnerPoolArgs]
     context: str = ""
     profile: str = ""
-    """The AWS command line's, in whose account the cluster is; empty for the environment's credentials."""
+    """The profile of the AWS CLI for the cluster's account; empty for the environment's credentials."""
 
     role_arn: str = ""
     """The role that is assumed with these credentials; empty for none."""
@@ -126,7 +126,7 @@ def network_plugin(cluster: Cluster) -> Finding:
 
 
 def _has_own_role(cluster: Cluster, addon: Mapping[str, Any]) -> bool:
-    """Whether the service account aws-node has a role: by the add-on, EKS Pod Identity, or an annotation (IRSA)."""
+    """Return True if the service account aws-node has a role from the add-on, EKS Pod Identity or IRSA."""
     if addon.get("serviceAccountRoleArn") or addon.get("podIdentityAssociations"):
         return True
     account = ("--namespace", "kube-system", "--service-account", "aws-node")
@@ -226,7 +226,7 @@ def _pod_of(daemon: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _may_hand_out_gpus(pod: Mapping[str, Any]) -> bool:
-    """Whether a DaemonSet's pod is NVIDIA's device plugin, and nothing keeps it off nodes of pools."""
+    """Return True if a DaemonSet's pod is NVIDIA's device plugin and can run on nodes of pools."""
     is_plugin = any("k8s-device-plugin" in each["image"] for each in pod["containers"])
     tolerates = any(each.get("key") in (None, gpu_nodes.TAINT_KEY) for each in pod.get("tolerations", ()))
     return is_plugin and tolerates and gpu_nodes.POOL_LABEL not in json.dumps(pod.get("affinity", {}))
@@ -238,13 +238,13 @@ def _labels_of_nodes(cluster: Cluster) -> dict[str, dict[str, str]]:
 
 
 def _is_kept_off(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether the pod is one of the GPU Operator's, and no node of a pool lets it in."""
+    """Return True if the pod is an operand of the GPU Operator and its labels exclude all nodes of pools."""
     is_operand = any(key.startswith(gpu_nodes.OPERAND_LABELS) for key in pod.get("nodeSelector") or ())
     return is_operand and bool(nodes) and all(gpu_nodes.OPERANDS_OFF.items() <= each.items() for each in nodes.values())
 
 
 def _operands(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """What the GPU Operator has placed next to what nodes of pools bring."""
+    """Yield a problem for each operand of the GPU Operator that duplicates software of a pool's node."""
     for name, labels in nodes.items():
         placed = [each for each in _REPLACING if labels.get(f"{gpu_nodes.OPERAND_LABELS}{each}") == "true"]
         if placed:
@@ -286,7 +286,7 @@ def _outdated_sets(cluster: Cluster) -> list[str]:
 
 
 def _state(pod: Mapping[str, Any]) -> str:
-    """The phase, or why a container of it does not run."""
+    """Return the phase of a pod, or the reason why one of its containers does not run."""
     status = pod.get("status", {})
     kept_back = [
         each["state"][kind].get("reason", kind)

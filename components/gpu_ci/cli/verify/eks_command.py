@@ -14,12 +14,12 @@ from gpu_ci.stack.clusters import CLUSTERS
 
 @click.command("eks")
 @click.argument("files", metavar="[FILE]", nargs=-1, type=click.Path())
-@click.option("--cluster", "name", metavar="NAME", help="Which cluster of the file; needed if it has several.")
+@click.option("--cluster", "name", metavar="NAME", help="The cluster of the file; required if it has several.")
 @click.option("--context", default="", metavar="NAME", help="The context of kubectl; by default its current one.")
 @output_option("eks")
 @as_json
 def command(files: tuple[str, ...], name: str | None, context: str, output: Path, as_json: bool) -> None:
-    """Ask AWS and Kubernetes whether a cluster is ready for the eks-runners of a stack file.
+    """Check that an EKS cluster and its AWS account are ready for the eks-runners of a stack file.
 
     Runs `aws` and `kubectl` with your credentials: identity, access mode, VPC CNI, quotas, service-linked roles,
     routes, node groups, Cluster Autoscaler and listeners.

@@ -30,7 +30,7 @@ APIS = (
 )
 """The services that a stack with gce-runners calls."""
 BUILD_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
-"""Those that it also calls for pools of kind cloud-build."""
+"""The services that it also calls for pools of kind cloud-build."""
 
 PERMISSIONS = (
     "compute.instanceGroupManagers.create",
@@ -51,10 +51,13 @@ PERMISSIONS = (
     "resourcemanager.projects.setIamPolicy",
     "secretmanager.secrets.setIamPolicy",
 )
-"""What the deployer needs on the project: https://cloud.google.com/compute/docs/access/iam lists them by method."""
+"""The permissions that the deployer needs on the project.
 
-# Roles of the Google APIs service agent (cloud.google.com/iam/docs/service-account-types): the one that it has from the
-# start, or those that let it make machines which run as the pools' accounts.
+https://cloud.google.com/compute/docs/access/iam lists them by method.
+"""
+
+# Roles of the Google APIs service agent (cloud.google.com/iam/docs/service-account-types). Either its default role, or
+# both roles for creating VMs that run as the pools' service accounts.
 AGENT_ROLES = {"roles/editor", "roles/owner"}
 AGENT_MACHINES, AGENT_ACCOUNTS = "roles/compute.instanceAdmin.v1", "roles/iam.serviceAccountUser"
 
@@ -83,7 +86,7 @@ ENDPOINTS = {
 }
 
 Call = Callable[[str, str, Callable[[Any], Any]], dict[str, Any]]
-"""Asks one method of a service: its name, its version, and what makes the request of the client."""
+"""Calls a method of a service. Takes its name, its version, and a function from the client to the request."""
 
 
 class GoogleError(Exception):
@@ -95,7 +98,7 @@ class GoogleError(Exception):
 
 
 def connect() -> Call:
-    """Requests with the credentials that the smoke gate has. NotAskedError where there are none."""
+    """Return a Call with the credentials of the smoke gate. NotAskedError if there are none."""
     from google_auth_httplib2 import AuthorizedHttp
     from googleapiclient.http import build_http
 
@@ -107,7 +110,7 @@ def connect() -> Call:
 
 
 def calls_over(http: Any) -> Call:
-    """Requests over a connection, in the form that httplib2 gives it."""
+    """Return a Call over an httplib2 connection."""
     from google.auth.exceptions import GoogleAuthError
     from googleapiclient.discovery import build
     from googleapiclient.errors import HttpError
@@ -134,8 +137,10 @@ def calls_over(http: Any) -> Call:
 
 
 def _address(service: str, version: str) -> str:
-    """Where the client adds its own paths, which have the version for all services but Compute Engine; empty for
-    Google's own address."""
+    """Return the base address for the client's paths, or an empty text for Google's own address.
+
+    The client's paths contain the version, except those of Compute Engine.
+    """
     given = os.environ.get(ENDPOINTS.get(service, ""), "").rstrip("/")
     base = given if service == "compute" else given.removesuffix(f"/{version}")
     return f"{base}/" if base else ""
@@ -165,7 +170,7 @@ class Project:
 
 
 def target(file: StackFile, connection: Callable[[], Call]) -> Project:
-    """What a stack file has on Compute Engine."""
+    """Return the project of a stack file with its pools on Compute Engine."""
     site = file.value("gpu-ci:site") or {}
     github = site.get("github") or {}
     keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp")]
@@ -252,9 +257,9 @@ def policies_allow(project: Project) -> Finding:
 
 
 def _wanted(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
-    """What list constraints have to allow: the values of the pools, and how a policy's value covers one."""
+    """Return the values of the pools that each list constraint must allow, with a function to compare them."""
     images = {match["project"] for pool in project.pools.values() if (match := _IMAGE.search(pool.image))}
-    # "Custom images in your local project" are free of it (cloud.google.com/compute/docs/images/
+    # "Custom images in your local project" are exempt (cloud.google.com/compute/docs/images/
     # restricting-image-access, Limitations).
     images.discard(project.name)
     zones = {zone for pool in project.pools.values() for rung in pool.rungs for zone in rung.zones}
@@ -370,7 +375,7 @@ def _region(project: Project, region: str) -> dict[str, Any]:
 
 
 def _look_up(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any] | None:
-    """What a request gets, or None if it does not exist."""
+    """Return the answer to a request, or None if the object does not exist."""
     try:
         return project.call(service, version, request)
     except GoogleError as error:

@@ -16,10 +16,10 @@ from gpu_ci.cli.verify.command import as_json, one_stack, output_option, verify
 @output_option("google")
 @as_json
 def command(files: tuple[str, ...], output: Path, as_json: bool) -> None:
-    """Ask Google whether a project is ready for the gce-runners of a stack file.
+    """Check that a Google Cloud project is ready for the gce-runners of a stack file.
 
-    Asks with the credentials that the smoke check uses: APIs, rights, organization policies, machine types, quotas,
-    images, subnetworks, the secret with the App's key, and VMs that an interrupted check left.
+    Uses the credentials of the smoke check. Checks APIs, permissions, organization policies, machine types, quotas,
+    images, subnetworks, the secret with the App's key, and VMs left by an interrupted check.
 
     \b
     Examples:

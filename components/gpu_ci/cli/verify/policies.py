@@ -1,4 +1,4 @@
-"""What the effective rules of an organization policy say about one value."""
+"""Evaluation of the effective rules of an organization policy for one value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpu_catalog import region_of
 
 Rules = Sequence[Mapping[str, Any]]
 Matches = Callable[[str, str], bool | None]
-"""Whether a value of a policy covers a value of ours; None where that cannot be known from here."""
+"""Returns True if a value of a policy covers a value of a pool, and None if that cannot be determined."""
 
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 # Groups of locations that are named after the first word of all their regions.
@@ -18,12 +18,12 @@ _CONTINENTS = ("europe", "us")
 
 
 def is_enforced(rules: Rules) -> bool | None:
-    """Whether a boolean constraint is enforced; None where that depends on tags of the resource."""
+    """Return True if a boolean constraint is enforced, and None if that depends on tags of the resource."""
     return _agreed([bool(rule.get("enforce")) for rule in rules], rules)
 
 
 def refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
-    """Whether a list constraint refuses a value; None where the rules cannot tell.
+    """Return True if a list constraint refuses a value, and None if the rules do not determine it.
 
     Values of several rules count together, and a denied value counts before an allowed one.
     """
@@ -79,7 +79,7 @@ def _any(answers: Any) -> bool | None:
 
 
 def _agreed(answers: Sequence[bool | None], rules: Rules) -> bool | None:
-    """The answer of all rules; without a condition in any, whether one of them says so."""
+    """Combine the answers of all rules. Without a condition, one True is enough."""
     if any("condition" in rule for rule in rules):
         return answers[0] if len(set(answers)) == 1 else None
     return _any(answers)

@@ -1,4 +1,4 @@
-"""Programs that a checklist asks: aws, kubectl, nvidia-smi, gpu-smoke."""
+"""Run the programs that a checklist needs: aws, kubectl, nvidia-smi, gpu-smoke."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMEOUT_SEC = 60
 
 @dataclass(frozen=True)
 class Output:
-    """What a program printed, and its exit code."""
+    """The output of a program and its exit code."""
 
     code: int
     out: str
@@ -43,7 +43,7 @@ def run(
 
 
 def run_json(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
-    """The JSON that a program prints. NotAskedError if it fails or prints something else."""
+    """Return the JSON that a program prints. NotAskedError if it fails or prints something else."""
     output = run(command, environment=environment)
     if output.code:
         lines = output.err.strip().splitlines() or [f"exit code {output.code}"]

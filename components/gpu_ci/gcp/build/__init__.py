@@ -1,1 +1,1 @@
-"""Cloud Build: what a private pool and its triggers are made of."""
+"""The arguments, rules and triggers of a Cloud Build private pool."""

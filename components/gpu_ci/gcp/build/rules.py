@@ -1,4 +1,4 @@
-"""What Cloud Build takes in a private pool and its triggers: pure functions over plain values."""
+"""The rules of Cloud Build for private pools and triggers, as pure functions over plain values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...naming import FORM, PATTERN
 from .. import ip_ranges, regions
 
 # cloud.google.com/build/pricing, "Private pools pricing": the fifteen predefined machine types, none with a GPU. The
-# API's field is free text and the whole discovery document cloudbuild v1 (revision 20261029) has no accelerator in it.
+# API's field is free text, and the discovery document cloudbuild v1 (revision 20261029) contains no accelerator.
 MACHINE_TYPES = (
     "e2-medium",
     "e2-standard-2", "e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32",
@@ -22,93 +22,96 @@ MACHINE_TYPES = (
 )  # fmt: skip
 
 OURS = ("_POOL", "_REGISTRY", "_CACHE")
-"""The substitutions every trigger gets."""
+"""The substitutions that every trigger sets."""
 
 _NAME = re.compile(PATTERN)
 # Discovery document cloudbuild v1, BuildTrigger.substitutions.
 _SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
-# github.com/google/re2/wiki/Syntax: what it has not, and what Python's own expressions, which judge the rest, have not.
+# github.com/google/re2/wiki/Syntax: syntax of Python's re that RE2 lacks, and syntax of RE2 that Python's re lacks.
+# Python's re checks all other expressions.
 _NOT_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
 _RE2_ALONE = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
 
 
 def add_to_schema(schema: dict[str, Any]) -> None:
-    """Add the machine types and regions there are, for editors of stack files."""
+    """Add the known machine types and regions to the schema, for editors of stack files."""
     fields = schema["properties"]
     fields["machineType"]["enum"] = list(MACHINE_TYPES)
     fields["region"]["enum"] = list(regions.CLOUD_BUILD)
 
 
 def machine_type(value: str) -> str:
-    """One that private pools have."""
+    """Return a machine type of private pools. Raise an error for any other."""
     if value in MACHINE_TYPES:
         return value
     if value in machine_types("gcp") and not value.startswith("n1-"):
-        hint = "a job that needs a GPU goes to a pool of kind gce-runners"
-        raise invalid("has GPUs, and a Cloud Build pool takes none", hint=hint)
+        hint = "jobs that need a GPU run in a pool of kind gce-runners"
+        raise invalid("has GPUs, which Cloud Build pools do not support", hint=hint)
     raise invalid(
-        "is no machine type of Cloud Build pools",
-        hint=did_you_mean(value, MACHINE_TYPES)
-        or "they are e2-medium and sizes of e2-standard, e2-highmem, e2-highcpu",
+        "is not a machine type of Cloud Build pools",
+        hint=did_you_mean(value, MACHINE_TYPES) or "use e2-medium, or a size of e2-standard, e2-highmem or e2-highcpu",
     )
 
 
 def region(value: str) -> str:
-    """One that Cloud Build is in."""
+    """Return a region of Cloud Build. Raise an error for any other."""
     if value not in regions.CLOUD_BUILD:
-        raise invalid("is no region of Cloud Build", hint=did_you_mean(value, regions.CLOUD_BUILD))
+        raise invalid("is not a region of Cloud Build", hint=did_you_mean(value, regions.CLOUD_BUILD))
     return value
 
 
 def ip_range(value: str) -> str:
-    """A prefix of 8 addresses or more, with or without the address it begins at."""
+    """Return a prefix of at least 8 addresses, with or without its first address."""
     start, _, size = value.rpartition("/")
     hint = "such as /24, or 192.168.0.0/24"
     if not (size.isascii() and size.isdigit()) or int(size) < 8:
-        raise invalid("is no range", hint=hint)
+        raise invalid("is not an IP range", hint=hint)
     # cloud.google.com/build/docs/private-pools/private-pool-config-file-schema, peeredNetworkIpRange.
     if int(size) > 29:
-        raise invalid("is too small: the smallest is /29, with 8 addresses", hint=hint)
+        raise invalid("is too small; the smallest range is /29, with 8 addresses", hint=hint)
     return value if not start else ip_ranges.subnet(value)
 
 
 def network(value: Any) -> Any:
-    """One that reaches Google.
+    """Return a network through which workers reach Google.
 
-    Private service connect does not: betaToGaPrivatePool looks for it in an object that it has just made, and sends the
-    rest (hashicorp/terraform-provider-google@e03b762:google/services/cloudbuild/cloudbuild_utils.go, of August 2026).
+    Private service connect does not work. In pulumi-gcp, betaToGaPrivatePool reads the setting from an object that it
+    has just created, so the request lacks it
+    (hashicorp/terraform-provider-google@e03b762:google/services/cloudbuild/cloudbuild_utils.go, of August 2026).
     """
     if getattr(value, "kind", "") == "private-service-connect":
         problem = invalid(
-            "does not work yet: pulumi-gcp takes it and does not send it, so workers would be in Google's own network",
-            expected="a peered network, or none",
-            hint="use kind: peered, or publicEgress: true without a network; Google's issue is b/394920388",
+            "does not work yet: pulumi-gcp accepts the setting but does not send it, so workers would run in "
+            "Google's own network",
+            expected="a peered network, or no network",
+            hint="use kind: peered, or publicEgress: true without a network; the issue at Google is b/394920388",
         )
-        # The word of the model it is in, as pydantic itself would name the place.
+        # The tag of the union, as in the locations of pydantic's own errors.
         raise_problems([at_path(problem, value.kind, value.kind, "kind")])
     return value
 
 
 def without_a_way(triggers: Mapping[str, Any], attached: object, *, public: bool) -> str:
-    """What to warn of where builds are started that cannot fetch their source; empty where they can, or may.
+    """Return a warning for triggers whose builds cannot fetch their source. Return "" if there is no such trigger.
 
-    Every trigger is of a repository on github.com. Workers without a public address reach no public one "unless a
-    network proxy is configured" (cloudbuild v1, NetworkConfig.EgressOption), which takes a network of one's own.
+    Every trigger is for a repository on github.com. Workers without a public address reach no public one "unless a
+    network proxy is configured" (cloudbuild v1, NetworkConfig.EgressOption), which requires a peered network.
     """
     if public or attached or not triggers:
         return ""
     return (
-        f"triggers: {', '.join(sorted(triggers))}: workers have neither a public address nor a network of yours, so "
-        "builds cannot fetch their source from github.com; hint: publicEgress: true, or a peered network with a way out"
+        f"triggers: {', '.join(sorted(triggers))}: workers have neither a public address nor a peered network, so "
+        "builds cannot fetch their source from github.com; hint: set publicEgress: true, or use a peered network "
+        "with internet access"
     )
 
 
 def ref(value: str) -> str:
-    """A regular expression as Cloud Build reads it, which is RE2."""
+    """Return a regular expression that RE2, Cloud Build's syntax, supports."""
     if found := _NOT_RE2.search(value):
         raise invalid(
-            f"has {found.group()}, which RE2 does not know",
-            hint="write what to match; includedFiles and ignoredFiles narrow it further",
+            f"contains {found.group()}, which RE2 does not support",
+            hint="write a pattern of the refs to match; use includedFiles and ignoredFiles to limit the builds further",
         )
     if _RE2_ALONE.search(value):
         return value
@@ -116,32 +119,35 @@ def ref(value: str) -> str:
         re.compile(value)
     except re.error as error:
         raise invalid(
-            f"is no regular expression: {error.msg}", hint=f"to match it as it is: {re.escape(value)}"
+            f"is not a regular expression: {error.msg}", hint=f"to match this text literally: {re.escape(value)}"
         ) from None
     return value
 
 
 def trigger_name(name: str) -> str:
-    """One that becomes part of resources' names."""
+    """Return a trigger name that is valid as a part of resource names."""
     if not _NAME.fullmatch(name):
         raise invalid("the name has a form that is not accepted", expected=FORM, hint="such as main")
     return name
 
 
 def substitution(key: str) -> str:
-    """A name of the user's own, in the API's form."""
+    """Return the name of a user's substitution in the format of the API."""
     if key in OURS:
-        raise invalid("is filled in by the pool", hint="give yours another name")
+        raise invalid("is set by the pool", hint="rename the substitution")
     if not _SUBSTITUTION.fullmatch(key):
         better = "_" + re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_")
-        raise invalid("is no name of a substitution", expected="_ and then A-Z, 0-9 or _", hint=f"such as {better}")
+        raise invalid(
+            "is not the name of a substitution", expected="_ followed by A-Z, 0-9 or _", hint=f"such as {better}"
+        )
     return key
 
 
 def run_step(script: str | None, others: Mapping[str, Any]) -> str | None:
-    """A script, or an entrypoint with its arguments; the API takes one of the two (cloudbuild v1, BuildStep.script)."""
+    """Return the script of a step without args and entrypoint. The API accepts only one of the two forms.
+
+    Source: cloudbuild v1, BuildStep.script.
+    """
     if script is not None and (others.get("args") or others.get("entrypoint")):
-        raise invalid(
-            "stands beside args or entrypoint, and a step has one or the other", hint="remove args and entrypoint"
-        )
+        raise invalid("is not allowed together with args or entrypoint", hint="remove args and entrypoint")
     return script

@@ -1,4 +1,4 @@
-"""Turns the typed steps of a trigger into those of Cloud Build's API."""
+"""Converts the typed steps of a trigger into steps of the Cloud Build API."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _BUILDER = "gpu-ci"
 def api_steps(
     steps: Sequence[DockerStep | RunStep], registry: pulumi.Input[str], *, pushes: bool, tagged: bool
 ) -> list[Step]:
-    """The steps in the API's form.
+    """Return the steps in the form of the API.
 
-    A build that may not push (a pull request's) reads the cache and leaves nothing behind; `tagged` is one of a git
-    tag, whose name its images carry too.
+    A build of a pull request may not push: it reads the cache and writes nothing. `tagged` is true for builds of a git
+    tag, whose images also get the name of the tag.
     """
     found = [_docker(step, registry, pushes, tagged) if isinstance(step, DockerStep) else _run(step) for step in steps]
     return [_builder(), *found] if any(isinstance(step, DockerStep) for step in steps) else found
 
 
 def _builder() -> Step:
-    """Later steps find it, because they share a home directory."""
+    """Return a step that creates a builder. Later steps find it, because all steps share a home directory."""
     args: list[pulumi.Input[str]] = ["buildx", "create", "--name", _BUILDER, "--use", "--driver", "docker-container"]
     return _client([*args, "--driver-opt", f"image={versions.BUILDKIT_IMAGE}"])
 

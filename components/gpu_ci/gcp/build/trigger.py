@@ -1,4 +1,4 @@
-"""What a trigger of a build pool is to Cloud Build: its event, what it runs as, and what it tells a build."""
+"""Converts a trigger of a build pool into a Cloud Build trigger: its event, service account and substitutions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .steps import api_steps
 
 
 class BuildContext(NamedTuple):
-    """Where builds of a trigger run, on which workers, and as which account."""
+    """The location, workers and service account of a trigger's builds."""
 
     project: pulumi.Input[str]
     region: str
@@ -25,12 +25,12 @@ class BuildContext(NamedTuple):
 def github_trigger(
     logical_name: str, name: str, trigger: BuildTrigger, context: BuildContext, opts: pulumi.ResourceOptions
 ) -> gcp.cloudbuild.Trigger:
-    """The trigger. A build file learns from its substitutions what steps that stand here are given."""
+    """Create the trigger. Its substitutions give a build file the same values that the steps of a stack file get."""
     return gcp.cloudbuild.Trigger(
         logical_name,
         name=name,
         project=context.project,
-        location=context.region,  # only a trigger of the pool's own region can use it
+        location=context.region,  # a trigger can use the pool only in the pool's region
         description=f"{trigger.event.kind} of {trigger.repository}",
         github=None if trigger.repository_resource else _github(trigger),
         repository_event_config=_repository_event(trigger) if trigger.repository_resource else None,
@@ -51,15 +51,15 @@ def github_trigger(
 
 
 def _build(trigger: BuildTrigger, context: BuildContext) -> gcp.cloudbuild.TriggerBuildArgs | None:
-    """The steps that stand in the stack file, where they do."""
+    """Return the steps from the stack file, or None for a build file."""
     if isinstance(trigger.build, BuildFile):
         return None
     pushes, tagged = not isinstance(trigger.event, PullRequestEvent), isinstance(trigger.event, TagEvent)
     return gcp.cloudbuild.TriggerBuildArgs(
         steps=api_steps(trigger.build.steps, context.registry, pushes=pushes, tagged=tagged),
         timeout=f"{trigger.build.timeout_sec}s",
-        # With an account of one's own the log mode has to be said. The API calls workerPool deprecated for pool.name,
-        # which the provider does not have.
+        # With a custom service account, the log mode must be set. The API deprecates workerPool in favor of pool.name,
+        # which the provider does not support.
         options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging=context.logging, worker_pool=context.pool),
     )
 
@@ -79,7 +79,7 @@ def _github(trigger: BuildTrigger) -> gcp.cloudbuild.TriggerGithubArgs:
 
 
 def _repository_event(trigger: BuildTrigger) -> gcp.cloudbuild.TriggerRepositoryEventConfigArgs:
-    """The same events, of a repository that is connected as 2nd gen."""
+    """Return the event configuration of a repository that is connected as 2nd gen."""
     event, repository = trigger.event, trigger.repository_resource
     if isinstance(event, PullRequestEvent):
         pull = gcp.cloudbuild.TriggerRepositoryEventConfigPullRequestArgs(

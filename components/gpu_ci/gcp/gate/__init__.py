@@ -1,1 +1,1 @@
-"""The gate: one machine started from a template, and the verdict on its GPU."""
+"""The gate: starts one machine from a template, and waits for the verdict on its GPU."""

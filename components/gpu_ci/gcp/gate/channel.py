@@ -1,4 +1,4 @@
-"""Reads what a check machine reports, from its serial port and its guest attributes, within Google's limits."""
+"""Reads the reports of a check machine from its serial port and its guest attributes, within Google's rate limits."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .verdict import VERDICT_KEY, Verdict, from_guest_attribute, from_serial_log
 
 SERIAL_PORT, GUEST_ATTRIBUTES = "the serial port", "guest attributes"
 
-# "At most 10 queries a minute" for each VM, those of its own agents included; above that Google may drop what the
-# machine writes (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). Here 5 a minute; the agent makes
-# two for each value that it writes.
+# Google allows "At most 10 queries a minute" for each VM, including queries of its own agents. Above that Google may
+# drop what the machine writes (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). The gate makes 5 a
+# minute. The agent makes two for each value that it writes.
 _ATTRIBUTE_EVERY_SEC = 12.0
-# Of a line that has no end yet. A verdict has about 1,400 characters.
+# The limit for an incomplete line. A verdict has about 1,400 characters.
 _LONGEST_LINE = 65_536
 _READ_CHARACTERS, _SHOWN_CHARACTERS = 4_096, 300
-# Colours and moves of the cursor (ECMA-48, 5.4). systemd colours its lines on a console.
+# Colors and cursor movements (ECMA-48, 5.4). systemd colors its lines on a console.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class Channel:
-    """One machine's. Its serial port is asked each time, from where the last answer ended; guest attributes rarely."""
+    """The reports of one machine. Each call reads the new output of the serial port, but guest attributes rarely."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Channel:
         now: Callable[[], float],
         say: Callable[[str], None],
     ) -> None:
-        """`machine` is its project, its zone and its name."""
+        """Create the channel of `machine`, which is given by project, zone and name."""
         self._api = api
         self._machine = machine
         self._now = now
@@ -44,24 +44,25 @@ class Channel:
         self._next_attribute = 0.0
         self._refused: dict[str, ApiError] = {}
         self.step = ""
-        """The last step that the machine named."""
+        """The last step that the machine reported."""
         self.last_line = ""
-        """The last line on its serial port, as `_shown` shows it."""
+        """The last line on the serial port, as `_shown` formats it."""
         self.rate_limited = False
-        """Whether Google's rate limit refused one of the last readings."""
+        """True if Google's rate limit rejected one of the last requests."""
         self._last = False
         self._unanswered: set[str] = set()
 
     @property
     def settled(self) -> bool:
-        """Whether the last reading of each source got an answer, and not `try again`."""
+        """True if the last request to each source got an answer other than "try again"."""
         return not self._unanswered
 
     def verdict(self, last: bool) -> Verdict | None:
-        """The verdict, as soon as one of both sources has it; ApiError where Google refuses both.
+        """Return the verdict if one of the two sources has it. Raise ApiError if Google rejects both.
 
-        `last` says that nothing more is waited for, because the machine is off or its time is over. Guest attributes
-        are then read once without a pause.
+        Args:
+            last: No later call follows, because the machine is off or its time is over. Guest attributes are then read
+            once without waiting for the next interval.
         """
         self.rate_limited = False
         if found := self._read(SERIAL_PORT, self._serial):
@@ -73,8 +74,8 @@ class Channel:
         return self._read(GUEST_ATTRIBUTES, self._attribute)
 
     def refusals(self) -> str:
-        """What Google refused, as the end of a sentence; empty where it refused nothing."""
-        return "".join(f"; Google refused {source}: {error}" for source, error in self._refused.items())
+        """Return the requests that Google rejected, as the end of a sentence. Return "" if there are none."""
+        return "".join(f"; Google rejected {source}: {error}" for source, error in self._refused.items())
 
     def _read(self, source: str, read: Callable[[], Verdict | None]) -> Verdict | None:
         if source in self._refused:
@@ -86,9 +87,9 @@ class Channel:
             if error.missing:
                 return None
             if error.not_yet:
-                # Of guest attributes each VM has a limit of its own.
+                # Guest attributes have a separate limit for each VM.
                 self.rate_limited |= error.rate_limited and source == SERIAL_PORT
-                # A machine that is off is not ready for good.
+                # A machine that is off never becomes ready.
                 if error.reason != "resourceNotReady":
                     self._unanswered.add(source)
                 return None
@@ -97,14 +98,14 @@ class Channel:
                 raise
             other = SERIAL_PORT if source == GUEST_ATTRIBUTES else GUEST_ATTRIBUTES
             why = f"organization policy {error.constraint}" if error.constraint else str(error)
-            self._say(f"Google refuses {source} of the check machine ({why}); its verdict is read from {other}")
+            self._say(f"Google rejects {source} of the check machine ({why}); the gate reads the verdict from {other}")
             return None
 
     def _serial(self) -> Verdict | None:
         text, self._start = self._api.serial(*self._machine, self._start)
         seen = self._rest + text
         rest = seen.rpartition("\n")[2]
-        # A line this long is a program's, and so is what may follow in it.
+        # Only a program's output has a line this long. The rest of the line is also that program's output.
         self._rest = rest if len(rest) <= _LONGEST_LINE else "|"
         self.step = last_step(seen) or self.step
         self.last_line = next(filter(None, map(_shown, reversed(seen.splitlines()))), self.last_line)
@@ -116,6 +117,6 @@ class Channel:
 
 
 def _shown(line: str) -> str:
-    """A line for people: short, without what looks like a secret and without characters that act on a terminal."""
-    # Patterns of secrets take long on a line of many thousand characters.
+    """Return a short line for display, without possible secrets and without terminal control characters."""
+    # The secret patterns are slow on lines of many thousand characters.
     return visible(redact(_ESCAPES.sub("", line[:_READ_CHARACTERS])).strip(), _SHOWN_CHARACTERS)

@@ -1,4 +1,4 @@
-"""Time, so that a test need not wait for it."""
+"""A clock that tests can replace, so that they need not wait."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time, so that a test need not wait for it."""
+    """The time functions of a gate."""
 
     def now(self) -> float:
-        """Seconds since some start."""
+        """Return the seconds since a fixed start."""
 
     def wait(self, event: Event, seconds: float) -> None:
-        """Return after that long, or as soon as the event is set."""
+        """Return after the given seconds, or as soon as the event is set."""
 
 
 class RealClock:
-    """The machine's own."""
+    """The system clock."""
 
     def now(self) -> float:
         return time.monotonic()

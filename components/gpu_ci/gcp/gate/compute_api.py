@@ -1,4 +1,4 @@
-"""The few calls to Google's compute API that the gate makes, in plain values and with errors it can tell apart."""
+"""The Compute Engine API calls of the gate, with plain values and distinct errors."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from typing import Any, Protocol
 
 from .credentials import CredentialsError, credentials
 
-# Google's own client repeats what failed on the way (5xx, 429, broken connections) with growing pauses.
+# Google's client retries failed requests (5xx, 429, broken connections) with growing pauses.
 _RETRIES = 5
-# That client's own.
+# The default of Google's client.
 _TIMEOUT_SEC = 60.0
 
-# Of what is asked again soon anyway: requests beyond a limit only keep the limit reached.
+# For requests that the gate repeats soon anyway. Retries beyond a rate limit would only prolong it.
 _NO_RETRIES = 0
 
 _RATE_LIMITED = ("rateLimitExceeded", "userRateLimitExceeded")
-# Reasons of errors that are over after a while.
+# Reasons of temporary errors.
 _NOT_YET = (*_RATE_LIMITED, "resourceNotReady", "unreachable", "connectionRefused")
 _NO_CAPACITY = ("ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")
 
-# Of a list that is whole and has nothing.
+# The warning of a complete but empty list.
 _NO_RESULTS = "NO_RESULTS_ON_PAGE"
 
 
 @dataclass(frozen=True)
 class QuotaInfo:
-    """Which quota is used up, in Google's words: its id, where it counts, and how much was granted."""
+    """The exhausted quota, as Google reports it: its id, its scope, and the granted limit."""
 
     id: str
     region: str = ""
@@ -42,7 +42,7 @@ class QuotaInfo:
 
 @dataclass
 class ApiError(Exception):
-    """Google refused: its reason, and its own sentence."""
+    """An error of the API, with Google's reason and message."""
 
     reason: str
     message: str
@@ -55,90 +55,93 @@ class ApiError(Exception):
 
     @property
     def no_capacity(self) -> bool:
-        """The zone has no such machine to give right now; another zone may."""
+        """True if the zone has no capacity for the machine now. Another zone may have some."""
         return self.reason in _NO_CAPACITY
 
     @property
     def over_quota(self) -> bool:
-        """The project may not have that much; every zone of the region draws on the same quota."""
+        """True if the project's quota is exceeded. All zones of a region share that quota."""
         return "QUOTA" in self.reason.upper()
 
     @property
     def missing(self) -> bool:
-        """What the call was about is not there."""
+        """True if the resource of the call does not exist."""
         return self.status == 404
 
     @property
     def not_yet(self) -> bool:
-        """The same request may get an answer later: of a rate limit, a VM that stops, a service that is down."""
+        """True if the same request may succeed later, for example after a rate limit or an outage."""
         return self.status == 429 or self.status >= 500 or self.reason in _NOT_YET
 
     @property
     def rate_limited(self) -> bool:
-        """The project has used up its requests of this minute, and the request was not carried out."""
+        """True if the project has used up its requests of this minute. The request was not executed."""
         return self.reason in _RATE_LIMITED
 
     @property
     def connection_refused(self) -> bool:
-        """Nothing listens where the service or the proxy is: a proxy that starts again, or one that has died."""
+        """True if nothing listens at the address of the service or proxy, because it restarts or has stopped."""
         return self.reason == "connectionRefused"
 
     @property
     def about_account(self) -> bool:
-        """Google does not know the machine's service account, or not yet that the caller may use it."""
+        """True if Google does not know the machine's service account yet, or that the caller may use it."""
         named = re.search("service ?account", self.message, re.IGNORECASE)
         return self.reason == "SERVICE_ACCOUNT_ACCESS_DENIED" or (self.status < 500 and bool(named))
 
     @property
     def constraint(self) -> str:
-        """The organization policy that forbids it, such as compute.requireShieldedVm; empty where it is none."""
+        """The violated organization policy, such as compute.requireShieldedVm; empty if there is none."""
         found = re.search(r"constraints/([\w.]*\w)", self.message)
         return found[1] if found else ""
 
 
 class ComputeApi(Protocol):
-    """What the gate needs of Google."""
+    """The API calls that the gate needs."""
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
-        """The properties of a regional instance template."""
+        """Return the properties of a regional instance template."""
 
     def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
-        """Ask for a machine; the name of the operation."""
+        """Request a machine, and return the name of the operation."""
 
     def delete(self, project: str, zone: str, name: str) -> str:
-        """Ask for its deletion; the name of the operation."""
+        """Request the deletion of a machine, and return the name of the operation."""
 
     def done(self, project: str, zone: str, operation: str) -> bool:
-        """Whether an operation has ended; ApiError if it failed."""
+        """Return True if an operation has ended. Raise ApiError if it failed."""
 
     def instances(self, project: str, zone: str, label: str, value: str) -> list[str]:
-        """Names of the machines with this label."""
+        """Return the names of the machines with this label."""
 
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-        """These fields of all machines that match the filter."""
+        """Return these fields of all machines that match the filter."""
 
     def status(self, project: str, zone: str, name: str) -> str:
-        """RUNNING, TERMINATED and so on; ApiError with `missing` when there is none."""
+        """Return the status, such as RUNNING. Raise ApiError with `missing` if the machine does not exist."""
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
-        """What the machine published under `namespace/key`; empty while it has not."""
+        """Return the value that the machine published under `namespace/key`, or ""."""
 
     def serial(self, project: str, zone: str, name: str, start: int) -> tuple[str, int]:
-        """What it wrote to its first serial port from this byte on, and the byte to go on from."""
+        """Return the output of the first serial port from this byte on, and the position of the next byte."""
 
 
 class GoogleCompute:
-    """The API over Google's own client, whose description of it comes with the package: nothing is looked up online.
+    """The API through Google's client, with the API description from the package instead of a download.
 
-    Threads may share one, as a stack has many gates: credentials are looked for and methods are made of the description
-    once (a third of a second of CPU), while each thread has a connection of its own, because httplib2's is for one
-    (googleapis/google-api-python-client docs/thread_safety.md). ApiError where there are no credentials.
+    Threads may share one instance, because a stack can have many gates. Credentials and methods are created once (a
+    third of a second of CPU). Each thread has its own connection, because httplib2's are not thread-safe
+    (googleapis/google-api-python-client docs/thread_safety.md).
+
+    Raises:
+        ApiError: No credentials were found.
     """
 
     def __init__(self, retries: int = _RETRIES, timeout_sec: float = _TIMEOUT_SEC) -> None:
         from googleapiclient.discovery import build
 
-        # The variable's value is the whole base, compute/v1/ included, as Terraform's Google provider defines it.
+        # The variable contains the whole base URL including compute/v1/, as in Terraform's Google provider.
         endpoint = os.environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "")
         options = {"api_endpoint": f"{endpoint.rstrip('/')}/"} if endpoint else {}
         try:
@@ -166,7 +169,7 @@ class GoogleCompute:
         return properties
 
     def insert(self, project: str, zone: str, body: dict[str, Any], template: str, request_id: str = "") -> str:
-        """Ask for a machine; the name of the operation. Requests with one id are carried out once."""
+        """Request a machine, and return the name of the operation. Google executes requests with the same id once."""
         identity = request_id or str(uuid.uuid4())
         call = self._instances.insert(
             project=project, zone=zone, body=body, sourceInstanceTemplate=template, requestId=identity
@@ -178,12 +181,12 @@ class GoogleCompute:
         return str(self._run(call)["name"])
 
     def start(self, project: str, zone: str, name: str, request_id: str) -> str:
-        """Ask for a machine that was stopped; the name of the operation. Requests with one id are carried out once."""
+        """Start a stopped machine, and return the operation's name. Google executes requests with the same id once."""
         call = self._instances.start(project=project, zone=zone, instance=name, requestId=request_id)
         return str(self._run(call)["name"])
 
     def stop(self, project: str, zone: str, name: str) -> str:
-        """Ask that a machine is switched off and kept; the name of the operation."""
+        """Stop a machine without deleting it, and return the name of the operation."""
         call = self._instances.stop(project=project, zone=zone, instance=name, requestId=str(uuid.uuid4()))
         return str(self._run(call)["name"])
 
@@ -194,7 +197,7 @@ class GoogleCompute:
         return done
 
     def operation(self, project: str, zone: str, operation: str) -> tuple[bool, ApiError | None]:
-        """Whether it has ended, and its error; ApiError where it could not be asked for."""
+        """Return whether the operation has ended, and its error. Raise ApiError if the request fails."""
         found = self._run(self._operations.get(project=project, zone=zone, operation=operation))
         errors = found.get("error", {}).get("errors", [])
         status = int(found.get("httpErrorStatusCode", 0))
@@ -217,7 +220,7 @@ class GoogleCompute:
         try:
             items = self._run(call, _NO_RETRIES).get("queryValue", {}).get("items", [])
         except ApiError as error:
-            if error.missing:  # also Google's answer while nothing was published
+            if error.missing:  # Google also returns this while nothing is published
                 return ""
             raise
         return str(items[0]["value"]) if items else ""
@@ -228,7 +231,7 @@ class GoogleCompute:
         return str(answer.get("contents", "")), int(answer.get("next", 0))
 
     def set_metadata(self, project: str, zone: str, name: str, fingerprint: str, items: Mapping[str, str]) -> str:
-        """Ask for other metadata in place of all that has this fingerprint; the name of the operation."""
+        """Replace the metadata that has this fingerprint, and return the name of the operation."""
         body = {"fingerprint": fingerprint, "items": [{"key": key, "value": value} for key, value in items.items()]}
         call = self._instances.setMetadata(
             project=project, zone=zone, instance=name, body=body, requestId=str(uuid.uuid4())
@@ -236,11 +239,11 @@ class GoogleCompute:
         return str(self._run(call)["name"])
 
     def instance(self, project: str, zone: str, name: str) -> dict[str, Any]:
-        """A machine; ApiError with `missing` when there is none."""
+        """Return a machine. Raise ApiError with `missing` if it does not exist."""
         return self._run(self._instances.get(project=project, zone=zone, instance=name))
 
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-        """These fields of all machines that match the filter. ApiError where a zone is missing from the answer."""
+        """Return these fields of all machines that match the filter. Raise ApiError if the answer lacks a zone."""
         rows: list[dict[str, Any]] = []
         shown = f"items/*/instances({','.join(fields)}),items/*/warning/code,warning/code,unreachables,nextPageToken"
         call = self._instances.aggregatedList(project=project, filter=expression, maxResults=500, fields=shown)
@@ -258,7 +261,7 @@ class GoogleCompute:
         return rows
 
     def operations(self, project: str, zone: str, expression: str) -> Iterator[dict[str, Any]]:
-        """The zone's operations that match the filter, the newest first. Further pages are asked for when needed."""
+        """Yield the zone's operations that match the filter, the newest first. Pages are requested as needed."""
         newest_first = "creationTimestamp desc"
         call = self._operations.list(project=project, zone=zone, filter=expression, orderBy=newest_first)
         while call is not None:
@@ -271,7 +274,7 @@ class GoogleCompute:
         self._connection().close()
 
     def _run(self, call: Any, retries: int | None = None) -> dict[str, Any]:
-        """Ask, and ask again where the answer is lost. Google carries out calls with one requestId once."""
+        """Send a request, and retry it if the answer is lost. Google executes calls with the same requestId once."""
         from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
@@ -285,11 +288,11 @@ class GoogleCompute:
             raise ApiError("unauthenticated", str(error)) from None
         except (HttpLib2Error, OSError) as error:
             reason = "connectionRefused" if isinstance(error, ConnectionRefusedError) else "unreachable"
-            raise ApiError(reason, f"the compute API could not be reached: {error}") from None
+            raise ApiError(reason, f"cannot connect to the compute API: {error}") from None
         return answer
 
     def _connection(self) -> Any:
-        """This thread's."""
+        """Return the connection of this thread."""
         from google_auth_httplib2 import AuthorizedHttp
         from googleapiclient.http import build_http
 

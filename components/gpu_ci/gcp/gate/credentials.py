@@ -1,4 +1,4 @@
-"""As whom the gate asks Google: the identity that pulumi-gcp has, from the same variables of the environment."""
+"""The credentials of the gate: those of pulumi-gcp, from the same environment variables."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Any
 PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 _COMPUTE = "https://www.googleapis.com/auth/compute"
 
-# In the order in which the provider looks (hashicorp/terraform-provider-google@e03b762:google/provider/provider.go and
+# The order is that of the provider (hashicorp/terraform-provider-google@e03b762:google/provider/provider.go and
 # google/transport/config.go, GetCredentials).
 TOKEN = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105 - the name of a variable
 KEYS = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON")
 IMPERSONATE = "GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"
 
 HINT = (
-    f"set {TOKEN} or {KEYS[0]}, or run gcloud auth application-default login; with {IMPERSONATE} the gate acts as that "
-    "account. gcp:accessToken, gcp:credentials and gcp:impersonateServiceAccount reach pulumi-gcp alone "
-    "(docs/how-it-works/check.md)"
+    f"set {TOKEN} or {KEYS[0]}, or run gcloud auth application-default login; with {IMPERSONATE} the gate "
+    "impersonates that account. gcp:accessToken, gcp:credentials and gcp:impersonateServiceAccount apply to "
+    "pulumi-gcp only (docs/how-it-works/check.md)"
 )
 
 
 class CredentialsError(Exception):
-    """There are none that can be used. The text holds nothing of them."""
+    """No usable credentials were found. The message contains no part of them."""
 
 
 def credentials(environ: Mapping[str, str], scope: str = _COMPUTE) -> Any:
-    """Google's credentials, by default for Compute Engine alone. CredentialsError where there are none."""
+    """Return Google's credentials, by default for Compute Engine only. Raise CredentialsError if there are none."""
     from google.auth import impersonated_credentials
 
     account = environ.get(IMPERSONATE, "")
-    # The call that creates the account's token needs this scope.
+    # The call that creates the account's token requires this scope.
     scopes = [PLATFORM if account else scope]
     source = _source(environ, scopes)
     if not account:
@@ -55,7 +55,7 @@ def _source(environ: Mapping[str, str], scopes: list[str]) -> Any:
 
 
 def _loaded(where: str, load: Callable[[], tuple[Any, Any]]) -> Any:
-    """Credentials as google-auth makes them. It looks into the fields of a type before it checks that they exist."""
+    """Load credentials through google-auth, which does not check that the fields of a credentials type exist."""
     from google.auth.exceptions import GoogleAuthError
 
     try:
@@ -64,19 +64,21 @@ def _loaded(where: str, load: Callable[[], tuple[Any, Any]]) -> Any:
         raise CredentialsError(str(error)) from None
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CredentialsError(
-            f"{where}: fields are missing or have another form\n  expected: all fields of their type, such as "
+            f"{where}: fields are missing or malformed\n  expected: all fields of the credentials type, such as "
             "source_credentials of an impersonated_service_account"
         ) from None
 
 
 def _key(variable: str, given: str) -> dict[str, Any]:
-    """The JSON of a key, or of the file that the variable names."""
+    """Return the key from the variable's JSON, or from the file that the variable names."""
     try:
         text = given if given.lstrip().startswith("{") else Path(given).expanduser().read_text()
         found = json.loads(text)
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict):
-        problem = f"{variable}: holds no credentials\n  expected: a key in JSON, or the path of a file with one"
+        problem = (
+            f"{variable}: does not contain credentials\n  expected: a key in JSON, or the path of a file with a key"
+        )
         raise CredentialsError(problem)
     return found

@@ -1,4 +1,4 @@
-"""How often the gates of one deployment ask Google: together they stay below its rate of requests."""
+"""The request pace of the gates of one deployment, which together stay below Google's rate limit."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-# Of the 1,500 "Read requests per minute per region" that a project has unless Google granted more
-# (docs.cloud.google.com/compute/api-quota), half is left to Pulumi, to groups and to other programs.
+# A project has 1,500 "Read requests per minute per region" unless Google granted more
+# (docs.cloud.google.com/compute/api-quota). Half of them are left for Pulumi, instance groups and other programs.
 _READS_A_MINUTE = 750
-# A question reads the state and the serial port. Guest attributes are read five times a minute.
+# One poll reads the state and the serial port. Guest attributes are read five times a minute.
 _READS_A_QUESTION = 2
 _SHORTEST_SEC = 2.0
 # "The quota refills at the start of the next synchronized interval, such as 10:01:00" (the same page).
@@ -17,7 +17,7 @@ _AFTER_REFUSAL_SEC = 15.0
 
 
 class Pace:
-    """Shared by gates in several threads. Regions have quotas of their own, and are counted as one here."""
+    """The shared pace of gates in several threads. Regions have separate quotas, but count as one here."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -26,7 +26,7 @@ class Pace:
 
     @contextmanager
     def gate(self) -> Iterator[None]:
-        """One more gate asks, until the end of the block."""
+        """Count one more polling gate until the end of the block."""
         with self._lock:
             self._gates += 1
         try:
@@ -36,12 +36,12 @@ class Pace:
                 self._gates -= 1
 
     def refused(self, now: float) -> None:
-        """Google's rate limit has refused a request: no gate asks for a while."""
+        """Record that Google's rate limit rejected a request. All gates then pause."""
         with self._lock:
             self._quiet_until = max(self._quiet_until, now + _AFTER_REFUSAL_SEC)
 
     def seconds(self, now: float) -> float:
-        """How long a gate waits before its next question."""
+        """Return how many seconds a gate waits before its next poll."""
         with self._lock:
             share = self._gates * _READS_A_QUESTION * 60 / _READS_A_MINUTE
             return max(_SHORTEST_SEC, share, self._quiet_until - now)

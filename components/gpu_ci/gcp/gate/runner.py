@@ -1,4 +1,4 @@
-"""How the gate finds its verdict: one machine, started from the template, asked until it answers, always deleted."""
+"""Runs the check: starts one machine from the template, polls it for a verdict, and always deletes it."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from .pace import Pace
 from .stopped import delete_stopped
 from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, STEPS, Verdict
 
-# Seconds between two questions for an operation of a machine that is deleted, and between two lines of progress.
+# Seconds between two polls of a delete operation, and between two progress messages.
 _ASK_EVERY = 2.0
 _SAY_EVERY = 5.0
-# After so long without a new step, progress has the last line of the serial port.
+# After this many seconds without a new step, progress includes the last line of the serial port.
 _SILENT = 60.0
-# How long a zone may take to start the machine, which counts for no deadline: the machine's own clock starts with it.
+# The maximum time for a zone to start the machine. The deadline of the check begins with the machine's start.
 _START_WITHIN = 600.0
-# Google's states (discovery document compute v1, Instance.status). PENDING: flex-start waits for capacity.
+# States of Compute Engine before the start (discovery document compute v1, Instance.status). In PENDING, flex-start
+# waits for capacity.
 _STARTING = ("PENDING", "PROVISIONING", "STAGING")
 _STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING")
-# A machine that stops may still report its verdict; after this long it is taken for one that is off.
+# A stopping machine may still report its verdict. After this time it counts as stopped.
 _STOP_WITHIN = 90.0
-# A service account that is new is known to Compute Engine seconds later, at times a minute ("IAM is eventually
-# consistent", cloud.google.com/iam/docs/overview#consistency). Pauses between two attempts grow up to the second.
+# Compute Engine knows a new service account after some seconds, sometimes a minute ("IAM is eventually consistent",
+# cloud.google.com/iam/docs/overview#consistency). The second number is the maximum pause between two attempts.
 _ACCOUNT_WITHIN = 90.0
 _ACCOUNT_PAUSES = (1.0, 10.0)
-# A rate limit is over with the next minute (cloud.google.com/compute/api-quota). 1,500 reads a minute and region are
-# little for a stack with many new templates. After so long without an answer, Google's error ends the check.
+# A rate limit resets in the next minute (cloud.google.com/compute/api-quota). A stack with many new templates can
+# exceed 1,500 reads a minute per region. After this time without an answer, Google's error ends the check.
 _ANSWER_WITHIN = 120.0
-# Google refuses no connection. A proxy that starts again does for some seconds, the sandbox's API for ever once its
-# provider was killed.
+# Google itself never refuses a connection. A restarting proxy does for some seconds, and the sandbox's API does
+# permanently after its provider was killed.
 _REFUSED_WITHIN = 10.0
-# After this long without an end, a deletion is left to Google and to the machine's own time limit.
+# After this time the gate stops waiting for a deletion. Google completes it, or the machine's time limit does.
 _DELETE_WITHIN = 180.0
 
 ROLE = "gpu-ci-role"
@@ -54,10 +55,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Question:
-    """What a gate asks: does a machine of this template have the GPU it should?"""
+    """The input of one check: a template, and the zones for its check machine."""
 
     gate: str
-    """Something no other gate shares, such as its URN; leftovers are found by it."""
+    """A value unique to the gate, such as its URN, which identifies its leftover machines."""
     project: str
     template: str
     zones: Sequence[str]
@@ -68,7 +69,7 @@ class Question:
 
 
 class GateRunner:
-    """Asks one question of Google. `cancel` may be set from another thread; the machine is deleted all the same."""
+    """Runs one check. Another thread may set `cancel`, and the machine is deleted even then."""
 
     def __init__(
         self,
@@ -87,14 +88,14 @@ class GateRunner:
         self._pace = pace or Pace()
 
     def run(self, question: Question) -> Verdict:
-        """The verdict. ApiError when Google refuses something no other zone would change."""
+        """Return the verdict. Raise ApiError for errors that another zone would not avoid."""
         with self._pace.gate():
             return self._run(question)
 
     def _run(self, question: Question) -> Verdict:
         self.remove_leftovers(question)
         body = self._machine(question)
-        # instances.insert documents no form of a link with an id, `?uniqueId=1` (discovery document compute v1,
+        # The documentation of instances.insert allows no link with an id, `?uniqueId=1` (discovery document compute v1,
         # sourceInstanceTemplate).
         question = replace(question, template=question.template.partition("?")[0])
         refused: list[str] = []
@@ -109,29 +110,31 @@ class GateRunner:
                 if not error.no_capacity:
                     raise
                 elsewhere += error.zones_available
-                verdict = Verdict(NO_CAPACITY, f"{zone} has no machine to give{_named(error.zones_available)}", zone)
+                verdict = Verdict(
+                    NO_CAPACITY, f"{zone} has no capacity for the machine{_named(error.zones_available)}", zone
+                )
             if verdict.outcome != NO_CAPACITY:
                 return verdict
             refused.append(zone)
             self._say(verdict.summary)
         others = [zone for zone in dict.fromkeys(elsewhere) if zone not in refused]
-        return Verdict(NO_CAPACITY, f"no zone had a machine for the check: {', '.join(refused)}{_named(others)}")
+        return Verdict(NO_CAPACITY, f"no zone had capacity for the check machine: {', '.join(refused)}{_named(others)}")
 
     def remove_leftovers(self, question: Question) -> None:
-        """Delete check machines an earlier, interrupted run of this gate left behind."""
+        """Delete check machines that an earlier, interrupted run of this gate left."""
         for zone in dict.fromkeys(question.zones):
             for name in self._patiently(
                 partial(self._api.instances, question.project, zone, GATE_LABEL, _gate_label(question))
             ):
-                self._say(f"removing {name}, left in {zone} by an earlier check")
+                self._say(f"deleting {name}, left in {zone} by an earlier check")
                 self._remove(question.project, zone, name)
 
     def remove_stopped(self, question: Question) -> None:
-        """Delete the runner manager's machines that were made from this template and are off."""
+        """Delete the runner manager's stopped machines that were created from this template."""
         delete_stopped(self._api, question.project, question.template, self._say, self._clock)
 
     def _machine(self, question: Question) -> dict[str, Any]:
-        """What differs from the template. Google takes such a part whole, so the template's own is copied."""
+        """Return the values that differ from the template. Google replaces whole blocks, so they are copied."""
         region, name = region_and_name_of_template(question.template)
         properties = self._patiently(lambda: self._api.template(question.project, region, name))
         items = [item for item in properties.get("metadata", {}).get("items", []) if item["key"] != ROLE]
@@ -139,7 +142,7 @@ class GateRunner:
             "name": f"{fit(question.pool, 45)}-check-{self._suffix()}",
             "labels": {**properties.get("labels", {}), **question.labels, GATE_LABEL: _gate_label(question)},
             "metadata": {"items": [*items, {"key": ROLE, "value": "check"}]},
-            # Should nobody be left to delete it, Google does.
+            # Google deletes the machine at this limit if no deployment does.
             "scheduling": {
                 **properties.get("scheduling", {}),
                 "instanceTerminationAction": "DELETE",
@@ -166,13 +169,13 @@ class GateRunner:
                         pending = self._patiently(lambda: self._api.insert(project, zone, body, question.template))
                         wanted = False
                     if pending:
-                        asked, pending = pending, ""  # an operation that failed has ended too
+                        asked, pending = pending, ""  # a failed operation has ended too
                         pending = "" if self._patiently(partial(self._api.done, project, zone, asked)) else asked
                         answered_at = self._clock.now()
                 except ApiError as error:
                     if not error.about_account or self._clock.now() - began >= _ACCOUNT_WITHIN:
                         raise
-                    self._say(f"Google does not accept the machine's service account yet ({error}); asking again")
+                    self._say(f"Google does not accept the machine's service account yet ({error}); trying again")
                     self._clock.wait(self._cancel, pause_sec)
                     pause_sec, wanted = min(2 * pause_sec, longest_pause_sec), True
                     continue
@@ -186,7 +189,7 @@ class GateRunner:
                             raise
                         limited = error.rate_limited
                         self._mind(limited)
-                # After the state: a machine that is off by then has reported what it was going to.
+                # Read after the state: a machine that is off by then has reported everything.
                 if not limited and state not in _STARTING and (verdict := channel.verdict(last=state in _OFF)):
                     return _taken_away(zone) if verdict.reason == "preempted" else verdict
                 self._mind(channel.rate_limited)
@@ -217,7 +220,7 @@ class GateRunner:
             self._remove(project, zone, name, pending)
 
     def _patiently(self, ask: Callable[[], Answer], *, cleanup: bool = False) -> Answer:
-        """Ask again while Google's rate limit refuses the request. A clean-up goes on when the run is cancelled."""
+        """Retry a request while Google's rate limit rejects it. A cleanup continues after a cancellation."""
         until = self._clock.now() + _ANSWER_WITHIN
         while True:
             try:
@@ -242,10 +245,10 @@ class GateRunner:
             raise
 
     def _ended(self, body: dict[str, Any], zone: str, state: str, channel: Channel) -> Verdict:
-        """The verdict on a machine that stopped or was deleted without reporting one.
+        """Return the verdict for a machine that stopped or was deleted without reporting one.
 
-        Only Spot capacity that Google took back is a reason to try the next zone. A gate whose deployment was killed
-        sees its machine deleted by the next deployment, and must not start another.
+        The next zone is tried only after a Spot preemption. If a deployment was killed, the next deployment deletes its
+        machine. The killed one must then not start another.
         """
         if self._cancel.is_set():
             return _cancelled(zone)
@@ -256,21 +259,21 @@ class GateRunner:
         return Verdict(FAIL, "the check machine was deleted before it had a verdict", zone, NO_VERDICT)
 
     def _remove(self, project: str, zone: str, name: str, pending: str = "") -> None:
-        """Delete and wait for the end. What cannot be deleted is said, and never hides the verdict."""
+        """Delete the machine and wait for the end. An error is logged, and never replaces the verdict."""
         until = self._clock.now() + _DELETE_WITHIN
         try:
-            # A machine still being made may not be there to delete yet.
+            # A machine whose creation is not complete may not be deletable yet.
             if pending and not self._wait_for(project, zone, pending, until):
-                self._say(f"{name} in {zone} is still being made")
+                self._say(f"{name} in {zone} is still being created")
             operation = self._patiently(lambda: self._api.delete(project, zone, name), cleanup=True)
             if not self._wait_for(project, zone, operation, until):
                 self._say(f"{name} in {zone} is still being deleted")
         except ApiError as error:
             if not error.missing:
-                self._say(f"{name} in {zone} could not be deleted ({error}); Google deletes it at its time limit")
+                self._say(f"could not delete {name} in {zone} ({error}); Google deletes it at its time limit")
 
     def _wait_for(self, project: str, zone: str, operation: str, until: float) -> bool:
-        """Whether the operation ended in time, well or not. Not interruptible: a cancelled run cleans up too."""
+        """Return True if the operation ended in time, with or without error. A cancellation does not end the wait."""
         try:
             while not self._patiently(lambda: self._api.done(project, zone, operation), cleanup=True):
                 if self._clock.now() >= until:
@@ -283,37 +286,37 @@ class GateRunner:
 
 
 def _named(zones: Sequence[str]) -> str:
-    """Where Google says there are machines, for whoever can add a zone."""
-    return f"; Google names {', '.join(zones)}" if zones else ""
+    """Return the zones with capacity that Google names, as a suggestion for `zones`."""
+    return f"; Google suggests {', '.join(zones)}" if zones else ""
 
 
 def _taken_away(zone: str) -> Verdict:
-    return Verdict(NO_CAPACITY, f"{zone} took the check machine away before it had a verdict", zone)
+    return Verdict(NO_CAPACITY, f"{zone} preempted the check machine before its verdict", zone)
 
 
 def _late(question: Question, zone: str, channel: Channel) -> Verdict:
-    """The verdict on a machine that runs, and reported none in time."""
+    """Return the verdict for a machine that runs but reported none in time."""
     step = channel.step
-    last = f"its last step was {step}: {STEPS.get(step, 'unknown here')}" if step else "it named no step"
+    last = f"its last step was {step}: {STEPS.get(step, 'unknown step')}" if step else "it reported no step"
     what = f"no verdict within {question.deadline_sec} s of the start; {last}"
     return _silent(zone, what, channel, NO_VERDICT)
 
 
 def _silent(zone: str, what: str, channel: Channel, reason: str = "") -> Verdict:
-    """A fail that quotes the last line of the serial port, where there is one."""
+    """Return a fail verdict that quotes the last line of the serial port, if there is one."""
     return Verdict(FAIL, f"{what}{_last_line(channel)}{channel.refusals()}", zone, reason)
 
 
 def _last_line(channel: Channel) -> str:
-    """The last line of the serial port as the end of a sentence; empty where there is none."""
-    return f"; last on its serial port: {channel.last_line}" if channel.last_line else ""
+    """Return the last line of the serial port as the end of a sentence, or ""."""
+    return f"; last line on its serial port: {channel.last_line}" if channel.last_line else ""
 
 
 def _gate_label(question: Question) -> str:
-    """Identifies the check machines of one gate and template.
+    """Return the label value that identifies the check machines of one gate and template.
 
-    The template is part of it because two backends may hold stacks of one name in one Google project, with equal URNs.
-    Neither must delete the other's machines, and only the name of the template differs between them.
+    Two backends may contain stacks of the same name in one Google project, with equal URNs. Neither may delete the
+    other's machines. Only the names of their templates differ, so the label includes the template.
     """
     return fit(f"{question.gate} {region_and_name_of_template(question.template)[1]}", 63)
 

@@ -1,4 +1,4 @@
-"""SmokeGate as the engine sees it: what it is given, when it is asked anew, and how its verdict becomes state."""
+"""The provider service of SmokeGate: its inputs, when a check is repeated, and how a verdict becomes state."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .pace import Pace
 from .runner import GateRunner, Question
 from .verdict import CANCELLED, NO_CAPACITY, PASS, Verdict
 
-# A gate waits most of its time; as many may wait at once as a stack is likely to have new templates.
+# The number of concurrent gates: as many as a stack may have new templates. A gate waits most of its time.
 _AT_ONCE = 64
 
-# What every member of a Google project, and every reader of a state, can see.
-_IN_PLAIN = {"pool": "in the check machine's name", "zones": "in what the check says"}
+# Inputs that every member of the Google project, or every reader of the state, can see.
+_IN_PLAIN = {"pool": "in the check machine's name", "zones": "in the messages of the check"}
 
 _REPLACES = ("project", "template", "pool")
 
@@ -35,7 +35,7 @@ UNPROVEN = "unproven"
 
 
 class GateService:
-    """The life of SmokeGate resources. Nothing of a gate stays in the cloud, so only Create and Delete go there."""
+    """The lifecycle of SmokeGate resources. Only Create and Delete call the cloud; a gate leaves nothing there."""
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
         self._log = log
@@ -47,13 +47,13 @@ class GateService:
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="gate")
 
     def check(self, request: Any) -> Any:
-        """The inputs with their defaults, or every problem they have; what is not known yet is let through."""
+        """Return the inputs with their defaults, or all their problems. Unknown values are accepted."""
         return checked(request, SmokeGateArgs, _IN_PLAIN)
 
     async def diff(self, request: Any) -> Any:
-        """Another template is another gate; another deadline or zone list is the same one, already answered.
+        """Return the changed inputs. A new template replaces the gate; a new deadline or zone list keeps its verdict.
 
-        Every preview and every `up` comes here, so what is still unproven is said here.
+        Every preview and every `up` calls this method, so it warns about a gate that is still unproven.
         """
         old, new, known = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
@@ -81,7 +81,7 @@ class GateService:
         )
 
     async def create(self, request: Any) -> Any:
-        """Ask for the verdict; the resource is there once it is `pass`, or unproven on purpose."""
+        """Run the check. The resource is created if the verdict is `pass`, or unproven and onNoCapacity allows that."""
         outputs = dict.fromkeys(map(to_camel, SmokeGate.OUTPUTS), rpc.UNKNOWN)
         if request.preview:
             return provider_pb2.CreateResponse(properties=with_outputs(request.properties, outputs))
@@ -98,7 +98,7 @@ class GateService:
         sentence = messages.unproven(request.urn, verdict.summary) if unproven else f"{accepted}: {verdict.summary}"
         await asyncio.to_thread(self._log, request.urn, sentence, unproven)
         outputs = {
-            "checkedTemplate": as_sent(request.properties, "template"),  # a secret one stays secret
+            "checkedTemplate": as_sent(request.properties, "template"),  # a secret template stays secret
             "verdict": accepted,
             "summary": verdict.summary,
             "zone": verdict.zone,
@@ -109,21 +109,21 @@ class GateService:
         )
 
     async def update(self, request: Any) -> Any:
-        """Keep the verdict, take the new settings for the next time."""
+        """Keep the verdict, and store the new settings for the next check."""
         outputs = {name: as_sent(request.olds, name) for name in map(to_camel, SmokeGate.OUTPUTS)}
         return provider_pb2.UpdateResponse(properties=with_outputs(request.news, outputs))
 
     async def read(self, request: Any) -> Any:
-        """A gate is nowhere but in the state, so it is what the state says; there is none to import."""
+        """Return the state unchanged, because a gate exists only in the state. An import is not possible."""
         if not request.properties.fields:
             return provider_pb2.ReadResponse()
         return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
 
     async def delete(self, request: Any) -> Any:
-        """Delete what an interrupted check left, and the runner manager's machines of the template that are off.
+        """Delete remaining check machines, and the runner manager's stopped machines of the template.
 
-        Neither may hold up a `destroy`. Pulumi deletes a gate after all that was given its template, so after the
-        manager has ended or has another configuration.
+        An error does not stop a `destroy`. Pulumi deletes a gate after all resources that use its template. At that
+        time the manager has ended or has another configuration.
         """
         question = _question(request.urn, to_plain(request.properties))
 
@@ -134,20 +134,20 @@ class GateService:
         try:
             await self._in_thread(question, request.properties, clean)
         except Refused as error:
-            text = f"could not look for machines left behind: {redacted(str(error), request.properties)}"
+            text = f"could not search for leftover machines: {redacted(str(error), request.properties)}"
             await asyncio.to_thread(self._log, request.urn, text, True)
         return empty_pb2.Empty()
 
     def cancel(self) -> None:
-        """Stop asking; each machine is deleted before its thread ends."""
+        """Stop all checks. Each machine is deleted before its thread ends."""
         self._cancel.set()
 
     async def drained(self) -> None:
-        """Return once every thread has cleaned up."""
+        """Return after every thread has cleaned up."""
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _in_thread(self, question: Question, inputs: struct_pb2.Struct, work: Callable[[GateRunner], Any]) -> Any:
-        """Run it where waiting holds up nobody. A call the engine gives up still cleans up."""
+        """Run the work in a thread, so that it blocks no other resource. A cancelled call still cleans up."""
         cancel = _Either(self._cancel)
 
         def run() -> Any:
@@ -158,8 +158,10 @@ class GateService:
                 return work(GateRunner(self._api(), say, cancel, pace=self._pace))
             except ApiError as error:
                 raise Refused(messages.refused(error, question)) from None
-            except Exception as error:  # whatever it is, it reaches the user as text
-                raise Refused(f"the smoke check broke off: {type(error).__name__}: {error}") from None
+            except Exception as error:  # Every error becomes a message for the user.
+                raise Refused(
+                    f"the smoke check failed with an internal error: {type(error).__name__}: {error}"
+                ) from None
 
         thread = asyncio.get_running_loop().run_in_executor(self._threads, run)
         try:
@@ -169,14 +171,14 @@ class GateService:
             raise
 
     def _api(self) -> ComputeApi:
-        """All gates share one, made for the first; one that cannot be made is tried again."""
+        """Return the client that all gates share. If its creation failed, try again."""
         with self._making:
             self._made = self._made or self._make_api()
             return self._made
 
 
 class _Either(Event):
-    """Set when it is, or when the event behind it is."""
+    """An event that is also set when the event behind it is set."""
 
     def __init__(self, other: Event) -> None:
         super().__init__()
@@ -187,7 +189,7 @@ class _Either(Event):
 
 
 def _template_name(inputs: struct_pb2.Struct, question: Question) -> str:
-    """The template's name, for an id; of a secret one a digest, because ids are never encrypted in a state."""
+    """Return the template's name for an id. For a secret name return its digest, because a state never encrypts ids."""
     if "template" in secret_names(inputs):
         return hashlib.sha256(question.template.encode()).hexdigest()[:12]
     return question.template.rpartition("/")[2]
@@ -207,7 +209,7 @@ def _question(urn: str, inputs: Mapping[str, Any]) -> Question:
 
 
 def _accepted(verdict: Verdict, question: Question) -> str:
-    """The verdict as it goes into the state. Refused for one that no pool may take."""
+    """Return the verdict for the state. Raise Refused for a verdict that no pool may use."""
     if verdict.outcome == PASS:
         return PASS
     if verdict.outcome == CANCELLED:

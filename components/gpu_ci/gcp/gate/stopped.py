@@ -1,6 +1,6 @@
-"""The runner manager's machines that are off, deleted by the deployer once no manager would start them again.
+"""Deletes the runner manager's stopped machines, once no manager would start them again.
 
-A machine's own time limit does not count while it is off, so that Google never deletes it.
+The time limit of a machine does not count while it is stopped, so Google never deletes such a machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .clock import Clock, RealClock
 from .compute_api import ApiError, ComputeApi
 
 MANAGER_LABEL, TEMPLATE_LABEL = "gpu-ci-manager", "gpu-ci-template"
-"""Labels that the runner manager gives its machines."""
+"""Labels that the runner manager sets on its machines."""
 
 _OFF = ("STOPPED", "SUSPENDED", "TERMINATED")
 _STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING")
@@ -28,11 +28,13 @@ _DELETE_WITHIN_SEC = 180.0
 def delete_stopped(
     api: ComputeApi, project: str, template: str, say: Callable[[str], None], clock: Clock | None = None
 ) -> None:
-    """Delete machines of a manager that were made from this template and are off, and no others.
+    """Delete a manager's stopped machines that were created from this template, and no others.
 
-    Waits for those that stop just now. One that runs, and so may have a job, stays. ApiError where Google does not list
-    the machines, or refuses to delete one. Google gives each template a name of its own, so that stacks that share a
-    project never delete each other's machines.
+    The function waits for machines that are stopping. A running machine stays, because it may have a job. Google gives
+    each template a unique name, so stacks that share a project never delete each other's machines.
+
+    Raises:
+        ApiError: Google does not list the machines, or does not delete one.
     """
     clock = clock or RealClock()
     until = clock.now() + _STOP_WITHIN_SEC
@@ -47,7 +49,10 @@ def delete_stopped(
         if not stopping:
             break
         if clock.now() >= until:
-            say(f"{', '.join(name for _, name in stopping)} did not stop in {_STOP_WITHIN_SEC:.0f} s, and stays")
+            say(
+                f"{', '.join(name for _, name in stopping)} did not stop in {_STOP_WITHIN_SEC:.0f} s and will not be "
+                "deleted"
+            )
             break
         clock.wait(Event(), _ASK_EVERY_SEC)
     until = clock.now() + _DELETE_WITHIN_SEC
@@ -70,7 +75,7 @@ def _place(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _delete(api: ComputeApi, project: str, zone: str, name: str) -> str:
-    """The operation; nothing where the machine is gone, or has been started since it was listed."""
+    """Return the operation. Return "" if the machine no longer exists, or has started since it was listed."""
     try:
         return api.delete(project, zone, name) if api.status(project, zone, name) in _OFF else ""
     except ApiError as error:

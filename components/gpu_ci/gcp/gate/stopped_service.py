@@ -1,4 +1,4 @@
-"""StoppedMachines as the engine sees it: nothing is made, and its deletion deletes machines."""
+"""The provider service of StoppedMachines: creation does nothing, and deletion deletes machines."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class StoppedService:
         return provider_pb2.CreateResponse(id=identity, properties=request.properties)
 
     async def update(self, request: Any) -> Any:
-        """Remember the templates. The machines of an earlier one go with its gate."""
+        """Store the new templates. The machines of an earlier template are deleted with its gate."""
         return provider_pb2.UpdateResponse(properties=request.news)
 
     async def read(self, request: Any) -> Any:
-        """It is nowhere but in the state, so it is what the state says; there is none to import."""
+        """Return the state unchanged, because the resource exists only in the state. An import is not possible."""
         if not request.properties.fields:
             return provider_pb2.ReadResponse()
         return provider_pb2.ReadResponse(id=request.id, properties=request.properties, inputs=request.inputs)
 
     async def delete(self, request: Any) -> Any:
-        """Delete the machines. What cannot be deleted is a warning, and does not hold up a `destroy`."""
+        """Delete the machines. An error becomes a warning and does not stop a `destroy`."""
         given = to_plain(request.properties)
 
         def report(text: str, stays: bool = False) -> None:
@@ -72,8 +72,8 @@ class StoppedService:
         return empty_pb2.Empty()
 
     def cancel(self) -> None:
-        """Nothing to give up: a deletion that has begun ends by itself."""
+        """Do nothing, because a deletion that has begun ends by itself."""
 
     async def drained(self) -> None:
-        """Return once every thread has ended."""
+        """Return after every thread has ended."""
         await asyncio.to_thread(self._threads.shutdown)

@@ -1,4 +1,4 @@
-"""What a gate learns of its machine: the verdict, and until there is one the step that the machine is at."""
+"""The reports of a check machine to its gate: the verdict, and before that the current step."""
 
 from __future__ import annotations
 
@@ -8,55 +8,56 @@ import re
 from dataclasses import dataclass
 
 VERDICT_KEY = "gpu-smoke/verdict"
-"""The guest attribute, as agent/gpu_agent/report.py publishes it."""
+"""The guest attribute that agent/gpu_agent/report.py publishes."""
 
 PASS, FAIL, NO_CAPACITY, CANCELLED = "pass", "fail", "no-capacity", "cancelled"
 
 NO_VERDICT = "no-verdict"
-"""The gate's own reason, beside those of the machine."""
+"""The gate's own reason, in addition to those of the machine."""
 
 STEPS = {
-    "config": "it read what it is told",
+    "config": "it read its configuration",
     "driver": "it waited for its driver",
-    "check": "it checked its GPU, or installed torch for that",
-    "key": "it asked Secret Manager for the App's key",
-    "runner": "it fetched the runner and made its cage",
-    "register": "it asked GitHub whether it would take a runner",
+    "check": "it checked its GPU, or installed torch for the check",
+    "key": "it read the App's key from Secret Manager",
+    "runner": "it downloaded the runner and set up its isolation",
+    "register": "it asked GitHub whether it accepts a runner",
 }
-"""What a check machine does in each step that it names."""
+"""A description of each step that a check machine reports."""
 
-# Google's startup-script runner may put its name in front; what a program printed has a bar there, and is no verdict.
+# Google's startup-script runner may add its name before the text. A program's output contains a bar there, and is not a
+# verdict.
 _RESULT = re.compile(r"^[^|\n]*SMOKE-RESULT ([A-Za-z0-9+/=]+)", re.MULTILINE)
 _STEP_LINE = re.compile(r"^[^|\n]*GPU-AGENT-STEP (\{[^\n]*\})", re.MULTILINE)
-# A step goes into a line that people read: what a machine publishes may be anything.
+# A step is part of a message, and a machine may publish any text, so the characters are limited.
 _STEP = re.compile(r"[a-z][a-z-]{0,30}")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer: pass, fail, no-capacity or cancelled; where it ran, and in whose words."""
+    """The result of a check: the outcome, a summary and the zone."""
 
     outcome: str
     summary: str
     zone: str = ""
     reason: str = ""
-    """The machine's own word for how it ended, where it said one (agent/gpu_agent/outcomes.py)."""
+    """The reason that the machine reported, if any (agent/gpu_agent/outcomes.py)."""
 
 
 def from_guest_attribute(answer: str, zone: str) -> Verdict:
-    """The verdict in a guest attribute; a fail where it is none."""
+    """Return the verdict from a guest attribute. Return a fail for a malformed one."""
     try:
         document = json.loads(answer)
         outcome = PASS if document["verdict"] == "pass" else FAIL
         return Verdict(outcome, str(document["summary"]), zone, str(document.get("reason", "")))
     except (ValueError, KeyError, TypeError, RecursionError):
-        return Verdict(FAIL, f"the check machine published something that is no verdict: {answer[:200]}", zone)
+        return Verdict(FAIL, f"the check machine published a malformed verdict: {answer[:200]}", zone)
 
 
 def from_serial_log(serial: str, zone: str) -> Verdict | None:
-    """The last verdict on a serial port that is whole, where there is one.
+    """Return the last complete verdict on a serial port, if there is one.
 
-    The port has other writers too, such as the kernel, and an answer may end within a line.
+    Other programs, such as the kernel, write to the port too, and an answer may end within a line.
     """
     for result in reversed(_RESULT.findall(serial)):
         try:
@@ -69,13 +70,13 @@ def from_serial_log(serial: str, zone: str) -> Verdict | None:
 
 
 def last_step(serial: str) -> str:
-    """The name of the last step on a serial port, or nothing."""
+    """Return the name of the last step on a serial port, or ""."""
     steps = _STEP_LINE.findall(serial)
     return current_step(steps[-1]) if steps else ""
 
 
 def current_step(answer: str) -> str:
-    """The step's name in the JSON that an agent reports, or nothing."""
+    """Return the step's name from the agent's JSON, or ""."""
     try:
         name = json.loads(answer)["step"]
     except (ValueError, KeyError, TypeError):

@@ -1,1 +1,1 @@
-"""A GPU machine on Compute Engine: its arguments, its template, and what it boots with."""
+"""The arguments, rules, instance template and boot metadata of a GPU machine on Compute Engine."""

@@ -1,4 +1,7 @@
-"""What the boot agent of a machine is told (agent/gpu_agent/config.py reads it): nothing of it is secret."""
+"""The configuration of the boot agent of a machine, which contains no secrets.
+
+agent/gpu_agent/config.py reads it.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,19 @@ if TYPE_CHECKING:
     from .args import Driver, GpuMachineArgs
     from .runner import Registration
 
-# What is left of the gate's deadline for a machine to boot and for its verdict to arrive, in seconds.
+# The seconds of the gate's deadline that are reserved for the boot of the machine and for the delivery of its verdict.
 _OVERHEAD_SEC = 60
 
 
 def agent_config(
     pool: str, args: GpuMachineArgs, deadline_sec: int, registration: Registration | None
 ) -> pulumi.Input[str]:
-    """The configuration as JSON, at once where all of it is known."""
+    """Return the configuration as JSON. The result is a plain string if every value is known."""
     machine = args.machine
     expectations = {
         "--pool": pool,
         "--expect-gpus": str(machine.api_gpu_count),
-        # What a fraction of a GPU calls itself, no source tells.
+        # No source documents the device name of a fraction of a GPU.
         "--expect-gpu": machine.gpu.device_name if machine.gpu_count >= 1 else "",
         "--min-compute-capability": machine.gpu.compute_capability,
     }
@@ -44,7 +47,7 @@ def agent_config(
 
 
 def _driver(driver: Driver) -> dict[str, str]:
-    """Where the driver comes from, and what installing it takes."""
+    """Return the source of the driver, and the settings of its installation."""
     if driver.source == "installer":
         return {
             "source": "installer",
@@ -57,7 +60,7 @@ def _driver(driver: Driver) -> dict[str, str]:
 
 
 def _registering(registration: Registration) -> dict[str, Any]:
-    """Which runner a machine starts, and how that is registered: by the manager, or by the machine as an App."""
+    """Return the runner's settings and its registration, by the manager or by the machine as a GitHub App."""
     github, runner, labels = registration
     settings = {
         "version": runner.version,

@@ -1,4 +1,4 @@
-"""What a machine with GPUs on Compute Engine is: the arguments that templates and pools of them share."""
+"""The arguments of a machine with GPUs on Compute Engine, shared by instance templates and pools."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class GuestAccelerator(Args):
 
     model_config = ConfigDict(json_schema_extra=stack_schema.add_accelerators)
 
-    type: str = Field(description="an accelerator type n1 takes, such as nvidia-tesla-t4")
-    count: Integer = Field(default=1, description="how many of them one machine gets")
+    type: str = Field(description="an accelerator type for N1 machines, such as nvidia-tesla-t4")
+    count: Integer = Field(default=1, description="the number of GPUs of each machine")
 
     @field_validator("type")
     @classmethod
@@ -36,22 +36,22 @@ class GuestAccelerator(Args):
 
 
 class ImageDriver(Args):
-    """The boot image brings the driver: Google's accelerator and Deep Learning VM images, and those of one's own."""
+    """The boot image contains the driver, like Google's accelerator images and Deep Learning VM images."""
 
-    source: Literal["image"] = Field(description="the image brings the driver")
+    source: Literal["image"] = Field(description="the image contains the driver")
 
 
 class InstallerDriver(Args):
-    """Google's cuda_installer puts the driver on a plain image at the first boot, which takes minutes and a restart.
+    """Google's cuda_installer installs the driver on a plain image at the first boot.
 
-    Its modules are not signed, so secure boot is off. Source: github.com/GoogleCloudPlatform/compute-gpu-installation,
-    version 1.9.1.
+    The installation takes minutes and one restart. The installed kernel modules are not signed, so secure boot is off.
+    Source: github.com/GoogleCloudPlatform/compute-gpu-installation, version 1.9.1.
     """
 
     source: Literal["installer"] = Field(description="Google's cuda_installer installs the driver at the first boot")
     branch: Integer = Field(
         default=580,
-        description="the driver's branch: 580 (its lts), 595 (its prod) or 610 (its nfb)",
+        description="the driver branch: 580 (lts of cuda_installer), 595 (its prod) or 610 (its nfb)",
     )
 
     @field_validator("branch")
@@ -61,15 +61,15 @@ class InstallerDriver(Args):
 
 
 class CosDriver(Args):
-    """Container-Optimized OS installs the driver itself, and the check runs in a container, as COS has no Python."""
+    """Container-Optimized OS installs the driver. The check runs in a container, because the OS has no Python."""
 
     source: Literal["cos"] = Field(
         description="Container-Optimized OS installs its own signed driver at the first boot"
     )
-    branch: Integer = Field(default=580, ge=470, le=999, description="the driver's branch, such as 580")
+    branch: Integer = Field(default=580, ge=470, le=999, description="the driver branch, such as 580")
     check_image: str = Field(
         pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$",
-        description="the container image with Python and torch that the check runs in, by its digest, as "
+        description="the container image with Python and torch in which the check runs, by its digest, as "
         "registry/name:tag@sha256:…",
         examples=["docker.io/pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime@sha256:…"],
     )
@@ -78,7 +78,7 @@ class CosDriver(Args):
 Driver: TypeAlias = Annotated[ImageDriver | InstallerDriver | CosDriver, Field(discriminator="source")]
 
 
-# Which rules a field is held to, where these need the fields before it.
+# The rules of fields that depend on earlier fields.
 _RULES: dict[str, Any] = {
     "guest_accelerator": rules.accelerator,
     "zones": rules.zones,
@@ -94,30 +94,33 @@ _RULES: dict[str, Any] = {
 }
 
 _FROM_IMAGE = ImageDriver(source="image")
-# Where the driver of the arguments being checked is to come from: pydantic does not hand on a field that is wrong, and
-# what an image must be follows from this much of it.
+# The driver source of the arguments that are being validated. The image rules need it, and pydantic does not pass on
+# the value of a field that is invalid.
 _DRIVER: ContextVar[str] = ContextVar("_DRIVER")
 
 
 class GpuMachineArgs(Args):
-    """A GPU machine of the catalog: what it is, how it is bought, where its driver comes from, what it boots from."""
+    """A GPU machine of the catalog: its type, market, driver, boot image, disks and network."""
 
     model_config = ConfigDict(json_schema_extra=stack_schema.add_machines)
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "network", "subnetwork", "labels"})
     DECIDED: ClassVar[dict[str, str]] = {
-        "onHostMaintenance": "it is always TERMINATE: a machine with a GPU cannot move to another host while it runs",
-        "automaticRestart": "market decides it: only standard machines can be started again after a fault",
-        "instanceTerminationAction": "it is always DELETE, so that no stopped machine is paid for",
-        "provisioningModel": "market decides it, such as market: spot",
-        "preemptible": "market decides it: market: spot",
-        "accessConfigs": "machines get no public address; the network's NAT is their way out",
-        "canIpForward": "machines of CI route nothing",
-        "enableSecureBoot": "it is on where the image's own publisher signs the driver's modules",
+        "onHostMaintenance": "the value is always TERMINATE, because a machine with a GPU cannot migrate to another "
+        "host while it runs",
+        "automaticRestart": "market sets the value: only standard machines can restart after a fault",
+        "instanceTerminationAction": "the value is always DELETE, so that no stopped machine costs money",
+        "provisioningModel": "market sets the value, such as market: spot",
+        "preemptible": "use market: spot instead",
+        "accessConfigs": "machines get no public address; they reach the internet through the network's NAT",
+        "canIpForward": "CI machines do not forward packets",
+        "enableSecureBoot": "on if the publisher of the image signs the kernel modules of the driver",
     }
 
-    machine_type: str = Field(description="a GCE machine type with a GPU, such as g2-standard-8")
+    machine_type: str = Field(description="a Compute Engine machine type with a GPU, such as g2-standard-8")
     guest_accelerator: GuestAccelerator | None = Field(
-        default=None, validate_default=True, description="the GPUs to attach; for n1 machine types, and only for them"
+        default=None,
+        validate_default=True,
+        description="the GPUs to attach; required for N1 machine types, and not allowed for others",
     )
     zones: list[str] = Field(
         min_length=1, description="zones of one region that have the GPU, such as [us-central1-a, us-central1-b]"
@@ -125,28 +128,28 @@ class GpuMachineArgs(Args):
     market: Literal["spot", "standard", "flex-start", "reservation"] = Field(
         default="spot",
         validate_default=True,
-        description="how machines are bought: spot (cheaper, can be taken away), standard, flex-start (waits for a "
-        "machine, for a time that is asked for) or reservation (lives in one)",
+        description="how machines are bought: spot (cheaper, can be preempted), standard, flex-start (waits for "
+        "capacity, for a limited run duration) or reservation (runs in a reservation)",
     )
     reservation: Reservation | None = Field(
         default=None,
         validate_default=True,
-        description="the reservation machines are taken from, by its name, or as "
-        "projects/<project>/reservations/<name> where another project shares it; for market reservation, and for "
-        "standard where there is one",
+        description="the reservation from which machines are taken, by name, or as "
+        "projects/<project>/reservations/<name> if another project shares it; required for market reservation, "
+        "optional for standard",
     )
     max_run_duration_sec: Integer | None = Field(
         default=None,
         validate_default=True,
         ge=rules.RUN_LIMIT_SEC[0],
         le=rules.RUN_LIMIT_SEC[1],
-        description="seconds after which a machine is deleted, whatever runs on it, 600 to 604800; "
-        f"{rules.DEFAULT_RUN_LIMIT_SEC} unless it is said; flex-start has to say it",
+        description="seconds after which a machine is deleted, even if a job runs on it, 600 to 604800; by default "
+        f"{rules.DEFAULT_RUN_LIMIT_SEC}; required for flex-start",
     )
     driver: Driver = Field(
         default=_FROM_IMAGE,
         validate_default=True,
-        description="where the NVIDIA driver comes from: the image, Google's installer, or Container-Optimized OS",
+        description="the source of the NVIDIA driver: the image, Google's installer, or Container-Optimized OS",
     )
     image: str = Field(
         default=versions.GCE_IMAGE,
@@ -158,36 +161,36 @@ class GpuMachineArgs(Args):
         default=None,
         validate_default=True,
         pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+cu[0-9]{3})?$",
-        description="the torch the check installs where the image has none, such as 2.14.0+cu126; by default "
-        f"{versions.TORCH}",
+        description="the torch version that the check installs if the image has none, such as 2.14.0+cu126; by "
+        f"default {versions.TORCH}",
     )
     disk_gib: Integer = Field(default=100, ge=30, le=65536, description="size of the boot disk in GiB, 30 to 65536")
     disk_type: Literal["pd-balanced", "pd-ssd", "pd-standard", "hyperdisk-balanced"] | None = Field(
-        default=None, description="type of the boot disk; by default pd-balanced where the series takes it"
+        default=None, description="type of the boot disk; by default pd-balanced if the machine series supports it"
     )
     local_ssd_count: Integer = Field(
         default=0,
         ge=0,
         le=32,
-        description=f"local SSDs of {rules.LOCAL_SSD_GIB} GiB to add, gone with the machine; in the numbers "
-        "the machine type takes",
+        description=f"number of local SSDs of {rules.LOCAL_SSD_GIB} GiB, whose data is lost with the machine; the "
+        "machine type limits the possible numbers",
     )
     nic_type: Literal["GVNIC", "VIRTIO_NET", "IDPF"] | None = Field(
-        default=None, description="the network interface; by default the one the series needs, else Google's choice"
+        default=None,
+        description="the network interface type; by default the one that the machine series requires, else "
+        "Google's choice",
     )
 
-    project: Input[Project] = Field(
-        description="the id (not the number) of the Google Cloud project the machines are in"
-    )
+    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project of the machines")
     subnetwork: Input[Subnetwork] = Field(
-        description="the subnetwork the machines join, in the region of the zones, as "
+        description="the subnetwork of the machines, in the region of the zones, as "
         "projects/<project>/regions/<region>/subnetworks/<name>"
     )
     network: Input[Network] | None = Field(
         default=None,
-        description="the network, as projects/<project>/global/networks/<name>; by default the subnetwork's",
+        description="the network, as projects/<project>/global/networks/<name>; by default that of the subnetwork",
     )
-    labels: Labels = Field(default={}, description="labels put on everything that takes them")
+    labels: Labels = Field(default={}, description="labels of every resource that supports labels")
 
     @model_validator(mode="wrap")
     @classmethod
@@ -211,7 +214,7 @@ class GpuMachineArgs(Args):
 
     @property
     def region(self) -> str:
-        """The region all zones are in."""
+        """The region of all zones."""
         return region_of(self.zones[0])
 
     @property
@@ -228,5 +231,5 @@ class GpuMachineArgs(Args):
 
     @property
     def boot_disk_type(self) -> str:
-        """The type of the boot disk, chosen or not."""
+        """The type of the boot disk: the given type, or the default."""
         return self.disk_type or rules.default_disk_type(self.machine)

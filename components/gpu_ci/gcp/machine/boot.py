@@ -1,4 +1,4 @@
-"""What a GPU machine is given to boot with: one script, and in its metadata the agent and the smoke check, packed."""
+"""The boot metadata of a GPU machine: the boot script, and archives of the agent and the smoke check."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 METADATA_VALUE_LIMIT = 262_144
 # Discovery document compute v1, Metadata.items: keys and values together "less than 512 KB".
 METADATA_LIMIT = 524_288
-# What the template's own entries come to beside the script, the agent and the check, the agent's configuration among
-# them: that of a pool with a hundred labels of a hundred characters is 12 KiB.
+# The upper limit for the template's other entries, including the agent's configuration. The configuration of a pool
+# with a hundred labels of a hundred characters has 12 KiB.
 _SMALL_ENTRIES = 16_384
 
 
 def metadata(
     pool: str, args: GpuMachineArgs, deadline_sec: int, registration: Registration | None = None
 ) -> dict[str, pulumi.Input[str]]:
-    """Metadata that makes a machine get its driver, check its GPU at boot, say what it found, and where it is told as
-    whom, register a runner."""
+    """Return the metadata for the boot of a machine.
+
+    With it the machine installs its driver, checks its GPU, reports the result, and registers a runner if
+    `registration` is set.
+    """
     return {
         "enable-guest-attributes": "TRUE",
         "startup-script": script(),
@@ -40,8 +43,8 @@ def metadata(
     }
 
 
-# What the boot script and the machine's protection hang on, and what else runs or opens something by its mere presence
-# (cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
+# The keys that the boot script and the machine's protection depend on, and keys whose presence alone runs a program or
+# opens access (cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
 _RESERVED = re.compile(
     r"enable-.*|block-project-ssh-keys|serial-port-.*|startup-script.*|shutdown-script.*|user-data.*|ssh-?keys|ssh-.*"
     r"|gpu-.*|gce-.*|google-.*|cos-.*|windows-.*|sysprep-.*|vmdnssetting",
@@ -52,18 +55,19 @@ _KEY = re.compile(r"[a-zA-Z0-9_-]{1,127}")
 
 
 def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
-    """Keys that are nobody else's: not the boot script's, nor those the machine's protection hangs on."""
+    """Return custom metadata. Raise an error for keys that the boot script, the machine's protection or Google use."""
     errors = []
     for key, value in values.items():
         if not _KEY.fullmatch(key):
             error = invalid(
-                "is no key Google takes", expected="letters, digits, _ and -, at most 127", hint="rename it"
+                "is not a valid metadata key", expected="letters, digits, _ and -, at most 127", hint="rename it"
             )
         elif _RESERVED.fullmatch(key):
-            error = invalid("is a key of the template or of Google's own", hint="rename it")
+            error = invalid("is reserved for the template or for Google", hint="rename it")
         elif isinstance(value, str) and len(value.encode()) > METADATA_VALUE_LIMIT:
             error = invalid(
-                f"has more than {METADATA_VALUE_LIMIT} bytes", hint="put it into a bucket, and its name here"
+                f"has more than {METADATA_VALUE_LIMIT} bytes",
+                hint="store the value in a bucket, and give the name of the object here",
             )
         else:
             continue
@@ -73,13 +77,13 @@ def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
     room = METADATA_LIMIT - sum(map(len, (script().encode(), agent_archive(), smoke_archive()))) - _SMALL_ENTRIES
     if total > room:
         raise invalid(
-            f"is {total} bytes, and beside the agent and the check there is room for {room}",
-            hint="put the largest into a bucket, and its name here",
+            f"is {total} bytes, but the agent and the check leave {room} bytes",
+            hint="store the largest value in a bucket, and give the name of the object here",
         )
     return values
 
 
 @cache
 def script() -> str:
-    """The boot script, as it is in boot.sh."""
+    """Return the boot script from boot.sh."""
     return Path(__file__).with_name("boot.sh").read_text(encoding="utf-8")

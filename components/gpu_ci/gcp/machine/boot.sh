@@ -13,20 +13,20 @@ STOPPED=
 DONE=
 STEP=start
 
-# What can end here, in the words of agent/gpu_agent/outcomes.py.
+# The ends that this script reports. The texts are those of agent/gpu_agent/outcomes.py.
 declare -A MEANING=(
-  [no-config]="the machine's metadata says nothing it can go by"
+  [no-config]="the machine's metadata has no valid configuration"
   [no-tool]="the image lacks a program the agent needs"
   [check-failed]="the GPU check did not pass"
-  [stopped]="somebody stopped the machine"
+  [stopped]="a user or program stopped the machine"
   [crashed]="the agent itself failed"
 )
 declare -A NEXT_STEP=(
-  [no-config]="bring the stack up again"
-  [no-tool]="an image that has what the detail names"
-  [check-failed]="the summary says what failed and what mends it"
-  [stopped]="nothing, where it was you"
-  [crashed]="report it, with the machine's serial port"
+  [no-config]="run pulumi up again"
+  [no-tool]="use an image with the program in the detail"
+  [check-failed]="the summary has the failure and its correction"
+  [stopped]="nothing, if you stopped it"
+  [crashed]="report it, with the serial port output"
 )
 declare -A STOPS_POOL=([no-config]=true [no-tool]=true)
 
@@ -121,7 +121,7 @@ find_python() {
     [[ -z ${GCE_METADATA_HOST-} || -n ${GPU_AGENT_STATE-} ]]; then
     local image=${BASH_REMATCH[1]}
     timeout -k 10 1200 docker pull --quiet "$image" 2>&1 | tee "$GPU_AGENT_WORK/pull.log" ||
-      ended check-failed "the container of the check could not be fetched: $(tail -n 1 "$GPU_AGENT_WORK/pull.log")"
+      ended check-failed "the container image of the check could not be downloaded: $(tail -n 1 "$GPU_AGENT_WORK/pull.log")"
     PYTHON=(docker run --rm --privileged --pid host --network host --volume /dev:/dev
       --volume "$GPU_AGENT_WORK:$GPU_AGENT_WORK" --env GPU_AGENT_WORK --env GCE_METADATA_HOST
       --env "GPU_AGENT_PREFIX=nsenter --target 1 --all" "$image" python3)
@@ -163,7 +163,7 @@ alone() {
 
 # A machine that goes down tells its agent, which ends by itself.
 stopped() {
-  [[ -n $AGENT ]] || ended stopped "the machine was told to stop before its agent was started"
+  [[ -n $AGENT ]] || ended stopped "the machine received a stop signal before its agent was started"
   STOPPED=yes
   kill -TERM "$AGENT" 2>/dev/null
 }
@@ -197,7 +197,7 @@ while true; do
 done
 if ((CODE)); then
   # It may have been told before it could listen.
-  [[ -z $STOPPED ]] || ended stopped "the machine was told to stop, and its agent ended with code $CODE"
+  [[ -z $STOPPED ]] || ended stopped "the machine received a stop signal, and its agent ended with code $CODE"
   sleep 40 # an agent that has lost its supervisor only ends the machine by itself
   ended crashed "the agent's supervisor ended with code $CODE"
 fi

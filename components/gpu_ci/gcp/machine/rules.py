@@ -1,4 +1,4 @@
-"""What Google takes in a machine with GPUs: pure functions over plain values, their facts from gpu_catalog."""
+"""The rules of Compute Engine for machines with GPUs, as pure functions over plain values and facts of gpu_catalog."""
 
 from __future__ import annotations
 
@@ -22,25 +22,30 @@ RUN_LIMIT_SEC = (600, 604_800)
 DEFAULT_RUN_LIMIT_SEC = 14_400
 
 LOCAL_SSD_GIB = 375
-"""One local disk, on every machine that can choose how many it has (cloud.google.com/compute/docs/disks/local-ssd)."""
+"""The size of one local SSD of machine types with a configurable number of them.
+
+Source: cloud.google.com/compute/docs/disks/local-ssd.
+"""
 
 
 def machine_type(value: str) -> str:
-    """One that has GPUs, or that they attach to."""
+    """Return a machine type that has GPUs, or to which GPUs can be attached."""
     known = catalog.machine_types("gcp")
     if custom := _CUSTOM.fullmatch(value):
         raise _custom(custom["series"] or "n1", int(custom["vcpus"]), int(custom["mib"]) / 1024)
     if value not in known:
-        hint = did_you_mean(value, known) or "GPUs come with a2, a3, a4, g2 and g4 types, and attach to n1"
-        raise invalid("is no machine type that has a GPU", hint=hint)
+        hint = (
+            did_you_mean(value, known) or "a2, a3, a4, g2 and g4 types have GPUs, and n1 types can have GPUs attached"
+        )
+        raise invalid("is not a machine type with a GPU", hint=hint)
     return value
 
 
 def _custom(series: str, vcpus: int, memory_gib: float) -> PydanticCustomError:
-    """What is told of a custom machine type, with the nearest that is predefined.
+    """Return the error for a custom machine type, with the nearest predefined type.
 
-    They have no price in the catalog, and "may get converted to different machine types" where Google keeps them, which
-    would make a new template, and pay for its check, in every run (hashicorp/terraform-provider-google@e03b762:
+    Custom types have no price in the catalog. They also "may get converted to different machine types" at Google. Each
+    run would then create a new template, and pay for its check (hashicorp/terraform-provider-google@e03b762:
     website/docs/r/compute_instance.html.markdown, machine_type).
     """
     known: list[catalog.N1Shape | Machine] = [*catalog.n1_shapes(), *catalog.machines(cloud="gcp", n1=False)]
@@ -49,17 +54,17 @@ def _custom(series: str, vcpus: int, memory_gib: float) -> PydanticCustomError:
         key=lambda each: (abs(each.vcpus - vcpus), each.vcpus, abs(each.memory_gib - memory_gib)),
     )
     return invalid(
-        f"is a custom {series} machine type, which pools do not take",
-        expected=f"a predefined {series} machine type" + (", of the size its GPUs allow" if series == "n1" else ""),
+        f"is a custom {series} machine type, which pools do not support",
+        expected=f"a predefined {series} machine type" + (", of a size that its GPUs allow" if series == "n1" else ""),
         hint=f"such as {nearest.machine_type}, with {nearest.vcpus} vCPUs and {nearest.memory_gib:g} GiB",
     )
 
 
 def accelerator_type(value: str) -> str:
-    """One that attaches to N1."""
+    """Return an accelerator type that can be attached to N1 machines."""
     if value not in catalog.attachable():
         raise invalid(
-            "is no accelerator n1 takes",
+            "is not an accelerator for n1 machine types",
             hint=did_you_mean(value, catalog.attachable()),
             expected=_list(catalog.attachable()),
         )
@@ -67,7 +72,7 @@ def accelerator_type(value: str) -> str:
 
 
 def accelerator_count(value: int, others: Mapping[str, Any]) -> int:
-    """A number of them that one machine can have."""
+    """Return a number of accelerators that one machine can have."""
     kind = others.get("type")
     if kind and value not in catalog.attachment_counts(kind):
         counts = catalog.attachment_counts(kind)
@@ -77,45 +82,49 @@ def accelerator_count(value: int, others: Mapping[str, Any]) -> int:
 
 
 def accelerator(value: Any, others: Mapping[str, Any]) -> Any:
-    """Given for n1, which has no GPU of its own, and for nothing else; and not for too big a machine."""
+    """Return accelerators for n1 types. Raise an error for other machine types and for too large n1 types."""
     machine = others.get("machine_type")
     if not machine:
         return value
     if not catalog.takes_accelerator(machine):
         if value is not None:
             raise invalid(
-                f"is only for n1: {machine} has its GPUs built in",
-                hint="leave guestAccelerator out: the GPUs are a part of the machine type",
+                f"is only for n1 machine types: {machine} has built-in GPUs",
+                hint="remove guestAccelerator, because the machine type includes the GPUs",
             )
         return value
     if value is None:
         raise invalid(f"is missing: {machine} has no GPU of its own", hint="such as {type: nvidia-tesla-t4, count: 1}")
     if too_big := catalog.too_large(machine, value.type, value.count):
-        raise invalid(f"does not go with {machine}", expected=too_big)
+        raise invalid(f"is not available for {machine}", expected=too_big)
     return value
 
 
 def machine_of(choices: Mapping[str, Any]) -> Machine | None:
-    """The machine these choices come to, or nothing while one of them is wrong."""
+    """Return the machine of these fields, or None if one of them is invalid."""
     name, gpus = choices.get("machine_type"), choices.get("guest_accelerator")
     if name and not catalog.takes_accelerator(name):
-        return catalog.machine(name)  # its GPUs are built in, whatever is attached by mistake
+        return catalog.machine(
+            name
+        )  # The type has built-in GPUs. A wrongly attached accelerator does not change the machine.
     return catalog.attached(name, gpus.type, gpus.count) if name and gpus else None
 
 
 def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
-    """Zones of one region that each have the GPU."""
+    """Return zones of one region that each have the GPU."""
     machine, problems = machine_of(others), []
-    # Of the first that is one: what is no zone has no region either.
+    # The region of the first valid zone, because an invalid zone has no region.
     region = next((catalog.region_of(zone) for zone in values if _ZONE.fullmatch(zone)), "")
     for index, zone in enumerate(values):
         if not _ZONE.fullmatch(zone):
-            text = "is a region, not a zone" if _ZONE.fullmatch(f"{zone}-a") else "is no zone"
+            text = "is a region, not a zone" if _ZONE.fullmatch(f"{zone}-a") else "is not a zone"
             problem = invalid(text, expected="a GCE zone, such as us-central1-a")
         elif zone in values[:index]:
-            problem = invalid("is there twice", hint="remove one")
+            problem = invalid("is a duplicate", hint="remove it")
         elif catalog.region_of(zone) != region:
-            problem = invalid("is in another region; a pool is in one", expected=f"a zone of {region}")
+            problem = invalid(
+                "is in another region; all zones of a pool must be in one region", expected=f"a zone of {region}"
+            )
         elif machine and not machine.is_in(zone):
             problem = _not_there(machine, zone)
         else:
@@ -126,58 +135,61 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
 
 
 def market(value: str, others: Mapping[str, Any]) -> str:
-    """A way this machine is sold."""
+    """Return a market in which Google sells the machine."""
     machine = machine_of(others)
     if machine and value not in (*machine.markets, *machine.unverified_markets):
         hint = f"use {' or '.join(machine.markets)}"
         if value == "reservation" and "standard" in machine.markets:
-            hint = "its reservations are used by market: standard, with reservation"
-        raise invalid(f"{others['machine_type']} is not sold this way", hint=hint)
+            hint = "use its reservations through market: standard with reservation"
+        raise invalid(f"{others['machine_type']} is not available for this market", hint=hint)
     return value
 
 
 def reservation(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """Named where the market is one, and for no market that cannot use it."""
+    """Return the reservation, which market reservation requires and some markets do not allow."""
     chosen = others.get("market")
     if chosen == "reservation" and value is None:
-        raise invalid("is missing, and market is reservation", hint="such as h200-of-ci")
+        raise invalid("is missing; market: reservation requires it", hint="such as h200-of-ci")
     if value is not None and chosen in ("spot", "flex-start"):
         raise invalid(f"cannot be used by {chosen} machines", hint="use market: standard or reservation, or remove it")
     return value
 
 
 def run_limit(value: int | None, others: Mapping[str, Any]) -> int | None:
-    """Chosen by whoever buys by the time: Google gives flex-start machines for as long as they ask."""
+    """Return the time limit. It is required for flex-start, because Google provides those machines for a set time."""
     if others.get("market") == "flex-start" and value is None:
-        raise invalid(
-            "is missing, and Google gives flex-start machines for a time that is asked for", hint="such as 3600"
-        )
+        raise invalid("is missing; market: flex-start requires a time limit", hint="such as 3600")
     return value
 
 
 def local_ssd_count(value: int, others: Mapping[str, Any]) -> int:
-    """A number of local disks the machine can have; none to choose where they come with it."""
+    """Return a number of local SSDs that the machine can have. Some machine types have a fixed number."""
     machine = machine_of(others)
     if not value or not machine:
         return value
     disks, name = machine.local_disks, others["machine_type"]
     if disks.mode == "bundled":
-        raise invalid(f"is not chosen for {name}, whose local disks come with it", hint="remove it")
+        raise invalid(f"is not allowed for {name}, which has a fixed number of local SSDs", hint="remove it")
     if disks.mode == "none":
-        raise invalid(f"{name} has no local disks", hint="remove it")
+        raise invalid(f"{name} does not support local SSDs", hint="remove it")
     if disks.mode == "optional" and value not in disks.counts:
         nearest = min(disks.counts, key=lambda each: abs(each - value))
-        raise invalid(f"{name} does not take this many", expected=_list((0, *disks.counts)), hint=f"such as {nearest}")
+        raise invalid(
+            f"{name} does not support this number of local SSDs",
+            expected=_list((0, *disks.counts)),
+            hint=f"such as {nearest}",
+        )
     without = [zone for zone in others.get("zones", ()) if not _has_local_disks(disks, zone)]
     if without:
         raise invalid(
-            f"{', '.join(without)} has none beside {machine.accelerator}", hint="take other zones, or remove it"
+            f"local SSDs are not available with {machine.accelerator} in {', '.join(without)}",
+            hint="use other zones, or remove localSsdCount",
         )
     return value
 
 
 def has_local_disks(choices: Mapping[str, Any]) -> bool:
-    """Whether the machine of these choices has local disks, its own or added ones."""
+    """Return True if the machine has local SSDs, built-in or added."""
     machine = machine_of(choices)
     return bool(choices.get("local_ssd_count")) or (machine is not None and machine.local_disks.mode == "bundled")
 
@@ -187,34 +199,34 @@ def _has_local_disks(disks: LocalDisks, zone: str) -> bool:
 
 
 def nic_type(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """A network interface the machine takes."""
+    """Return a network interface type that the machine supports."""
     machine = machine_of(others)
     if value and machine and machine.nics and value not in machine.nics:
-        hint = f"leave it out: {machine.nic} is what it gets" if machine.nic else ""
-        raise invalid(f"{others['machine_type']} does not take it", expected=_list(machine.nics), hint=hint)
+        hint = f"remove it: the machine gets {machine.nic}" if machine.nic else ""
+        raise invalid(f"{others['machine_type']} does not support it", expected=_list(machine.nics), hint=hint)
     return value
 
 
 def disk_type(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """A boot disk the series takes."""
+    """Return a boot disk type that the machine series supports."""
     machine = machine_of(others)
     if value and machine and value not in machine.boot_disks:
-        raise invalid(f"{others['machine_type']} does not boot from it", expected=_list(machine.boot_disks))
+        raise invalid(f"{others['machine_type']} cannot boot from it", expected=_list(machine.boot_disks))
     return value
 
 
 def default_disk_type(machine: Machine) -> str:
-    """Balanced persistent disk, where the series takes it."""
+    """Return pd-balanced if the machine series supports it."""
     return "pd-balanced" if "pd-balanced" in machine.boot_disks else machine.boot_disks[0]
 
 
 def _not_there(machine: Machine, zone: str) -> PydanticCustomError:
     hint = f"zones that have it: {_list(machine.zones_near(zone))}"
     if machine.attached:
-        # Some zones have the GPU, and take it beside smaller machines only.
+        # Some zones have the GPU only for smaller machine types.
         smaller = catalog.too_large(machine.machine_type, machine.accelerator, machine.api_gpu_count, (zone,))
         if smaller:
-            return invalid(f"does not take {machine.machine_type} with them", expected=smaller, hint=hint)
+            return invalid(f"has no {machine.machine_type} with these GPUs", expected=smaller, hint=hint)
     return invalid(f"has no {machine.accelerator}", hint=hint)
 
 

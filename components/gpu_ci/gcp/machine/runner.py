@@ -1,4 +1,4 @@
-"""GitHub's runner on a machine: its release, its settings, and where it registers."""
+"""The GitHub runner of a machine: its release, settings and registration."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ RELEASES = "github.com/actions/runner/releases"
 
 
 class ArchiveSums(Args):
-    """SHA-256 of the Linux archives of one release of the runner, as its release notes have them."""
+    """SHA-256 checksums of the Linux archives of one runner release, from its release notes."""
 
     x64: Sha256 | None = Field(
-        default=None, description="64 lower-case hexadecimal digits, of actions-runner-linux-x64-<version>.tar.gz"
+        default=None,
+        description="SHA-256 of actions-runner-linux-x64-<version>.tar.gz, as 64 lower-case hexadecimal digits",
     )
     arm64: Sha256 | None = Field(
-        default=None, description="64 lower-case hexadecimal digits, of actions-runner-linux-arm64-<version>.tar.gz"
+        default=None,
+        description="SHA-256 of actions-runner-linux-arm64-<version>.tar.gz, as 64 lower-case hexadecimal digits",
     )
 
     @field_validator("x64", "arm64", mode="before")
@@ -35,38 +37,38 @@ class ArchiveSums(Args):
     def _digits(cls, value: Any) -> Any:
         if isinstance(value, str) and not re.fullmatch(_SHA256, value):
             raise invalid(
-                "is no SHA-256",
+                "is not a SHA-256 checksum",
                 expected="64 lower-case hexadecimal digits",
-                safe_hint=f"copy it from the notes of the release, at {RELEASES}",
+                safe_hint=f"copy the checksum from the release notes at {RELEASES}",
             )
         return value
 
 
 class RunnerSettings(Args):
-    """GitHub's runner on a machine: which, what its job may use, and how long it waits. It takes one job."""
+    """Settings of the GitHub runner of a machine, which runs one job: its version, Docker mode and time limits."""
 
     version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")] = Field(
         default=versions.RUNNER,
-        description="the version of GitHub's runner, such as 2.338.0; GitHub turns away what is too old",
+        description="the version of GitHub's runner, such as 2.338.0; GitHub rejects old versions",
     )
     sha256: ArchiveSums | None = Field(
         default=None,
         validate_default=True,
-        description="the checksums of that version's archives; a version of one's own choice has to bring them",
+        description="the checksums of that version's archives; required for any version other than the default",
     )
     docker: Literal["none", "rootless", "rootful"] = Field(
         default="none",
-        description="what Docker a job has: none, rootless (a daemon of the runner's user), or rootful (a job is root "
-        "on its machine, and can read the App's private key where machines register their runners)",
+        description="the Docker mode of a job: none, rootless (a daemon of the runner's user), or rootful (a job is "
+        "root on its machine, and can read the App's private key if machines register their runners)",
     )
     idle_sec: Integer = Field(
-        default=600, ge=60, le=86400, description="seconds a machine waits for its job before it ends, 60 to 86400"
+        default=600, ge=60, le=86400, description="seconds that a machine waits for its job before it ends, 60 to 86400"
     )
     register_sec: Integer = Field(
         default=300,
         ge=60,
         le=1800,
-        description="seconds that fetching, unpacking and registering the runner may take together, 60 to 1800",
+        description="seconds for download, unpacking and registration of the runner together, 60 to 1800",
     )
 
     @field_validator("version", mode="before")
@@ -74,7 +76,7 @@ class RunnerSettings(Args):
     def _without_v(cls, value: Any) -> Any:
         if isinstance(value, str) and re.fullmatch(r"v[0-9]+\.[0-9]+\.[0-9]+", value):
             raise invalid(
-                "begins with a v, as tags do", expected=value[1:], hint=f"without the v: version: {value[1:]}"
+                "starts with a v, which only tags do", expected=value[1:], hint=f"remove the v: version: {value[1:]}"
             )
         return value
 
@@ -84,9 +86,9 @@ class RunnerSettings(Args):
         floor = staleness.runner_floor(value)
         if floor:
             raise invalid(
-                "is a version that GitHub registers no more",
-                expected=f"{floor} or newer",
-                hint=f"leave version out, and it is {versions.RUNNER}",
+                "is a version that GitHub no longer registers",
+                expected=f"{floor} or later",
+                hint=f"remove version to use {versions.RUNNER}",
             )
         return value
 
@@ -96,18 +98,18 @@ class RunnerSettings(Args):
         version = info.data.get("version", versions.RUNNER)
         if value is None and version != versions.RUNNER:
             raise invalid(
-                f"is missing, and only that of {versions.RUNNER} is known here",
-                expected="the checksums of the archives, x64 or arm64 or both",
-                hint=f"they stand in the notes of {RELEASES}/tag/v{version}",
+                f"is missing; this package contains only the checksums of {versions.RUNNER}",
+                expected="the checksums of the x64 archive, the arm64 archive, or both",
+                hint=f"copy them from the release notes at {RELEASES}/tag/v{version}",
             )
         if value is not None and version == versions.RUNNER:
             raise_problems(
                 [
                     at_path(
                         invalid(
-                            f"is not that of {version}, which every machine would refuse",
+                            f"is not the checksum of {version}, so every machine would reject the archive",
                             expected=versions.RUNNER_SHA256[name],
-                            safe_hint="leave sha256 out, or give the version that it is of",
+                            safe_hint="remove sha256, or set the version that these checksums belong to",
                         ),
                         given,
                         name,
@@ -120,17 +122,17 @@ class RunnerSettings(Args):
 
     @property
     def archives(self) -> dict[str, str]:
-        """The checksums by architecture, as far as they are known."""
+        """The known checksums by architecture."""
         if self.sha256 is None:
             return dict(versions.RUNNER_SHA256)
         return {name: text for name, text in dict(self.sha256).items() if text}
 
 
 class RunnerGithub(Args):
-    """Where on GitHub the runners of machines are registered, and by whom. A key is named, and never given.
+    """Where on GitHub the runners of machines are registered, and how. A key is given by name, never by value.
 
-    With an App the machines register their runners themselves, and can read its key. Without one the runner manager
-    does it, and no machine can read any key.
+    With a GitHub App, the machines register their runners themselves, and can read the App's key. Without an App, the
+    runner manager registers the runners, and no machine can read a key.
     """
 
     owner: PlainInput[Annotated[str, Field(min_length=1, max_length=39)]] = Field(
@@ -138,27 +140,28 @@ class RunnerGithub(Args):
     )
     app_id: PlainInput[Annotated[str, Field(pattern=r"^[A-Za-z0-9.]{1,40}$")]] | None = Field(
         default=None,
-        description="the id of the GitHub App that machines register as, or its client id; by default the runner "
-        "manager registers the runners",
+        description="the id or client id of the GitHub App as which machines register their runners; by default the "
+        "runner manager registers the runners",
     )
     installation_id: PlainInput[Annotated[Integer, Field(ge=1)]] | None = Field(
-        default=None, description="the number of that App's installation there"
+        default=None, description="the number of the App's installation for that owner"
     )
     private_key: SecretName | None = Field(
         default=None,
-        description="the secret of Secret Manager that App's private key lies in, as "
-        "projects/<project>/secrets/<name>; the pool's machines are allowed to read it",
+        description="the secret in Secret Manager that holds the App's private key, as "
+        "projects/<project>/secrets/<name>; the pool's machines get permission to read it",
     )
     runner_group: PlainInput[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
-        default="Default", description="the name of the group the runners join"
+        default="Default", description="the name of the runner group"
     )
     repository: PlainInput[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
         default=None,
-        description="the one repository the runners are of, where machines register them; by default they are the "
-        "organization's",
+        description="the repository of the runners, if machines register them; by default the runners belong to the "
+        "organization",
     )
     api_url: PlainInput[Annotated[str, Field(pattern=r"^https://[^/\s?#]+(/[^\s?#]*[^\s?#/])?$")]] | None = Field(
-        default=None, description="GitHub's API, where it is another one, such as https://github.example/api/v3"
+        default=None,
+        description="the URL of GitHub's API, if it is not api.github.com, such as https://github.example/api/v3",
     )
 
     @model_validator(mode="after")
@@ -169,14 +172,14 @@ class RunnerGithub(Args):
         if missing and wanted:
             raise invalid(
                 f"has {', '.join(to_camel(name) for name in wanted)} without {', '.join(missing)}",
-                expected="appId, installationId and privateKey, or none of them",
-                safe_hint="without an App the runner manager registers the runners, and those of an organization alone",
+                expected="appId, installationId and privateKey, or none of the three",
+                safe_hint="without an App, the runner manager registers the runners, for organizations only",
             )
         return self
 
     @property
     def registered_by(self) -> Literal["machine", "manager"]:
-        """Who asks GitHub for the runners."""
+        """The registration method: by the machine as an App, or by the runner manager."""
         return "manager" if self.private_key is None else "machine"
 
 
@@ -184,7 +187,7 @@ _APP = ("app_id", "installation_id", "private_key")
 
 
 class Registration(NamedTuple):
-    """What a machine needs to register its runner."""
+    """The registration data of a machine: GitHub settings, runner settings and labels."""
 
     github: RunnerGithub
     runner: RunnerSettings

@@ -1,4 +1,4 @@
-"""What must fit on a GPU machine: the boot image, the driver and where it comes from, and the torch of the check."""
+"""The compatibility rules of a GPU machine's software: boot image, driver, and the torch of the check."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ INSTALLER_BRANCHES = {580: "lts", 595: "prod", 610: "nfb"}
 
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?:family/)?(?P<name>[^/]+)$")
 _BRANCH = re.compile(r"-nvidia-(\d{3})\b")
-# Deep Learning VM images with torch: pytorch-2-9-cu129-ubuntu-2204-nvidia-580.
+# Deep Learning VM images with torch, such as pytorch-2-9-cu129-ubuntu-2204-nvidia-580.
 _TORCH_IMAGE = re.compile(r"pytorch-(\d+)-(\d+)-(cu\d+)")
-# PyTorch's own containers: pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime.
+# PyTorch's own containers, such as pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime.
 _TORCH_CONTAINER = re.compile(r"/pytorch:(\d+\.\d+\.\d+)-cuda(\d+)\.(\d+)-")
-# What cuda_installer 1.9.1 installs on, as Google names these images.
+# The systems that cuda_installer 1.9.1 supports, by the names of Google's images.
 _INSTALLABLE = re.compile(r"(ubuntu-(minimal-)?2[246](04)?|debian-1[23]|rhel-(8|9|10)|rocky-linux-(8|9|10))\b")
 
-# How an image of a known publisher gets its driver. Anyone else's is believed to be what its owner says.
+# The source of the driver in images of known publishers. For other images the value of driver.source is not checked.
 _PUBLISHERS = {
     "ubuntu-os-accelerator-images": "image",
     "rocky-linux-accelerator-cloud": "image",
@@ -36,13 +36,13 @@ _PUBLISHERS = {
     "rocky-linux-cloud": "installer",
     "cos-cloud": "cos",
 }
-# The solver's word for the images of a publisher. Deep Learning VM images have none here: Google's documentation rules
-# some of them out where projects boot them all the same, and what a machine really does, the gate finds out.
+# The solver's names for the images of a publisher. Deep Learning VM images have none: Google's documentation excludes
+# some combinations that projects use in practice, so only the gate checks these.
 _SOLVER_SOURCES = {
     "ubuntu-os-accelerator-images": "accelerator-image",
     "rocky-linux-accelerator-cloud": "accelerator-image",
 }
-# Images whose driver modules are signed by someone the firmware trusts.
+# Publishers of images whose driver modules are signed by a key that the firmware trusts.
 _SIGNED = ("ubuntu-os-accelerator-images", "cos-cloud")
 
 _EXAMPLES = {
@@ -51,26 +51,26 @@ _EXAMPLES = {
     "cos": "such as projects/cos-cloud/global/images/family/cos-stable",
 }
 _ARM64 = "projects/ubuntu-os-accelerator-images/global/images/family/ubuntu-accelerator-2404-arm64-with-nvidia-580"
-_WAYS = {"image": "brings a driver of its own", "installer": "has no driver", "cos": "is Container-Optimized OS"}
+_WAYS = {"image": "contains a driver", "installer": "has no driver", "cos": "is Container-Optimized OS"}
 
-# The solver's choices in words, and those of a driver that is installed as one writes them.
+# The solver's terms in plain text, and those for an installed driver in the syntax of the stack file.
 _PHRASES = {"driver_branch": "driver branch {}", "torch": "torch {}", "driver_source": "the driver from {}"}
 _KEYS = {"driver_branch": "driver.branch", "torch": "torch"}
 
 
 class ImageLimits(NamedTuple):
-    """What an image's name tells; empty for what it does not."""
+    """The limits that an image's name implies. Unknown values are empty."""
 
     project: str = ""
     way: str = ""
-    """How it gets its driver: image, installer or cos."""
+    """The source of the driver: image, installer or cos."""
     branch: int | None = None
     torch: str = ""
     architecture: str = ""
 
 
 def limits_from(image: str) -> ImageLimits:
-    """What is known of a public image by its publisher and name; nothing of any other."""
+    """Return the known limits of a public image, by its publisher and name. Return empty limits for other images."""
     found = _IMAGE.search(image)
     if not found or found["project"] not in _PUBLISHERS:
         return ImageLimits()
@@ -85,30 +85,31 @@ def limits_from(image: str) -> ImageLimits:
 
 
 def is_signed(image: str) -> bool:
-    """Whether secure boot may stay on: another's driver modules may be unsigned."""
+    """Return True if secure boot may stay on, because the publisher signs the driver modules."""
     return limits_from(image).project in _SIGNED
 
 
 def installer_branch(value: int) -> int:
-    """One that the installer has."""
+    """Return a driver branch that cuda_installer supports."""
     if value not in INSTALLER_BRANCHES:
         known = ", ".join(map(str, INSTALLER_BRANCHES))
         raise invalid(
-            f"is no branch cuda_installer has: it has {known}", expected=f"one of {known}", hint="such as 580"
+            f"is not a branch of cuda_installer, which has {known}", expected=f"one of {known}", hint="such as 580"
         )
     return value
 
 
 def driver(value: Any, others: Mapping[str, Any]) -> Any:
-    """One that knows the GPU."""
+    """Return driver settings that support the GPU."""
     machine = machine_of(others)
     if machine is None:
         return value
     if value.source == "image":
         if machine.gpu_count < 1:
             raise invalid(
-                f"{machine.machine_type} has a fraction of a GPU, which needs the vGPU guest driver no image brings",
-                hint="driver: {source: installer}, or g4-standard-48, which has the smallest whole one",
+                f"{machine.machine_type} has a fraction of a GPU, which needs the vGPU guest driver; no image "
+                "contains that driver",
+                hint="use driver: {source: installer}, or g4-standard-48, the smallest type with a whole GPU",
             )
         return value
     _refuse(machine, {"driver_source": value.source, "driver_branch": value.branch}, ("driver_source", "driver_branch"))
@@ -116,47 +117,48 @@ def driver(value: Any, others: Mapping[str, Any]) -> Any:
 
 
 def image(value: str, others: Mapping[str, Any]) -> str:
-    """One for the machine's processor, that gets its driver the way that was chosen, with one the GPU can use."""
+    """Return an image for the machine's architecture, whose driver matches the driver source and the GPU."""
     machine, source, limits = machine_of(others), others.get("driver_source"), limits_from(value)
     if not source or not limits.way:
         return value
     if limits.way != source:
         raise invalid(
-            f"{_WAYS[limits.way]}, and driver.source is {source}",
+            f"{_WAYS[limits.way]}, but driver.source is {source}",
             expected=f"an image that {_WAYS[source]}",
             hint=f"driver: {{source: {limits.way}}}, or another image, {_EXAMPLES[source]}",
         )
     if machine and limits.architecture != machine.architecture:
         raise invalid(
-            f"is for {limits.architecture}, and {machine.machine_type} is {machine.architecture}",
-            hint=f"such as {_ARM64}" if machine.architecture == "arm64" else "one without arm64 in its name",
+            f"is for {limits.architecture}, but {machine.machine_type} is {machine.architecture}",
+            hint=f"such as {_ARM64}" if machine.architecture == "arm64" else "an image without arm64 in its name",
         )
     name = value.rpartition("/")[2]
     if source == "installer" and not _INSTALLABLE.search(name):
         raise invalid(
-            "is no system cuda_installer knows",
+            "has a system that cuda_installer does not support",
             expected="Ubuntu 22.04, 24.04 or 26.04, Debian 12 or 13, RHEL or Rocky Linux 8 to 10",
             hint=_EXAMPLES["installer"],
         )
-    # A fraction of a GPU takes no image's driver: that is told of the driver already.
+    # For a fraction of a GPU, the driver rule already reports that no image contains its driver.
     if machine and machine.gpu_count >= 1 and limits.way == "image" and limits.branch:
         _refuse(machine, _choices(limits) | ({"torch": limits.torch} if limits.torch else {}), tuple(_PHRASES), limits)
     return value
 
 
 def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """One with kernels for the GPU, whose CUDA the driver knows; by default the one this package pins.
+    """Return a torch version with kernels for the GPU and a CUDA version that the driver supports.
 
-    Beside a driver or an image that is wrong itself, it is held to what is known: the GPU alone.
+    The default is the version that this package pins. If driver or image is invalid, the version is checked against the
+    GPU only.
     """
     machine, chosen, boots = machine_of(others), others.get("driver"), others.get("image")
     limits, from_container = limits_from(boots or ""), others.get("driver_source") == "cos"
     if value is not None and (limits.torch or from_container):
         place = "driver.checkImage" if from_container else f"image: {limits.torch}"
-        raise invalid(f"is not chosen here: the check takes the torch of {place}", hint="remove it")
+        raise invalid(f"is not allowed here: the check uses the torch of {place}", hint="remove it")
     wanted = _brought(chosen) if from_container else value
     if wanted is None and limits.way and not limits.torch and not from_container:
-        wanted = versions.TORCH  # any other image may bring a torch of its own
+        wanted = versions.TORCH  # Any other image may contain its own torch.
     if machine is None or wanted is None:
         return value
     if chosen is None or (chosen.source == "image" and boots is None):
@@ -170,25 +172,25 @@ def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
 
 
 def source_of_driver(given: Any) -> str:
-    """Where a driver is to come from, also when something else about it is wrong; empty where that is not known."""
+    """Return the driver source, even if other driver settings are invalid. Return "" if the source is unknown."""
     source = given.get("source") if isinstance(given, Mapping) else getattr(given, "source", None)
     return source if isinstance(source, str) and source in _EXAMPLES else ""
 
 
 def _brought(chosen: Any) -> str | None:
-    """The torch of the container that the check runs in, where its name tells."""
+    """Return the torch version of the check's container if its name contains it."""
     found = _TORCH_CONTAINER.search(getattr(chosen, "check_image", ""))
     return f"{found[1]}+cu{found[2]}{found[3]}" if found else None
 
 
 def torch_instead(machine: Machine) -> str:
-    """The nearest torch that runs where this package's own does not; empty where it does."""
+    """Return the nearest torch that runs on the machine, or "" if the pinned version does."""
     answer = solver.check(machine, driver_branch=limits_from(versions.GCE_IMAGE).branch, torch=versions.TORCH)
     return "" if isinstance(answer, solver.Works) else str((answer.fix or {}).get("torch", ""))
 
 
 def _choices(limits: ImageLimits) -> dict[str, Any]:
-    """The solver's words for what an image brings."""
+    """Return the properties of an image in the solver's terms."""
     source = _SOLVER_SOURCES.get(limits.project)
     return {
         **({"driver_branch": limits.branch} if limits.branch else {}),
@@ -199,7 +201,7 @@ def _choices(limits: ImageLimits) -> dict[str, Any]:
 def _refuse(
     machine: Machine, choices: dict[str, Any], about: tuple[str, ...], limits: ImageLimits | None = None
 ) -> None:
-    """Raise what the solver has against these choices, with the nearest ones that work."""
+    """Raise the solver's problem with these choices, with the nearest choices that work."""
     answer = solver.check(machine, **choices)
     if isinstance(answer, solver.Works):
         return
@@ -217,12 +219,12 @@ def _refuse(
     raise invalid(
         "; ".join(problem.text for problem in problems),
         expected=newer or nearest,
-        hint=" and ".join(hints) or f"or take {other}",
+        hint=" and ".join(hints) or f"or use {other}",
     )
 
 
 def _other_image(machine: Machine, choices: dict[str, Any]) -> str:
-    """The publisher's own image with another driver, where that is enough."""
+    """Return the publisher's own image with another driver if that solves the problem."""
     branches = driver_source(choices["driver_source"]).branches if "driver_source" in choices else None
     for branch in sorted(branches or (), reverse=True):
         if isinstance(solver.check(machine, **choices | {"driver_branch": branch}), solver.Works):

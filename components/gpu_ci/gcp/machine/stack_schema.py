@@ -1,5 +1,7 @@
-"""What an editor can know of a pool on Google Cloud while its stack file is written: the rules of `machine.rules`
-that a JSON Schema can say, each from the catalog. What it cannot say (zones of one region, say) the preview tells.
+"""Adds rules for Google Cloud pools to the JSON Schema of stack files, so that editors can check them.
+
+The rules are those of `machine.rules` that a JSON Schema can express, with data from the catalog. The preview checks
+the others, such as that all zones are in one region.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from gpu_catalog import Machine
 Json = dict[str, Any]
 
 _MARKETS = ("spot", "standard", "flex-start", "reservation")
-"""Those that Google sells in, the default first."""
+"""The markets of Google, the default first."""
 _NEEDS = {"flex-start": "maxRunDurationSec", "reservation": "reservation"}
-"""What a market asks besides."""
+"""The additional field that a market requires."""
 
 
 def add_machines(schema: Json) -> None:
-    """Machine types with a word on each, and for each machine the zones, markets and disks it can have."""
+    """Add machine types with a description of each, and the possible zones, markets and disks of each machine."""
     fields = schema["properties"]
     own = list(catalog.machines(cloud="gcp", n1=False))
     hosts = catalog.n1_shapes()
@@ -33,7 +35,8 @@ def add_machines(schema: Json) -> None:
         ],
     }
     fields["zones"] |= {"uniqueItems": True, "items": _zones([*own, *attached.values()])}
-    # Which of the two it is the machine type decides; as an `anyOf` a mistake inside would be told of the whole.
+    # The machine type decides which of the two variants applies. With `anyOf`, an editor would report an error inside
+    # the map as an error of the whole map.
     model, _ = fields["guestAccelerator"].pop("anyOf")
     n1 = {"properties": {"machineType": {"enum": [host.machine_type for host in hosts]}}, "required": ["machineType"]}
     schema["allOf"] = [
@@ -51,7 +54,7 @@ def add_machines(schema: Json) -> None:
 
 
 def add_accelerators(schema: Json) -> None:
-    """The accelerators that N1 takes, and how many of each."""
+    """Add the accelerators of N1 machines, and the possible numbers of each."""
     names = catalog.attachable()
     schema["properties"]["type"] |= {
         "enum": list(names),
@@ -67,13 +70,13 @@ def add_accelerators(schema: Json) -> None:
 
 
 def _attached(accelerator: str) -> Machine:
-    """The smallest machine with one of them, which is in every zone that has any."""
+    """Return the smallest machine with this accelerator, which is available in every zone of the accelerator."""
     host = min(catalog.n1_shapes(), key=lambda host: (host.vcpus, host.memory_gib))
     return catalog.attached(host.machine_type, accelerator)
 
 
 def _rules(own: list[Machine], attached: Mapping[str, Machine]) -> Iterator[Json]:
-    """For each field that hangs on the machine, what it can be; machines that agree share a rule."""
+    """Yield the possible values of each field that depends on the machine. Machines with equal values share a rule."""
     for field, values in _FIELDS.items():
         alike: dict[str, tuple[Json, list[str], list[str]]] = {}
         for machine in own:
@@ -84,7 +87,7 @@ def _rules(own: list[Machine], attached: Mapping[str, Machine]) -> Iterator[Json
             alike.setdefault(json.dumps(found), (found, [], []))[2].append(name)
         for found, types, accelerators in alike.values():
             then: Json = {"properties": {field: found}}
-            if field == "market" and "spot" not in found["enum"]:  # left out it is spot
+            if field == "market" and "spot" not in found["enum"]:  # the default is spot
                 then["required"] = [field]
             if types:
                 yield {"if": _has({"machineType": {"enum": types}}), "then": then}
@@ -103,12 +106,12 @@ def _local_ssds(machine: Machine) -> Json:
 
 
 def _markets(machine: Machine) -> list[str]:
-    """How it is sold, as far as it is not known not to be."""
+    """Return the markets of a machine, except those that are known to be unavailable."""
     return [market for market in _MARKETS if market in (*machine.markets, *machine.unverified_markets)]
 
 
 def _zones(machines: list[Machine]) -> Json:
-    """A zone that one of them is in; of some regions nobody has named the zones."""
+    """Return the schema of a zone with one of the machines. For some regions the zones are not published."""
     known = sorted({zone for machine in machines for zone in machine.zones})
     regions = sorted({region for machine in machines for region in machine.zoneless_regions})
     if not regions:
@@ -123,7 +126,7 @@ _FIELDS: dict[str, Callable[[Machine], Json]] = {
     "nicType": lambda machine: {"enum": [*machine.nics, None]},
     "localSsdCount": _local_ssds,
 }
-"""The fields that hang on the machine, each with the schema of what it can be."""
+"""The fields that depend on the machine, each with the function that returns its schema."""
 
 
 def _machine_text(machine: Machine) -> str:

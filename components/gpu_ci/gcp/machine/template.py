@@ -1,4 +1,4 @@
-"""A GPU machine as an instance template: its disks, network, identity, protection, and what it boots with."""
+"""A GPU machine as an instance template: disks, network, service account, protection and boot metadata."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from . import boot, rules, software
 from .args import GpuMachineArgs
 from .runner import Registration
 
-# Google's words for how machines are bought.
+# The API's names of the provisioning models.
 _MODELS = {"spot": "SPOT", "standard": "STANDARD", "flex-start": "FLEX_START", "reservation": "RESERVATION_BOUND"}
 
-# No labels: Compute Engine takes those of persistent disks only, and refuses the instance otherwise (discovery document
-# compute v1, AttachedDiskInitializeParams.labels; github.com/taskcluster/taskcluster/issues/6958).
+# No labels: Compute Engine accepts labels of persistent disks only, and otherwise rejects the instance (discovery
+# document compute v1, AttachedDiskInitializeParams.labels; github.com/taskcluster/taskcluster/issues/6958).
 _LOCAL_SSD: gcp.compute.RegionInstanceTemplateDiskArgsDict = {
     "type": "SCRATCH",
     "disk_type": "local-ssd",
@@ -37,7 +37,7 @@ def machine_template(
     metadata: Mapping[str, pulumi.Input[str]] | None = None,
     registration: Registration | None = None,
 ) -> gcp.compute.RegionInstanceTemplate:
-    """The template of `pool`'s machines. Google cannot change one, so every difference makes a new one."""
+    """Create the template of `pool`'s machines. Templates are immutable, so every change creates a new one."""
     attached = args.guest_accelerator
     return gcp.compute.RegionInstanceTemplate(
         logical_name,
@@ -87,10 +87,11 @@ def _scheduling(args: GpuMachineArgs) -> gcp.compute.RegionInstanceTemplateSched
     return {
         "provisioning_model": _MODELS[args.market],
         "preemptible": args.market == "spot",
-        "automatic_restart": args.market == "standard",  # the others cannot be restarted
-        "on_host_maintenance": "TERMINATE",  # the only choice with a GPU
+        "automatic_restart": args.market == "standard",  # the other markets do not support restart
+        "on_host_maintenance": "TERMINATE",  # the only possible value for machines with a GPU
         "instance_termination_action": "DELETE",
-        # Unverified for RESERVATION_BOUND: no example of the provider has both, and no page of Google's excludes it.
+        # Unverified for RESERVATION_BOUND: no example of the provider uses both, and no Google documentation excludes
+        # it.
         "max_run_duration": {"seconds": args.run_limit_sec},
     }
 
@@ -104,5 +105,5 @@ def _reservation(args: GpuMachineArgs) -> gcp.compute.RegionInstanceTemplateRese
                 "values": [args.reservation],
             },
         }
-    # Flex-start machines come from a capacity of their own, and may not take those that wait in a reservation.
+    # Flex-start machines use a separate capacity, and may not use machines of a reservation.
     return {"type": "NO_RESERVATION"} if args.market == "flex-start" else None

@@ -1,1 +1,1 @@
-"""What a runner pool adds to its machines."""
+"""The settings of a runner pool in addition to those of its machines."""

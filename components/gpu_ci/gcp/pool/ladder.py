@@ -1,4 +1,4 @@
-"""The capacity ladder of a runner pool: where else its machines may be, checked against the pool's own machine."""
+"""The capacity ladder of a runner pool: other zones and machine types, checked against the pool's own machine."""
 
 from __future__ import annotations
 
@@ -20,43 +20,44 @@ from ..machine.rules import machine_of
 from ..resource_names import REGION
 from .rules import LOCAL_DISKS
 
-# What a stack file chooses of a machine.
+# The machine fields that a stack file may set.
 _CHOICES = tuple(name for name in GpuMachineArgs.model_fields if name not in GpuMachineArgs.WIRING)
 _ANY_WIRING = {"project": "acme-ci", "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci"}
-# The manager changes these two into each other when it inserts a machine. Reservations and flex-start need templates,
-# and for flex-start another call.
+# The manager can switch between these two markets when it inserts a machine. Reservations and flex-start require other
+# templates, and flex-start also another API call.
 MARKETS = ("spot", "standard")
 
 
 class LadderRung(Args):
-    """Another place to ask for a machine. What is left out is as the pool has it."""
+    """Another region, zone, machine type or market to try. Omitted fields have the value of the pool."""
 
     machine_type: str | None = Field(
         default=None,
-        description="a GCE machine type with as many GPUs as the pool's, each with as much memory and the same or a "
-        "later compute capability; by default the pool's",
+        description="a Compute Engine machine type with as many GPUs as the pool's, where each GPU has as much "
+        "memory and the same or a later compute capability; by default the pool's",
     )
     guest_accelerator: GuestAccelerator | None = Field(
         default=None,
         examples=[{"type": "nvidia-tesla-t4"}],
         description="the GPUs to attach, for an n1 machine type; by default the pool's",
     )
-    # Its form is not checked: for a wrong one, too, the hint names the regions that have the machine.
+    # The format is not checked here, so that the hint for a wrong region lists the regions that have the machine.
     region: Annotated[str, Field(json_schema_extra={"pattern": REGION})] | None = Field(
         default=None,
         examples=["us-east1"],
-        description="a region, such as us-east1, for all of its zones that have the machine",
+        description="a region, such as us-east1, to use all of its zones that have the machine",
     )
     zones: list[str] | None = Field(
         default=None,
         min_length=1,
         examples=[["us-east1-b"]],
-        description="zones of one region that have the machine, in the order in which they are asked; or give region",
+        description="zones of one region that have the machine, in the order in which they are tried; an alternative "
+        "to region",
     )
     market: Literal["spot", "standard"] | None = Field(
         default=None,
         examples=["standard"],
-        description="how the machine is bought: spot or standard; by default as the pool's machines are",
+        description="how the machine is bought: spot or standard; by default as the pool's machines",
     )
 
     @field_validator("machine_type")
@@ -66,7 +67,7 @@ class LadderRung(Args):
 
 
 class _Found(NamedTuple):
-    """A problem of a rung, the value, and the fields and indexes that lead to it."""
+    """A problem of a rung, with the invalid value and its path."""
 
     problem: PydanticCustomError
     value: Any
@@ -74,12 +75,12 @@ class _Found(NamedTuple):
 
 
 def own_machine(pool: Mapping[str, Any]) -> Machine | None:
-    """The pool's own machine; None while a choice of it is wrong, and then its ladder is not checked."""
+    """Return the pool's own machine, or None if its fields are invalid. The ladder is not checked in that case."""
     return machine_of(pool) if all(name in pool for name in _CHOICES) else None
 
 
 def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
-    """Raise what is wrong with a ladder, once the pool's own machine is in order."""
+    """Raise the problems of a ladder if the pool's own machine is valid."""
     own = own_machine(pool)
     if own is None:
         return
@@ -94,7 +95,7 @@ def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
 
 
 def choices(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
-    """What a rung changes of the pool's machine. Its machines are in no reservation."""
+    """Return the machine fields of a rung, with the pool's values for omitted fields. Rungs use no reservation."""
     machine_type = rung.machine_type or pool["machine_type"]
     attaches = catalog.takes_accelerator(machine_type)
     changed = {
@@ -109,7 +110,7 @@ def choices(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cheapest_usd(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
-    """The price ceiling. PydanticCustomError where all machines cost more, as far as prices are known."""
+    """Return the price ceiling. Raise an error if every machine of the pool costs more, by the known prices."""
     prices = [
         catalog.price(machine, catalog.region_of(offer["zones"][0]), catalog.market(offer["market"]))
         for offer in offers
@@ -118,15 +119,15 @@ def cheapest_usd(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
     known = [price.usd_per_hour for price in prices if price]
     if known and len(known) == len(offers) and min(known) > value:
         raise invalid(
-            "is less than any machine of the pool costs, so that none would be started",
+            "is below the price of every machine of the pool, so no machine would start",
             expected=f"at least {min(known):g}",
-            hint="raise it, or add a cheaper rung to ladder",
+            hint="raise priceCeilingUsd, or add a cheaper rung to ladder",
         )
     return value
 
 
 def _machine(chosen: Mapping[str, Any]) -> Machine | None:
-    """The machine of a rung; None for GPUs that cannot be attached to it, or are missing."""
+    """Return the machine of a rung. Return None if its GPUs are missing or cannot be attached to it."""
     try:
         return machine_of(chosen)
     except catalog.DoesNotFit:
@@ -134,9 +135,11 @@ def _machine(chosen: Mapping[str, Any]) -> Machine | None:
 
 
 def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterator[_Found]:
-    """What is wrong with a rung by itself."""
+    """Yield the problems of one rung by itself."""
     if rung.zones and rung.region:
-        yield _Found(invalid("does not go with region", hint="leave one of the two out"), rung.zones, ("zones",))
+        yield _Found(
+            invalid("is not allowed together with region", hint="remove one of the two"), rung.zones, ("zones",)
+        )
         return
     if not rung.zones and not rung.region:
         yield _Found(
@@ -144,7 +147,7 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
         )
         return
     if not rung.market and pool["market"] not in MARKETS:
-        text = f"is missing: the pool's market is {pool['market']}, and no rung can have that one"
+        text = f"is missing: the pool's market is {pool['market']}, which a rung cannot have"
         yield _Found(invalid(text, safe_hint="such as market: standard"), None, ("market",))
         return
     chosen = choices(rung, pool)
@@ -153,13 +156,13 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
         hint = f"regions that have it: {', '.join(machine.regions)}"
         yield _Found(invalid(f"has no {machine.accelerator}", hint=hint), rung.region, ("region",))
         return
-    # Without a machine there are no zones of the region, and the problem is another one.
+    # Without a machine the region has no zones, and another problem is reported for that.
     zones = chosen["zones"] or pool["zones"]
     yield from _against_catalog(rung, {**{name: pool[name] for name in _CHOICES}, **chosen, "zones": zones})
     if machine:
         yield from _worse(rung, machine, own)
     if _may_wait_stopped(chosen, pool) and rules.has_local_disks(chosen):
-        hint = "take another machine type, or another market, whose machines do not wait, or remove standby"
+        hint = "use a machine type without local SSDs, use another market, or remove standby"
         yield _Found(
             invalid(f"{LOCAL_DISKS}, and the pool has standby", safe_hint=hint),
             chosen["machine_type"],
@@ -168,14 +171,14 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
 
 
 def _may_wait_stopped(chosen: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
-    """Whether the runner manager may stop machines of the rung: those of the pool's own market."""
+    """Return True if the runner manager may stop machines of the rung: those with the pool's own market."""
     managed = pool.get("github") is not None and pool.get("standby") is not None
-    # Where the pool's own machine has local disks, that is the problem of `standby` itself.
+    # If the pool's own machine has local disks, that is a problem of `standby`.
     return managed and chosen["market"] == pool["market"] and not rules.has_local_disks(pool)
 
 
 def _against_catalog(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_Found]:
-    """What a pool of that machine would be refused for."""
+    """Yield the errors that a pool with this machine would have."""
     try:
         GpuMachineArgs.__pydantic_validator__.validate_python({**chosen, **_ANY_WIRING})
     except ValidationError as error:
@@ -186,25 +189,27 @@ def _against_catalog(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_F
             elif field in LadderRung.model_fields:
                 yield _Found(invalid(**line["ctx"]), line["input"], (field, *rest))
             else:
-                context = line["ctx"] | {"text": f"does not go with the pool's {to_camel(str(field))}: {line['msg']}"}
+                context = line["ctx"] | {
+                    "text": f"is not compatible with the pool's {to_camel(str(field))}: {line['msg']}"
+                }
                 yield _Found(invalid(**context), chosen["machine_type"], ("machine_type",))
 
 
 def _worse(rung: LadderRung, machine: Machine, own: Machine) -> Iterator[_Found]:
-    """What a job that was written for the pool's machine would miss."""
+    """Yield the differences that make the machine less capable than the pool's machine."""
     texts = [each.text for each in missing_needs(machine, needs_of(own)) if each.need != "gpu_count"]
     if machine.gpu_count != own.gpu_count:
         texts.append(f"has {machine.gpu_count:g} GPUs, not {own.gpu_count:g}")
     at = "guest_accelerator" if rung.guest_accelerator and not rung.machine_type else "machine_type"
     for text in texts:
-        hint = "a job may get any machine of its pool; another pool is for other machines"
+        hint = "a job may get any machine of its pool; create another pool for other machines"
         yield _Found(invalid(text, safe_hint=hint), machine.machine_type, (at,))
 
 
 def _repeated(
     rung: LadderRung, number: int, pool: Mapping[str, Any], asked: dict[tuple[str, str, str], str]
 ) -> Iterator[_Found]:
-    """Zones that an earlier rung asks for the same machine already. `asked` takes in those of this rung."""
+    """Yield zones that an earlier rung already lists for the same machine and market. Add the others to `asked`."""
     chosen = choices(rung, pool)
     machine = machine_of(chosen)
     key = machine.key if machine else ""
@@ -212,8 +217,8 @@ def _repeated(
         place = (key, chosen["market"], zone)
         if place in asked:
             at: tuple[str | int, ...] = ("zones", index) if rung.zones else ("region",)
-            text = f"{zone} is asked for {chosen['market']} {chosen['machine_type']} by {asked[place]} already"
-            hint = "remove it" if rung.zones else "give the other zones of the region instead"
+            text = f"{asked[place]} already lists {zone} for {chosen['market']} {chosen['machine_type']}"
+            hint = "remove it" if rung.zones else "list only the other zones of the region"
             yield _Found(invalid(text, safe_hint=hint), zone, at)
         else:
             asked[place] = f"ladder[{number}]"

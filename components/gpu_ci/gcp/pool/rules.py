@@ -1,6 +1,6 @@
-"""What a pool adds to its machines, checked: their labels, their check, those that wait, and their runner.
+"""Rules for the fields of a runner pool: labels, smoke check, stopped machines, runner, GitHub and secrets.
 
-The machines themselves, their zones and GPUs among it, are checked in machine/rules.py.
+The rules for machines, including zones and GPUs, are in machine/rules.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..machine.rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, has_local_disk
 
 
 def smoke(value: Any, others: Mapping[str, Any]) -> Any:
-    """A check that can end before the machine's own time does."""
+    """Return smoke settings whose deadline is before the machine's own time limit."""
     limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
     if value.deadline_sec >= limit:
         problem = invalid(
-            "leaves a machine no time to end its check: maxRunDurationSec deletes it first",
+            "leaves the check no time: maxRunDurationSec deletes the machine first",
             expected=f"less than maxRunDurationSec, which is {limit}",
             hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
         )
@@ -30,21 +30,22 @@ def smoke(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
-STANDING = "cannot wait stopped: a machine registers its runner as soon as it runs, and would be stopped with its job"
-NO_STANDBY = "leave standby out"
+STANDING = "is not supported for machines that register their own runners, because a stop would end their job"
+NO_STANDBY = "remove standby"
 
-# Machines with local disks stop only where their data is discarded, and would boot without what they had prepared
-# (discovery document compute v1, instances.stop, discardLocalSsd).
+# A machine with local disks can stop only if their data is discarded (discovery document compute v1, instances.stop,
+# discardLocalSsd). It would then boot without the data that it had prepared.
 LOCAL_DISKS = "has local SSDs, which lose their data when the machine stops"
 _OF_THE_GROUP = {
-    "mode": "is not for pools with runners: the runner manager starts their machines, when a job waits",
-    "initialDelaySec": "is not for pools with runners: the runner manager stops a machine once its check has passed",
+    "mode": "is not supported in pools with runners, where the runner manager starts machines when jobs wait",
+    "initialDelaySec": "is not supported in pools with runners, where the runner manager stops a machine after its "
+    "check has passed",
 }
 
 
 def standby(value: Any, others: Mapping[str, Any]) -> Any:
-    """Only for machines that can be stopped and started again. `value` may be a map with mistakes of its own."""
-    # Without `github` in `others` that one is wrong, and who would start the machines is not known.
+    """Return standby settings for machines that can stop and start again. `value` may be a map with other errors."""
+    # If `github` is missing in `others`, it is invalid, and it is unknown what would start the machines.
     if value is None or "github" not in others:
         return value
     choices = value if isinstance(value, Mapping) else value.model_dump(exclude_unset=True)
@@ -57,47 +58,52 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
     if (market := others.get("market")) in cannot_stop:
         markets = "standard" if github is None else "spot or standard"
         hint = f"use market: {markets}, or remove standby"
-        problems.append(at_path(invalid(f"{market} machines cannot wait stopped", hint=hint), value))
+        problems.append(
+            at_path(invalid(f"is not supported for {market} machines, which cannot wait stopped", hint=hint), value)
+        )
     if github is not None:
         problems += _managed_standby(value, given, others)
     size, most = given.get("stoppedSize"), others.get("max")
     if most and isinstance(size, int) and size > most:
-        problem = invalid("is more than max", expected=f"at most {most}", hint="lower it, or raise max")
+        problem = invalid("is more than max", expected=f"at most {most}", hint="lower stoppedSize, or raise max")
         problems.append(at_path(problem, size, "stopped_size"))
     raise_problems(problems)
     return value
 
 
 def _managed_standby(value: Any, given: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
-    """What does not go with machines that the runner manager stops."""
+    """Yield the problems of machines that the runner manager would stop."""
     for key, text in _OF_THE_GROUP.items():
         if key in given:
             yield at_path(invalid(text, safe_hint="remove it"), given[key], to_snake(key))
     if has_local_disks(others):
-        hint = "leave localSsdCount out" if others.get("local_ssd_count") else "take another machine type"
+        hint = "remove localSsdCount" if others.get("local_ssd_count") else "use another machine type"
         yield at_path(invalid(f"the machine {LOCAL_DISKS}", hint=f"{hint}, or remove standby"), value)
 
 
-# The runner's word for an architecture of the catalog.
+# The runner's names for the architectures of the catalog.
 _ARCHIVES = {"x86_64": "x64", "arm64": "arm64"}
 
-UNREADABLE = "no job can read: this pool registers runners, and their jobs are kept from the machine's identity"
+UNREADABLE = "cannot be read by jobs: jobs of a pool with runners have no access to the machine's service account"
 ANOTHER_WAY = (
-    "pass it to workflows with gpu-ci:github.secrets, or with their own identity (docs/guides/compute-engine.md)"
+    "pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
+    "(docs/guides/compute-engine.md)"
 )
 
 
 def runner(value: Any, others: Mapping[str, Any]) -> Any:
-    """One that the machine can run, and that ends before the machine's own time does."""
+    """Return runner settings that fit the machine's architecture and its time limit."""
     machine = machine_of(others)
     archive = _ARCHIVES[machine.architecture] if machine else ""
     if machine and archive not in value.archives:
-        problem = invalid(f"has none for {archive}, which {machine.machine_type} needs", safe_hint=f"add {archive}")
+        problem = invalid(
+            f"has no checksum for {archive}, which {machine.machine_type} needs", safe_hint=f"add {archive}"
+        )
         raise_problems([at_path(problem, value.archives, "sha256")])
     limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
     if value.idle_sec >= limit:
         problem = invalid(
-            "leaves a job no time: maxRunDurationSec deletes the machine first",
+            "leaves jobs no time: maxRunDurationSec deletes the machine first",
             expected=f"less than maxRunDurationSec, which is {limit}",
             hint="raise maxRunDurationSec, or lower runner.idleSec",
         )
@@ -105,12 +111,12 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
-RUNNERLESS = "runs no runner: Container-Optimized OS has neither Python nor what GitHub's runner needs"
-ANOTHER_IMAGE = "take an image of Ubuntu or Debian, or leave driver and image out"
+RUNNERLESS = "cannot run runners: Container-Optimized OS lacks Python and the dependencies of GitHub's runner"
+ANOTHER_IMAGE = "use an Ubuntu or Debian image, or remove driver and image"
 
 
 def github(value: Any, others: Mapping[str, Any]) -> Any:
-    """Only where the machine's system can run GitHub's runner."""
+    """Return the GitHub settings if the machine's operating system can run GitHub's runner."""
     driver = others.get("driver")
     if value is not None and driver is not None and driver.source == "cos":
         raise invalid(f"driver.source cos {RUNNERLESS}", safe_hint=ANOTHER_IMAGE)
@@ -118,7 +124,7 @@ def github(value: Any, others: Mapping[str, Any]) -> Any:
 
 
 def secrets(values: Any, others: Mapping[str, Any]) -> Any:
-    """Only where a job can still be somebody who may read them."""
+    """Return secrets that jobs can read, which in pools with runners requires rootful Docker."""
     runner = others.get("runner")
     if others.get("github") is not None and runner is not None and runner.docker != "rootful":
         raise_problems(
@@ -128,27 +134,27 @@ def secrets(values: Any, others: Mapping[str, Any]) -> Any:
 
 
 def each_once(values: list[Any]) -> list[Any]:
-    """No entry twice."""
-    error = invalid("is there twice", safe_hint="remove one")
+    """Return the values. Raise an error for duplicates."""
+    error = invalid("is a duplicate", safe_hint="remove it")
     raise_problems([at_path(error, value, index) for index, value in enumerate(values) if value in values[:index]])
     return values
 
 
 def runner_labels(values: list[Any]) -> list[Any]:
-    """No label twice; GitHub compares them without regard to case."""
-    error = invalid("is there twice; case does not count", hint="remove one")
+    """Return the labels. Raise an error for duplicates; GitHub compares labels case-insensitively."""
+    error = invalid("is a duplicate; labels are case-insensitive", hint="remove it")
     lower = [str(value).lower() for value in values]
     raise_problems([at_path(error, value, at) for at, value in enumerate(values) if lower[at] in lower[:at]])
     return values
 
 
 def default_runner_labels(name: str) -> list[str]:
-    """The labels of a pool that chooses none."""
+    """Return the runner labels of a pool that sets none."""
     return ["self-hosted", "gpu", name]
 
 
 def demand(name: str, args: GpuMachineArgs, max_machines: int, stopped_machines: int) -> catalog.Demand:
-    """What a pool asks of Google: no machine at rest, and one beside the others while a template is checked."""
+    """Return what a pool requires from Google, including one additional machine during the check of a template."""
     return catalog.Demand(
         pool=name,
         machine=args.machine,

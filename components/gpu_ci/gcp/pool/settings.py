@@ -1,4 +1,4 @@
-"""Settings of a runner pool: the labels of its runners, its check, and machines that wait stopped."""
+"""Settings of a runner pool: the labels of its runners, its smoke check, and machines that wait stopped."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pydantic import Field, StringConstraints
 
 from ...args import Args, Integer
 
-# Narrower than GitHub's own rule, which is not published: runner labels are handed over as a comma-separated list.
+# Stricter than GitHub's own rule, which is not published. Runner labels are passed as a comma-separated list.
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
 class SmokeSettings(Args):
-    """How the pool proves its GPU before it takes a template."""
+    """Settings of the smoke check of a template."""
 
     deadline_sec: Integer = Field(
         default=1200,
@@ -23,15 +23,15 @@ class SmokeSettings(Args):
     )
     on_no_capacity: Literal["fail", "unproven"] = Field(
         default="fail",
-        description="what to do when no zone has a machine for the check: fail, or take the template unproven",
+        description="what to do if no zone has a machine for the check: fail, or use the template unproven",
     )
 
 
 class Standby(Args):
-    """Machines that wait stopped, with what is on their disk. They hold no GPU: starting one may find none left.
+    """Machines that wait stopped and keep their disk. They reserve no GPU, so a start can fail for lack of capacity.
 
-    Of pools whose runners the runner manager registers, the manager makes, stops and starts them. Of pools without
-    runners they are the standby pool of the managed instance group.
+    In pools with runners, the runner manager creates, stops and starts these machines. In pools without runners, they
+    are the standby pool of the managed instance group.
     """
 
     stopped_size: Integer = Field(
@@ -39,12 +39,12 @@ class Standby(Args):
     )
     mode: Literal["manual", "scale-out-pool"] = Field(
         default="manual",
-        description="who starts them, of pools without runners: manual (whoever resizes the group), or scale-out-pool "
-        "(the group, before it makes new ones)",
+        description="how the machines are started in pools without runners: manual (by a resize of the group), or "
+        "scale-out-pool (by the group, before it creates new machines)",
     )
     initial_delay_sec: Integer = Field(
         default=0,
         ge=0,
         le=3600,
-        description="seconds a new machine runs before it is stopped, of pools without runners, 0 to 3600",
+        description="seconds that a new machine runs before it is stopped, in pools without runners, 0 to 3600",
     )

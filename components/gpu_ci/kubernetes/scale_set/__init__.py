@@ -1,1 +1,1 @@
-"""A runner scale set: its arguments, their rules, and the pods of its runners."""
+"""The arguments, rules and pods of a runner scale set."""

@@ -1,4 +1,4 @@
-"""The pods of a scale set in the API's own words: the runner, the pod of a job, and the listener."""
+"""The pods of a scale set: the runner, the pod of a job, and the listener."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from .. import gpu_nodes
 from ..name_types import CONTAINER_SECURITY, POD_SECURITY, pull_secrets
 from .args import KubernetesNovolume, KubernetesVolume, OwnImage, RunnerScaleSetArgs
 
-# actions/runner: images/Dockerfile makes the user `runner` so; a runner image of one's own has to do the same.
+# The image actions/runner creates the user `runner` with this id (images/Dockerfile); a custom runner image must do the
+# same.
 RUNNER_UID = 1001
 _HAS_JOB = "grep -qsx Runner.Worker /proc/[0-9]*/comm"
-# What the runner has to cancel a job and report that to GitHub, before it is killed. Ours.
+# The time that the runner needs to cancel a job and report that to GitHub before it is killed. The value is this
+# project's own.
 _CANCEL_SEC = 15
 _FOLDER = "/opt/gpu-ci"
 _STARTED, _COMPLETED, _JOB_POD = "job-started.sh", "job-completed.sh", "job-pod.json"
 _SHM = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108 - where CUDA programs share memory between processes
 _FILES = {"name": "files", "mountPath": _FOLDER, "readOnly": True}
 
-# A node is not taken away under a job: by the Cluster Autoscaler (its FAQ, "What types of pods can prevent CA from
-# removing a node?") nor by Karpenter (karpenter.sh/docs/concepts/disruption, "Pod-Level Controls").
+# These annotations keep a busy node from removal by Cluster Autoscaler (its FAQ, "What types of pods can prevent CA
+# from removing a node?") and by Karpenter (karpenter.sh/docs/concepts/disruption, "Pod-Level Controls").
 ANNOTATIONS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 
 
 def in_pods_of_their_own(args: RunnerScaleSetArgs) -> bool:
-    """Whether jobs have pods beside the runner's, which then needs no GPU."""
+    """Return True if jobs run in separate pods, so that the runner's pod needs no GPU."""
     return isinstance(args.container_mode, KubernetesNovolume | KubernetesVolume)
 
 
 def files(args: RunnerScaleSetArgs) -> dict[str, str]:
-    """What is mounted into the runner: its hooks, and what a job's pod adds to what the workflow says."""
+    """Return the files that are mounted into the runner: its hooks, and the additions to the pod of a job."""
     found = {_STARTED: args.job_started_hook, _COMPLETED: args.job_completed_hook}
     if in_pods_of_their_own(args):
         found[_JOB_POD] = json.dumps(job_pod(args), indent=2, sort_keys=True)
@@ -40,10 +42,10 @@ def files(args: RunnerScaleSetArgs) -> dict[str, str]:
 
 
 def template(args: RunnerScaleSetArgs, mounted: pulumi.Output[str] | None) -> dict[str, Any]:
-    """The runner's pod; `mounted` is the name of the ConfigMap with its files."""
+    """Return the runner's pod; `mounted` is the name of the ConfigMap with its files."""
     own_pods = in_pods_of_their_own(args)
     spec: dict[str, Any] = {
-        # Container hooks make pods with the runner's token; no other runner has one.
+        # Container hooks create pods with the runner's token. Other runners have no token.
         "automountServiceAccountToken": own_pods,
         "terminationGracePeriodSeconds": args.termination_grace_sec,
         **pull_secrets(args.image_pull_secrets),
@@ -54,18 +56,20 @@ def template(args: RunnerScaleSetArgs, mounted: pulumi.Output[str] | None) -> di
             *([_files_volume(mounted)] if mounted is not None else []),
         ],
     }
-    # A volume of one node binds the job to the runner's; without one, the runner needs no GPU node's room.
+    # With a volume on one node, the job must run on the runner's node. Without one, the runner stays off GPU nodes.
     spec |= {"affinity": gpu_nodes.elsewhere()} if isinstance(args.container_mode, KubernetesNovolume) else _place(args)
     return {"metadata": {"annotations": ANNOTATIONS}, "spec": spec}
 
 
 def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
-    """What the container hooks add to a job's pod (actions/runner-container-hooks: docs/adrs/0134-hook-extensions.md):
-    `$job` is the container of the job itself."""
+    """Return the additions of the container hooks to a job's pod. `$job` is the container of the job itself.
+
+    Source: actions/runner-container-hooks: docs/adrs/0134-hook-extensions.md.
+    """
     job = {"name": "$job", "resources": _resources(args, gpus=True), "volumeMounts": [_SHM]}
     spec = {
         **_place(args),
-        # mergePodSpecWithOptions lets this list replace that of the workflow's container.credentials
+        # mergePodSpecWithOptions replaces the list of the workflow's container.credentials with this one
         # (actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/utils.ts).
         **pull_secrets(args.image_pull_secrets),
         "automountServiceAccountToken": False,
@@ -77,9 +81,12 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
 
 
 def listener() -> dict[str, Any]:
-    """The listener's pod, which waits on GitHub for as long as the set is there. Its template replaces all that the
-    controller would say of the pod (mergeListenerPodWithTemplate in actions/actions-runner-controller@9bb16ae:
-    controllers/actions.github.com/resourcebuilder.go), so its minute to end is said again."""
+    """Return the pod of the listener, which waits for jobs from GitHub for the lifetime of the set.
+
+    The template replaces all settings of the controller for this pod, so it repeats the grace period of a minute
+    (mergeListenerPodWithTemplate in actions/actions-runner-controller@9bb16ae:
+    controllers/actions.github.com/resourcebuilder.go).
+    """
     return {
         "spec": {
             "affinity": gpu_nodes.elsewhere(),
@@ -91,7 +98,7 @@ def listener() -> dict[str, Any]:
 
 
 def container_mode(args: RunnerScaleSetArgs) -> dict[str, Any]:
-    """The chart's `containerMode`; nothing where the runner's own container is all there is."""
+    """Return the chart's `containerMode`, or an empty dict if jobs run in the runner's own container."""
     mode = args.container_mode
     if isinstance(mode, OwnImage):
         return {}
@@ -108,10 +115,10 @@ def container_mode(args: RunnerScaleSetArgs) -> dict[str, Any]:
 def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
     own_pods = in_pods_of_their_own(args)
     rights = {**CONTAINER_SECURITY, "runAsUser": RUNNER_UID, "runAsGroup": RUNNER_UID}
-    if args.allow_sudo:  # it needs what the level `restricted` takes away
+    if args.allow_sudo:  # sudo needs privileges that the level `restricted` does not allow
         rights = {key: rights[key] for key in ("runAsNonRoot", "runAsUser", "runAsGroup")}
     return {
-        "name": "runner",  # by this name the chart and the controller find it
+        "name": "runner",  # the chart and the controller find the container by this name
         "image": args.image,
         "command": ["/home/runner/run.sh"],
         **_wait_for_job(args.termination_grace_sec),
@@ -123,11 +130,11 @@ def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
 
 
 def _wait_for_job(grace_sec: int) -> dict[str, Any]:
-    """A hook before the signal to end: it waits while a job runs, so that the job has the grace period.
+    """Return a preStop hook that waits while a job runs, so that the job can use the grace period.
 
-    With RUNNER_MANUALLY_TRAP_SIG, run.sh hands SIGTERM on as SIGINT, at which the runner cancels its job at once
-    (actions/runner@258d6c8: src/Misc/layoutroot/run.sh). The kubelet runs the hook first, within the grace period.
-    A runner that has a job has a process Runner.Worker.
+    With RUNNER_MANUALLY_TRAP_SIG, run.sh passes SIGTERM on as SIGINT, and the runner then cancels its job at once
+    (actions/runner@258d6c8: src/Misc/layoutroot/run.sh). The kubelet runs the hook first, within the grace period. A
+    busy runner has a process Runner.Worker.
     """
     wait_sec = grace_sec - _CANCEL_SEC
     if wait_sec <= 0:
@@ -137,7 +144,8 @@ def _wait_for_job(grace_sec: int) -> dict[str, Any]:
 
 
 def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
-    # GitHub's image sets it. Without it, bash as the first process ignores SIGTERM, and an idle runner is killed late.
+    # GitHub's image sets this variable. Without it, bash as the first process ignores SIGTERM, and an idle runner is
+    # killed late.
     found = {"RUNNER_MANUALLY_TRAP_SIG": "1"}
     if args.job_started_hook:
         found["ACTIONS_RUNNER_HOOK_JOB_STARTED"] = f"{_FOLDER}/{_STARTED}"
@@ -148,16 +156,18 @@ def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
         found["ACTIONS_RUNNER_CONTAINER_HOOK_TEMPLATE"] = f"{_FOLDER}/{_JOB_POD}"
         found["ACTIONS_RUNNER_PREPARE_JOB_TIMEOUT_SECONDS"] = str(mode.prepare_timeout_sec)
     if isinstance(mode, KubernetesVolume):
-        # Else the hooks name the node themselves, past the scheduler, and a job without a free GPU fails there.
+        # Otherwise the hooks choose the node themselves, without the scheduler, and a job fails on a node without a
+        # free GPU.
         found["ACTIONS_RUNNER_USE_KUBE_SCHEDULER"] = "true"
     return found
 
 
 def _resources(args: RunnerScaleSetArgs, *, gpus: bool) -> dict[str, Any]:
-    """CPU and disk have no limit: what is idle may be used. Memory has, or one job's leak ends another's.
+    """Return the resources of a job. CPU and disk have no limit, so that jobs can use idle capacity.
 
-    Where a disk is full, the kubelet ends pods first that use more of it than they request
-    (kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction, "Pod selection for kubelet eviction").
+    Memory has a limit, because otherwise one job's leak could end another job. If a disk is full, the kubelet first
+    evicts pods that use more than they request (kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction,
+    "Pod selection for kubelet eviction").
     """
     requests = {
         "cpu": str(args.cpus),
@@ -172,7 +182,7 @@ def _resources(args: RunnerScaleSetArgs, *, gpus: bool) -> dict[str, Any]:
 
 
 def _runner_resources() -> dict[str, Any]:
-    """A runner that only hands its job on (pytorch/ci-infra gives it the same)."""
+    """Return the resources of a runner whose jobs run in separate pods (pytorch/ci-infra uses the same)."""
     return {"requests": {"cpu": "750m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
 
 
@@ -181,7 +191,7 @@ def _place(args: RunnerScaleSetArgs) -> dict[str, Any]:
 
 
 def _shm_volume(args: RunnerScaleSetArgs) -> dict[str, Any]:
-    """Containers get 64 MB of it otherwise, at which data loaders of torch fail."""
+    """Return the volume for shared memory. The default of 64 MB is too small for torch's data loaders."""
     return {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{args.shm_gib}Gi"}}
 
 

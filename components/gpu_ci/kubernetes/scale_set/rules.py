@@ -1,4 +1,4 @@
-"""What a runner scale set's values must be like, beyond their types."""
+"""The rules for values of a runner scale set, in addition to their types."""
 
 from __future__ import annotations
 
@@ -11,64 +11,68 @@ from pydantic import AfterValidator, Field
 from ... import versions
 from ...errors import invalid
 
-# The chart refuses more (actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set/templates/
-# autoscalingrunnerset.yaml). Capitals and underscores, which it takes, no Helm release can be named with.
+# The chart has stricter rules (actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set/templates/
+# autoscalingrunnerset.yaml). It accepts capitals and underscores, but names of Helm releases cannot contain them.
 _NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _MOST_NAME = 45
 
-# The number of an App, or its client id, which the chart takes too (the same: charts/gha-runner-scale-set/values.yaml).
+# The App's number, or its client id, which the chart accepts too (the same: charts/gha-runner-scale-set/values.yaml).
 _APP_ID = re.compile(r"[0-9]+|Iv[0-9A-Za-z.]{6,}")
 
 
 def _url(value: str) -> str:
     found = re.fullmatch(r"https://([^/]+)(/.*)?", value)
     if found is None:
-        raise invalid("is no https address", safe_hint="such as https://github.com/acme")
+        raise invalid("is not an https URL", safe_hint="such as https://github.com/acme")
     host, path = found[1], found[2] or ""
     if "@" in host:
-        raise invalid("has a user in it", safe_hint="remove what stands before @: the App alone signs in")
+        raise invalid("contains a user name", safe_hint="remove the text before @; the App is the only login")
     if re.search(r"./$|\.git$|[?#]", path):
-        raise invalid("goes on behind the name", safe_hint="end it with the organization or the repository")
+        raise invalid("has a path after the name", safe_hint="end the URL with the organization or the repository")
     if not re.fullmatch(r"(/[\w.-]+){1,2}", path) or path == "/enterprises":
         raise invalid(
-            "is no organization, repository or enterprise",
+            "is not the URL of an organization, a repository or an enterprise",
             safe_hint="such as https://github.com/acme or https://github.com/acme/kernels",
         )
     return value
 
 
 def is_repository(url: str) -> bool:
-    """Whether the address is a repository's, which has no runner groups."""
+    """Return True if the URL is that of a repository, which has no runner groups."""
     _, owner, *rest = url.removeprefix("https://").split("/")
     return bool(rest) and owner != "enterprises"
 
 
 def _no_token(value: str) -> str:
     if GITHUB_TOKEN_PREFIX.match(value):
-        raise invalid("is a token of a person", safe_hint="make a GitHub App, and give its id, installation and key")
+        raise invalid(
+            "is a personal access token", safe_hint="create a GitHub App, and set its id, installation id and key"
+        )
     return value
 
 
 def _app_id(value: str) -> str:
     if not _APP_ID.fullmatch(_no_token(value)):
-        raise invalid("is no id of a GitHub App", safe_hint="the App's page says its App ID and its Client ID")
+        raise invalid("is not the id of a GitHub App", safe_hint="the App's page shows its App ID and its Client ID")
     return value
 
 
 def _installation(value: str) -> str:
     if not _no_token(value).isdecimal():
-        raise invalid("is no id of an installation", safe_hint="the number at the end of the installation's address")
+        raise invalid(
+            "is not the id of an installation", safe_hint="use the number at the end of the installation's URL"
+        )
     return value
 
 
 def _key(value: str) -> str:
     if not _no_token(value).startswith("-----BEGIN ") or "PRIVATE KEY-----" not in value.splitlines()[0]:
-        raise invalid("is no private key", safe_hint="the whole .pem file GitHub gave out, its first line included")
+        raise invalid("is not a private key", safe_hint="use the whole .pem file from GitHub, including its first line")
     return value
 
 
 def minor(version: str) -> str:
-    """The part of a version that the controller compares (the same: apis/actions.github.com/v1alpha1/version.go)."""
+    """Return the part of a version that the controller compares (apis/actions.github.com/v1alpha1/version.go)."""
     return version.rpartition(".")[0]
 
 
@@ -76,7 +80,7 @@ def _same_minor(version: str) -> str:
     ours = minor(versions.ARC_CHARTS)
     if minor(version) != ours:
         raise invalid(
-            "is a controller of another minor version, which deletes the scale sets of this one",
+            "is a controller of another minor version, which would delete the scale sets of this version",
             expected=f"{ours}.x",
             safe_hint="use the ArcController of the same version of this package",
         )
@@ -85,7 +89,7 @@ def _same_minor(version: str) -> str:
 
 def _script(value: str) -> str:
     if not value.startswith("#!"):
-        raise invalid("does not begin with the program that runs it", safe_hint="begin it with #!/usr/bin/env bash")
+        raise invalid("does not start with the program that runs it", safe_hint="start it with #!/usr/bin/env bash")
     return value
 
 

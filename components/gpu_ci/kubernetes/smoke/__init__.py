@@ -1,1 +1,1 @@
-"""The check of nodes: its pod, and how the pods of several nodes find each other."""
+"""The check of nodes: its arguments and pod, and the discovery of pods on several nodes."""

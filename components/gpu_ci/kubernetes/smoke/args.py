@@ -1,4 +1,4 @@
-"""What a check of nodes is made of."""
+"""The arguments of a check of nodes."""
 
 from __future__ import annotations
 
@@ -12,70 +12,66 @@ from ..name_types import Image, NamespaceName, Pool, PullSecrets
 
 
 class SmokeJobArgs(Args):
-    """Which nodes are proven, of what GPU, and in which image."""
+    """The nodes to check, their expected GPU, and the image of the check."""
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "rerun_on", "kubeconfig"})
 
-    namespace: Input[NamespaceName] = Field(description="the namespace the Job runs in, as a GpuNamespace gives it out")
-    pool: Pool = Field(description="the pool of nodes to prove, as their label gpu-ci-pool has it")
+    namespace: Input[NamespaceName] = Field(description="the namespace of the Job, from the output of a GpuNamespace")
+    pool: Pool = Field(description="the pool of nodes to check, by the value of the node label gpu-ci-pool")
     image: Image = Field(
-        description="a container image with Python and torch, by its digest, as registry/name:tag@sha256:…; best the "
-        "one that jobs run in"
+        description="a container image with Python and torch, by its digest, as registry/name:tag@sha256:…; "
+        "preferably the image of the jobs"
     )
     image_pull_secrets: PullSecrets = Field(
         default=[],
         examples=[["ghcr"]],
-        description="the Secrets of the namespace that nodes pull the image with, where its registry asks for a login",
+        description="the Secrets of the namespace with which nodes pull the image from a private registry",
     )
     run_as_user: Integer | None = Field(
         default=None,
         ge=1,
-        description="user and group id of the image's own user, such as 1001 of GitHub's runner image; packages that "
-        "pip installed for that user are then found. By default 1000, with /tmp as home",
+        description="user and group id of the image's own user, such as 1001 of GitHub's runner image, to find "
+        "packages that pip installed for that user; by default 1000, with /tmp as home",
     )
     closed_to_cluster: StrictBool = Field(
         default=False,
-        description="whether the namespace's network policies keep its pods from the cluster's API server, as those of "
-        "a GpuNamespace do: the check then fails where the cluster does not enforce them",
+        description="whether the namespace's network policies block the cluster's API server, as those of a "
+        "GpuNamespace do; the check then fails if the cluster does not enforce them",
     )
-    gpus: Integer = Field(default=1, ge=1, le=16, description="how many GPUs a node has; the check takes all of them")
+    gpus: Integer = Field(default=1, ge=1, le=16, description="number of GPUs of a node; the check uses all of them")
     nodes: Integer = Field(
         default=1,
         ge=1,
         le=100,
-        description="how many nodes prove their GPUs, all at the same time, each of them another one; a pool's max is "
-        "the whole pool",
+        description="number of nodes to check, all at the same time; a pool's max checks the whole pool",
     )
     namespace_gpus: Integer | None = Field(
         default=None,
         ge=1,
-        description="how many GPUs the namespace's pods may have together, where that is known; nodes times gpus may "
-        "not be more",
+        description="the GPU quota of the namespace, if known; at least nodes times gpus",
     )
-    gpu: str = Field(
-        default="", max_length=100, description="the name the GPU must have, such as NVIDIA L4; by default any"
-    )
+    gpu: str = Field(default="", max_length=100, description="the expected GPU name, such as NVIDIA L4; by default any")
     min_compute_capability: str = Field(
         default="",
         pattern=r"^([0-9]{1,2}\.[0-9])?$",
-        description="the least compute capability that will do, such as 8.9; by default any",
+        description="the minimum compute capability, such as 8.9; by default any",
     )
     deadline_sec: Integer = Field(
         default=1800,
         ge=600,
         le=7200,
-        description="seconds from the Job's creation to its end, 600 to 7200: a node that is started for it, the image "
-        "that is pulled and the check itself. With several nodes, half of it is what the first waits for the last",
+        description="seconds from the Job's creation to its end, 600 to 7200, including the start of a node and the "
+        "pull of the image; with several nodes, the first node waits for the last one at most half of that time",
     )
     kubeconfig: Input[str] | None = Field(
         default=None,
-        description="the cluster's kubeconfig, by which the events of the check's pods are read when it fails; the "
-        "provider's own is not told to components",
+        description="the cluster's kubeconfig, to read the events of the check's pods if the check fails, because "
+        "components cannot read the provider's kubeconfig",
     )
     rerun_on: list[Input[str]] = Field(
         default=[],
-        description="what the nodes are made of (a launch template's version, an AMI release, a device plugin's "
-        "version): when one of them changes, the check runs again",
+        description="identifiers of the nodes' configuration (a launch template's version, an AMI release, a device "
+        "plugin's version); a change of one of them repeats the check",
     )
 
     @field_validator("namespace_gpus")
@@ -84,7 +80,7 @@ class SmokeJobArgs(Args):
         nodes, gpus = info.data.get("nodes", 0), info.data.get("gpus", 0)
         if value is not None and nodes * gpus > value:
             raise invalid(
-                f"is less than {nodes} nodes with {gpus} GPUs each need at once: some pods would never be made",
+                f"is less than {nodes} nodes with {gpus} GPUs each need, so some pods would never be created",
                 hint=f"gpus: {nodes * gpus} or more for the GpuNamespace, or fewer nodes",
             )
         return value

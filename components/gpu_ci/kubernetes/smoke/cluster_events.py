@@ -1,6 +1,6 @@
-"""Reads the events of a namespace from the API server that a kubeconfig names, with its credentials.
+"""Reads the events of a namespace from the API server of a kubeconfig, with its credentials.
 
-The form: kubernetes.io/docs/reference/config-api/kubeconfig.v1 and client-authentication.v1.
+Format: kubernetes.io/docs/reference/config-api/kubeconfig.v1 and client-authentication.v1.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import Any
 import yaml
 
 _LIMIT_SEC = 20
-# kubectl's page size. The server lists events by their names, so a page may have none of the newest.
+# The page size of kubectl. The server sorts events by name, so the newest may be on any page.
 _PAGE = 500
 
 
 class UnreadableEventsError(Exception):
-    """Why the events could not be read; has no credential in it."""
+    """The reason why the events could not be read, without any credential."""
 
 
 def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
-    """The events of the namespace, or UnreadableEventsError."""
+    """Return the events of the namespace. Raise UnreadableEventsError on failure."""
     try:
         given = yaml.safe_load(kubeconfig)
         context = _named(given["contexts"], given["current-context"])["context"]
@@ -41,18 +41,20 @@ def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
     except OSError as error:
         raise UnreadableEventsError(f"{error.filename}: {error.strerror}") from None
     except (AttributeError, ValueError, yaml.YAMLError, KeyError, TypeError, StopIteration):
-        raise UnreadableEventsError("the kubeconfig has another form than kubectl's") from None
+        raise UnreadableEventsError("the kubeconfig does not have the format of kubectl") from None
     try:
         return [event for page in _pages(url, credentials.get("token"), _tls(cluster, credentials)) for event in page]
     except urllib.error.HTTPError as refused:
-        raise UnreadableEventsError(f"the API server answers {refused.code} {refused.reason}") from None
+        raise UnreadableEventsError(f"the API server returned {refused.code} {refused.reason}") from None
     except (OSError, ValueError, KeyError) as error:
-        raise UnreadableEventsError(f"the API server does not answer ({type(error).__name__})") from None
+        raise UnreadableEventsError(f"the API server did not answer ({type(error).__name__})") from None
 
 
 def _pages(url: str, token: str | None, tls: ssl.SSLContext) -> Iterator[list[dict[str, Any]]]:
-    """The items of a list, in chunks (kubernetes.io/docs/reference/using-api/api-concepts, "Retrieving large results
-    sets in chunks")."""
+    """Yield the items of a list in chunks.
+
+    Source: kubernetes.io/docs/reference/using-api/api-concepts, "Retrieving large results sets in chunks".
+    """
     query = {"limit": str(_PAGE)}
     while True:
         page = f"{url}?{urllib.parse.urlencode(query)}"
@@ -72,7 +74,7 @@ def _named(entries: list[Any], name: str) -> Any:
 
 
 def _credentials(user: Mapping[str, Any]) -> dict[str, str]:
-    """A token, or a certificate and its key in PEM form."""
+    """Return a token, or a certificate and its key in PEM form."""
     if program := user.get("exec"):
         return _from_program(program)
     found = {"token": user["token"]} if "token" in user else {}
@@ -85,7 +87,7 @@ def _credentials(user: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _from_program(given: Mapping[str, Any]) -> dict[str, str]:
-    """What a credential plugin prints, such as `aws eks get-token`."""
+    """Return the output of a credential plugin, such as `aws eks get-token`."""
     asked = {"apiVersion": given["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
     more = {each["name"]: each["value"] for each in given.get("env") or ()}
     environment = {**os.environ, **more, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
@@ -100,7 +102,7 @@ def _from_program(given: Mapping[str, Any]) -> dict[str, str]:
         )
         return dict(json.loads(found.stdout)["status"])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
-        raise UnreadableEventsError(f"{given['command']} gives no credentials for the cluster") from None
+        raise UnreadableEventsError(f"{given['command']} returned no credentials for the cluster") from None
 
 
 def _tls(cluster: Mapping[str, Any], credentials: Mapping[str, str]) -> ssl.SSLContext:

@@ -1,7 +1,7 @@
-"""Why a check of nodes did not pass, from the events of its pods.
+"""Explains a failed check of nodes from the events of its pods.
 
-Kubernetes deletes the pods of a Job that is over its deadline. Their events stay for an hour (kube-apiserver,
---event-ttl), and Pulumi reports none of them.
+Kubernetes deletes the pods of a Job after its deadline. Their events remain for an hour (kube-apiserver, --event-ttl),
+and Pulumi reports none of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 _MOST = 3
 _WIDTH = 300
-# Reasons by the stage of a pod, latest first: k8s.io/kubernetes v1.36.0, pkg/kubelet/events/event.go and
+# Reasons by the stage of a pod, the latest first: k8s.io/kubernetes v1.36.0, pkg/kubelet/events/event.go and
 # pkg/controller/job; kubernetes/autoscaler, cluster-autoscaler/processors/status/eventing_scale_up_processor.go.
 _RUNNING = ("NodeNotReady", "Evicted", "OOMKilling")
 _STARTING = (
@@ -22,22 +22,22 @@ _STARTING = (
     "UnexpectedAdmissionError",
 )
 _WAITING = ("NotTriggerScaleUp", "TriggeredScaleUp", "FailedScheduling", "FailedCreate")
-# An autoscaler has seen the pod: the Cluster Autoscaler, or Karpenter.
+# The reasons that show that Cluster Autoscaler or Karpenter has seen the pod.
 _SEEN = ("NotTriggerScaleUp", "TriggeredScaleUp", "Nominated")
 _UNSEEN = (
-    "no event TriggeredScaleUp or NotTriggerScaleUp: no Cluster Autoscaler has seen the pod, and without one a node "
-    "group of size 0 starts no node"
+    "no event TriggeredScaleUp or NotTriggerScaleUp: no Cluster Autoscaler has seen the pod, and without an "
+    "autoscaler a node group of size 0 starts no node"
 )
 
 
 def causes(events: Iterable[Mapping[str, Any]], job: str) -> list[str]:
-    """At most three lines on the events of a Job and its pods, the latest stage of the pods first."""
+    """Return at most three lines about the events of a Job and its pods, the latest stage of the pods first."""
     latest: dict[str, str] = {}
     own = [event for event in sorted(events, key=_time) if _name(event) == job or _name(event).startswith(f"{job}-")]
     placed = {_name(event) for event in own if event.get("reason") == "Scheduled"}
     for event in own:
         reason = str(event.get("reason"))
-        # What a pod waited for is over once it has a node; of several pods another one may still wait.
+        # A reason to wait no longer applies once the pod has a node. Another pod of the Job may still wait.
         if reason not in _WAITING or _name(event) not in placed:
             latest[reason] = " ".join(str(event.get("message") or "").split())[:_WIDTH]
     seen = any(event.get("reason") in _SEEN for event in own)
@@ -54,7 +54,7 @@ def _lines(latest: Mapping[str, str], reasons: Sequence[str]) -> list[str]:
 
 
 def _time(event: Mapping[str, Any]) -> str:
-    """When it was last seen. Times in the form of RFC 3339, in UTC, sort as texts."""
+    """Return the time of the last occurrence. RFC 3339 times in UTC sort as text."""
     series = event.get("series") or {}
     found = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
     return str(found or (event.get("metadata") or {}).get("creationTimestamp") or "")

@@ -1,8 +1,8 @@
-"""Several nodes proven at once: how the pods of one check keep each other off, and know of each other.
+"""A check of several nodes at once: how its pods get separate nodes and find each other.
 
-A pod that has ended keeps nobody off, so with anti-affinity alone two of them could prove one node, one after the
-other. None ends before it has found the names of all, and a pod has a name only while it runs: so all run at once, and
-the scheduler has put each onto a node of its own.
+Anti-affinity ignores pods that have ended, so with it alone two pods could check one node, one after the other.
+Therefore no pod ends before it has found the names of all others. A pod has a name only while it runs, so all pods run
+at the same time, each on a separate node.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import pulumi_kubernetes as kubernetes
 
 from .. import gpu_nodes
 
-# Since Kubernetes 1.27 (kubernetes.io/docs/reference/labels-annotations-taints, "batch.kubernetes.io/job-name").
+# The label since Kubernetes 1.27 (kubernetes.io/docs/reference/labels-annotations-taints,
+# "batch.kubernetes.io/job-name").
 _JOB_LABEL = "batch.kubernetes.io/job-name"
-# The label every node has a value of its own for.
+# The label with a unique value on every node.
 _HOST = "kubernetes.io/hostname"
 
 
 def service(
     name: str, namespace: pulumi.Input[str], pool: str, opts: pulumi.ResourceOptions
 ) -> kubernetes.core.v1.Service:
-    """What gives the pods their names: headless, and without a port, as none of them listens.
+    """Create the Service that gives the pods their names. It is headless and has no port, because no pod listens.
 
-    It does not publish addresses that are not ready: one that still pulls its image would be seen by pods that have
-    ended by the time it looks for them. Pulumi waits for no pods of a headless Service
+    It does not publish addresses of pods that are not ready. Otherwise pods could see a pod that still pulls its image,
+    and end before that pod looks for them. Pulumi does not wait for pods of a headless Service
     (pulumi/pulumi-kubernetes@0012b9d:provider/pkg/await/service.go, shouldWaitForPods).
     """
     labels = {gpu_nodes.POOL_LABEL: pool}
@@ -39,26 +40,31 @@ def service(
 
 
 def counts(nodes: int) -> dict[str, Any]:
-    """As many pods as nodes, all at once, each with a hostname of its own (kubernetes.io/docs/tasks/job/
-    job-with-pod-to-pod-communication)."""
+    """Return Job settings with one concurrent pod per node, each with its own hostname.
+
+    Source: kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication.
+    """
     return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
 
 
 def anti_affinity(pool: str) -> dict[str, Any]:
-    """The affinity of pods of which a node takes one."""
+    """Return an affinity that allows one such pod per node."""
     term = {"labelSelector": {"matchLabels": {gpu_nodes.POOL_LABEL: pool}}, "topologyKey": _HOST}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def environment() -> list[dict[str, Any]]:
-    """What a pod's own words are made from: no API is asked."""
+    """Return the environment variables with the pod's own data, which needs no API call."""
     fields = {"JOB_NAME": f"metadata.labels['{_JOB_LABEL}']", "NODE_NAME": "spec.nodeName"}
     return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
 
 
 def arguments(nodes: int, subdomain: pulumi.Output[str], deadline_sec: int) -> dict[str, Any]:
-    """The options of the check. It has to give up before the Job does, or nobody is told who was missing: pods count
-    from their own start, which may be late, so half of the Job's time is theirs."""
+    """Return the options of the check for several nodes.
+
+    The check must give up before the Job's deadline, or it could not report the missing pods. Pods count from their own
+    start, which may be late, so they get half of the Job's time.
+    """
     return {
         "--node": "$(NODE_NAME)",
         "--peers": subdomain.apply(lambda found: ",".join(f"$(JOB_NAME)-{index}.{found}" for index in range(nodes))),

@@ -1,4 +1,4 @@
-"""The pod of the check of a pool of nodes, in the API's own words."""
+"""The pod of the check of a pool of nodes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from . import peers as smoke_peers
 from .args import SmokeJobArgs
 
 ARCHIVE = "gpu_smoke.pyz"
-"""Under which name the config map has the check."""
+"""The key of the check's archive in the ConfigMap."""
 
-# What is left of the Job's deadline for the check once its container runs, and at least that.
+# The minimum part of the Job's deadline for the check after its container has started.
 _CHECK_SEC = 300
 _MOUNT = "/gpu-smoke"
 _UID = 1000
 _HOME = [{"name": "HOME", "value": "/tmp"}]  # noqa: S108 - the pod's own
-# Else torch, Triton and CUDA write into a home that may be read-only (docs.pytorch.org, "Compile Time Caching
+# Otherwise torch, Triton and CUDA write into a home that may be read-only (docs.pytorch.org, "Compile Time Caching
 # Configuration"; triton-lang/triton, python/triton/knobs.py; docs.nvidia.com, "CUDA Environment Variables").
 _CACHES = [
     {"name": name, "value": f"/tmp/{folder}"}  # noqa: S108
@@ -30,15 +30,16 @@ _CACHES = [
         "XDG_CACHE_HOME": "cache",
     }.items()
 ]
-# Every container has these variables, also without service links (k8s.io/kubernetes v1.36.0, pkg/kubelet/
+# Every container has these variables, even without service links (k8s.io/kubernetes v1.36.0, pkg/kubelet/
 # kubelet_pods.go, getServiceEnvVarMap).
 _API_SERVER = "$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)"
-# Kubernetes reads the message of an ended container from here (kubernetes.io, "Determine the Reason for Pod Failure").
+# Kubernetes reads the message of an ended container from this file (kubernetes.io, "Determine the Reason for Pod
+# Failure").
 _MESSAGE = "/dev/termination-log"
 
 
 def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[str] | None) -> dict[str, Any]:
-    """A pod that only computes: no service account token, no root, no added capability."""
+    """Return a pod for computation only: no service account token, no root, no added capability."""
     expected = {
         "--pool": args.pool,
         "--expect-gpus": str(args.gpus),
@@ -49,9 +50,9 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     }
     peer_arguments = smoke_peers.arguments(args.nodes, peers, args.deadline_sec) if peers is not None else {}
     peer_environment = smoke_peers.environment() if peers is not None else []
-    # Which GPUs a container has is decided for each by itself, so this one is as a pod of its own would be. Where one
-    # node is proven it is no init container, so that Pulumi tells of its end as it does of the check's. Where several
-    # are, it is: a pod of which a container has ended is not ready, and would have no name.
+    # The GPUs of each container are assigned separately, so this container behaves like a separate pod. For one node it
+    # is not an init container, so that Pulumi reports its end like that of the check. For several nodes it is one: a
+    # pod with an ended container is not ready, and would have no name.
     no_gpu_check = {
         **_container(
             "unasked",
@@ -63,7 +64,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
                 "--closed-to": _API_SERVER if args.closed_to_cluster else "",
             },
         ),
-        # What NVIDIA's images say, so that it is tried in every image.
+        # The value that NVIDIA's images set, so that the check tests it with every image.
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}},
         "volumeMounts": [{"name": "check", "mountPath": _MOUNT, "readOnly": True}],
@@ -71,9 +72,9 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     no_gpu_check["securityContext"] = {"readOnlyRootFilesystem": True, **CONTAINER_SECURITY}
     resources = gpu_nodes.gpus(args.gpus)
     uid = args.run_as_user or _UID
-    # Ours, and generous: each GPU has a process of its own with CUDA and torch in it.
+    # The project's own, generous value: each GPU has a process with CUDA and torch.
     memory = {"memory": f"{2 + 4 * args.gpus}Gi"}
-    # Ours: the caches in /tmp, so that a full disk does not end the check before pods that requested nothing.
+    # The project's own value for the caches in /tmp. With a request, a full disk evicts pods without requests first.
     disk = {"ephemeral-storage": "2Gi"}
     return {
         "restartPolicy": "Never",
@@ -104,14 +105,14 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
         "volumes": [
             {"name": "check", "configMap": {"name": archive}},
             {"name": "tmp", "emptyDir": {}},
-            # The runtime's own /dev/shm has 64 MB, which torch's workers and NCCL outgrow.
+            # The runtime's default /dev/shm has 64 MB, which is too small for torch's workers and NCCL.
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
         ],
     }
 
 
 def _container(name: str, image: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What both sides of the check have in common."""
+    """Return the settings that both containers of the check share."""
     return {
         "name": name,
         "image": image,
@@ -121,9 +122,9 @@ def _container(name: str, image: str, arguments: dict[str, Any]) -> dict[str, An
             *(word for pair in arguments.items() if pair[1] != "" for word in pair),
         ],
         "terminationMessagePath": _MESSAGE,
-        # A check that died before it could write: the end of what it printed.
+        # If the check died before it wrote a message, Kubernetes uses the end of its output.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        # The root filesystem stays writable, as in a job: with a read-only one, hooks of NVIDIA's container toolkit
-        # were seen to fail (kserve/kserve#5711), which no job would meet.
+        # The root filesystem stays writable, as in a job. With a read-only one, hooks of NVIDIA's container toolkit
+        # failed (kserve/kserve#5711), which would not affect jobs.
         "securityContext": CONTAINER_SECURITY,
     }

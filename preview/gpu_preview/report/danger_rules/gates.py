@@ -1,4 +1,4 @@
-"""`gate-removed`: a pool that stays, and whose machines nothing proves any more."""
+"""The rule `gate-removed`, which finds a remaining pool whose machines are no longer checked."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..danger_rule import GATE_REMOVED
 from . import jobs
 
 GATE = "gpu-ci:gcp:SmokeGate"
-"""What proves a template on Google Cloud."""
+"""The component that checks an instance template on Google Cloud."""
 SMOKE_JOB = "gpu-ci:kubernetes:SmokeJob"
-"""The component on Kubernetes, whose Job does it."""
+"""The component on Kubernetes, whose Job runs the check."""
 _JOB = "kubernetes:batch/v1:Job"
 
 
@@ -21,7 +21,7 @@ def is_gate(state: State) -> bool:
 
 
 def check(world: World) -> Iterator[Finding]:
-    """Looks at all resources: one that loses its gate may itself be unchanged in the engine's eyes."""
+    """Check all resources: the engine may report no change for a resource that loses its gate."""
     reported = set()
     for change in world.changes:
         if jobs.runs_of(change) is None:
@@ -30,12 +30,12 @@ def check(world: World) -> Iterator[Finding]:
             continue
         if _gated(change.before, world.before) and not _gated(change.after, world.after):
             reported.add(change.resource.component)
-            yield GATE_REMOVED.found(change, f"{change.name} waits for no check of its GPUs any more")
+            yield GATE_REMOVED.found(change, f"{change.name} no longer waits for a check of its GPUs")
     yield from (_gone(change) for change in world.changes if _is_gone(change, world, reported))
 
 
 def _is_gone(change: Change, world: World, reported: set[str]) -> bool:
-    """Whether a gate is deleted while something of its pool stays that runs jobs, and no other gate comes."""
+    """Return True if a gate is deleted without a new one, while resources of its pool that run jobs stay."""
     component = change.resource.component
     if change.resource.operation != Operation.DELETE or change.before is None or not is_gate(change.before):
         return False
@@ -49,12 +49,12 @@ def _is_gone(change: Change, world: World, reported: set[str]) -> bool:
 
 
 def _gone(change: Change) -> Finding:
-    where = f"the pool {change.resource.component}" if change.resource.component else "what it checked"
-    return GATE_REMOVED.found(change, f"{change.name} is deleted, and {where} stays: nothing proves its GPUs")
+    where = f"the pool {change.resource.component}" if change.resource.component else "the pool"
+    return GATE_REMOVED.found(change, f"{change.name} is deleted, but {where} stays: its GPUs are no longer checked")
 
 
 def _gated(state: State, states: Mapping[str, State]) -> bool:
-    """Whether a gate is among all it depends on, and what that depends on."""
+    """Return True if the resource depends on a gate, directly or indirectly."""
     seen, left = {state.urn}, list(state.dependencies)
     while left:
         urn = left.pop()
@@ -69,6 +69,6 @@ def _gated(state: State, states: Mapping[str, State]) -> bool:
 
 
 def _type_of(urn: str) -> str:
-    """The type in a URN: the last of those that `$` joins (www.pulumi.com/docs/iac/concepts/resources/names/)."""
+    """Return the last type of a URN, after `$` (www.pulumi.com/docs/iac/concepts/resources/names/)."""
     parts = urn.split("::")
     return parts[2].rpartition("$")[2] if len(parts) > 3 else ""

@@ -121,7 +121,7 @@ def test_a_failed_check_is_explained_by_what_auto_scaling_tried(eks: AwsEks, wor
     world.event(ACTIVITY, types.NODE_GROUP, "ci:l4", message)
     assert report(account, "ci", "l4", "eks-l4-1") == f"{text}Failed: Launching a new EC2 instance: {message}"
     assert report(account, "ci", "l4", "eks-other") == (
-        f"{text}".replace("Auto Scaling: ", "Auto Scaling could not be asked: ")
+        f"{text}".replace("Auto Scaling: ", "Auto Scaling could not be queried: ")
         + "ValidationError: AutoScalingGroup name not found: eks-other"
     )
 

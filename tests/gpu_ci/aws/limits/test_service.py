@@ -76,8 +76,8 @@ def test_a_maximum_below_the_nodes_there_are_is_kept_higher_with_a_warning() -> 
     assert update(FakeEks(desired=3, most=4), maxSize=1, logs=logs)["currentMaxSize"] == 3
     (warning,) = logs
     assert warning == (
-        "l4 has 3 nodes, so its maximum is 3 and not 1: no running node was ended\n"
-        "  hint: run pulumi up again once its jobs have ended and the autoscaler has removed nodes"
+        "l4 has 3 nodes, so its maximum is 3 and not 1; no running node was terminated\n"
+        "  hint: run pulumi up again after its jobs have ended and the autoscaler has removed nodes"
     )
 
 
@@ -94,10 +94,10 @@ def test_a_right_to_suspend_that_is_missing_is_a_warning_and_tried_again() -> No
     assert made["zoneBalancing"] == "active"
     (warning,) = logs
     assert warning == (
-        "AZRebalance of eks-l4-1 is active: Auto Scaling may end busy nodes to balance the zones\n"
+        "AZRebalance of eks-l4-1 is active: Auto Scaling may terminate busy nodes to balance the zones\n"
         "  got: AccessDenied: not authorized to perform: autoscaling:SuspendProcesses\n"
         "  expected: AWS credentials with autoscaling:SuspendProcesses\n"
-        "  hint: grant that right, or put the pool into one zone; the next pulumi up tries again"
+        "  hint: grant that permission, or use one zone for the pool; the next pulumi up tries again"
     )
     assert list(diff(current=4, balancing="active").diffs) == ["zoneBalancing"]
     assert diff(current=4, balancing="suspended").changes == DIFF.DIFF_NONE
@@ -148,7 +148,8 @@ def test_a_refusal_names_the_group_the_error_and_the_rights() -> None:
         "  got: AccessDeniedException: not authorized to perform: eks:UpdateNodegroupConfig\n"
         "  expected: AWS credentials with eks:DescribeNodegroup, eks:UpdateNodegroupConfig and eks:DescribeUpdate "
         "on cluster ci in us-east-1\n"
-        "  hint: aws sts get-caller-identity shows the identity of the environment; profile and roleArn choose another"
+        "  hint: run aws sts get-caller-identity to see the identity of the environment; "
+        "set profile or roleArn to use another"
     )
 
 
@@ -157,7 +158,7 @@ def test_credentials_that_have_expired_are_no_missing_right() -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         update(eks, maxSize=6)
     assert str(caught.value.details()).splitlines()[-1] == (
-        "  hint: the session of these credentials has ended: log in again and run pulumi up, with a longer session "
+        "  hint: the session of these credentials has expired: log in again and run pulumi up, with a longer session "
         "(role-duration-seconds in GitHub Actions), or with a profile, which is renewed"
     )
 
@@ -222,9 +223,9 @@ def test_errors_warnings_and_progress_are_printed_without_secret_inputs() -> Non
     eks = FakeEks(desired=3, most=4, refusals=[ApiError("ResourceInUseException", "busy")], not_suspended=denied)
     update(eks, maxSize=1, autoscalingGroupName=secret("eks-l4-hidden-1"), logs=logs, **SECRETS)
     assert [line.splitlines()[0] for line in logs] == [
-        "EKS does not change the maximum of [secret] now, asking again: ResourceInUseException: busy",
-        "[secret] has 3 nodes, so its maximum is 3 and not 1: no running node was ended",
-        "AZRebalance of [secret] is active: Auto Scaling may end busy nodes to balance the zones",
+        "EKS cannot change the maximum of [secret] now, retrying: ResourceInUseException: busy",
+        "[secret] has 3 nodes, so its maximum is 3 and not 1; no running node was terminated",
+        "AZRebalance of [secret] is active: Auto Scaling may terminate busy nodes to balance the zones",
     ]
 
 

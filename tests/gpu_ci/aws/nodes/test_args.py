@@ -27,10 +27,10 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
         for problem in GpuNodeGroupArgs.choice_problems({**GpuNodeGroup.EXAMPLE, "amiType": "AL2023_x86_64_STANDARD"})
     ]
     assert report("Pulumi.staging.yaml", found) == (
-        "Pulumi.staging.yaml: gpu-ci:pools.l4.amiType: does not go with g6.2xlarge: AL2023_x86_64_STANDARD has no "
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.amiType: is not compatible: g6.2xlarge: AL2023_x86_64_STANDARD has no "
         "NVIDIA driver\n"
         "  got: 'AL2023_x86_64_STANDARD'\n"
-        "  expected: EKS's image, with an NVIDIA driver; by default AL2023's for the processor\n"
+        "  expected: the EKS AMI type, with an NVIDIA driver; by default that of AL2023 for the architecture\n"
         "  hint: amiType: AL2023_x86_64_NVIDIA"
     )
 
@@ -120,7 +120,7 @@ def test_offerings_that_come_late_are_held_against_the_zones() -> None:
 
 
 def test_a_cluster_version_that_comes_late_is_held_against_the_release() -> None:
-    with pytest.raises(Exception, match=r"releaseVersion: is for Kubernetes 1.35, and the cluster has 1.34"):
+    with pytest.raises(Exception, match=r"releaseVersion: is for Kubernetes 1.35, but the cluster has 1.34"):
         group(release_version="1.35.3-20260917", kubernetes_version=Late("1.34"))
 
 
@@ -135,7 +135,7 @@ def test_spot_with_few_types_is_told_which_others_have_the_same_gpu(monkeypatch:
     monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
     group(instance_types=["g6.8xlarge", "gr6.8xlarge"])
     assert told == [
-        "instanceTypes: spot is found and kept more often with several types; hint: add g6.16xlarge",
+        "instanceTypes: spot capacity is easier to get and to keep with several instance types; hint: add g6.16xlarge",
     ]
 
 
@@ -175,7 +175,7 @@ def test_the_same_gpu_beside_another_processor_is_another_machine() -> None:
     first = catalog.machine("g6.xlarge")
     problem = rules._unlike(replace(first, architecture="arm64"), first)
     assert problem is not None
-    assert problem.message() == "has 1 L4 (arm64), and g6.xlarge has 1 L4 (x86_64)"
+    assert problem.message() == "has 1 L4 (arm64), but g6.xlarge has 1 L4 (x86_64)"
 
 
 def test_what_a_group_asks_of_aws_is_every_node_of_the_largest_type() -> None:

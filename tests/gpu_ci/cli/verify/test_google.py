@@ -210,7 +210,7 @@ def test_it_asks_with_the_credentials_that_the_gate_has(monkeypatch: pytest.Monk
 def test_credentials_that_cannot_be_used_are_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOOGLE_OAUTH_ACCESS_TOKEN", raising=False)
     monkeypatch.setenv("GOOGLE_CREDENTIALS", "{hush")
-    with pytest.raises(NotAskedError, match=r"^GOOGLE_CREDENTIALS: holds no credentials") as caught:
+    with pytest.raises(NotAskedError, match=r"^GOOGLE_CREDENTIALS: does not contain credentials") as caught:
         google.connect()
     assert "hush" not in str(caught.value)
 

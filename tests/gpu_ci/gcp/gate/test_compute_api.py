@@ -408,7 +408,7 @@ def test_a_server_that_is_not_there_is_an_error_in_words(server: Server, monkeyp
     pauses: list[float] = []
     monkeypatch.setattr("googleapiclient.http.time.sleep", pauses.append)
     monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "http://127.0.0.1:9/compute/v1/")
-    with pytest.raises(ApiError, match="the compute API could not be reached") as raised:
+    with pytest.raises(ApiError, match="cannot connect to the compute API") as raised:
         GoogleCompute().template("p", "us-central1", "t")
     assert raised.value.connection_refused
     assert len(pauses) == 5

@@ -75,7 +75,7 @@ def test_what_holds_no_credentials_is_refused_without_being_shown(given: str) ->
     with pytest.raises(CredentialsError) as caught:
         credentials({"GOOGLE_CREDENTIALS": given})
     assert str(caught.value) == (
-        "GOOGLE_CREDENTIALS: holds no credentials\n  expected: a key in JSON, or the path of a file with one"
+        "GOOGLE_CREDENTIALS: does not contain credentials\n  expected: a key in JSON, or the path of a file with a key"
     )
 
 
@@ -91,7 +91,7 @@ def test_credentials_with_a_field_too_few_are_named_and_not_shown(given: dict[st
     with pytest.raises(CredentialsError) as caught:
         credentials({"GOOGLE_CREDENTIALS": json.dumps(given)})
     assert str(caught.value) == (
-        "GOOGLE_CREDENTIALS: fields are missing or have another form\n  expected: all fields of their type, such as "
+        "GOOGLE_CREDENTIALS: fields are missing or malformed\n  expected: all fields of the credentials type, such as "
         "source_credentials of an impersonated_service_account"
     )
 

@@ -21,7 +21,7 @@ from gpu_ci.gcp.gate.verdict import (
     last_step,
 )
 
-AGAIN = "nothing has taken this template; the next up asks again, with it or with another one"
+AGAIN = "no pool uses this template; the next pulumi up checks this template again, or a changed one"
 # After a pass, or of machines that are no check's.
 _NO_CHECK = {
     "job-done",
@@ -45,16 +45,17 @@ def test_every_end_of_a_check_has_a_next_step_and_nothing_else_has_one() -> None
 def test_an_app_that_github_refuses_is_said_with_what_to_mend_there() -> None:
     verdict = Verdict(FAIL, "GitHub answers 401 to the App 17", "us-central1-a", "refused")
     assert not_passed(verdict) == (
-        "the check machine ended with refused in us-central1-a: GitHub answers 401 to the App 17\n"
-        "  hint: mend on GitHub what it names; what this stack makes there, such as a runner group, comes back by "
-        f"pulumi up --refresh; {AGAIN}"
+        "the check machine failed with reason refused in us-central1-a: GitHub answers 401 to the App 17\n"
+        "  hint: fix the named setting on GitHub; pulumi up --refresh restores resources of this stack, such as a "
+        f"runner group; {AGAIN}"
     )
 
 
 def test_a_machine_that_said_nothing_in_time_may_need_more_of_it() -> None:
-    verdict = Verdict(FAIL, "no verdict within 120 s of the start; it named no step", "us-central1-a", NO_VERDICT)
+    verdict = Verdict(FAIL, "no verdict within 120 s of the start; it reported no step", "us-central1-a", NO_VERDICT)
     assert not_passed(verdict) == (
-        "the check machine gave no verdict in us-central1-a: no verdict within 120 s of the start; it named no step\n"
+        "the check machine reported no verdict in us-central1-a: no verdict within 120 s of the start; "
+        "it reported no step\n"
         f"  hint: raise smoke.deadlineSec; {AGAIN}"
     )
 
@@ -112,19 +113,19 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
         (
             ApiError("conditionNotMet", "Constraint constraints/compute.trustedImageProjects violated.", 412),
             (
-                "the organization policy compute.trustedImageProjects forbids it: ask its administrator to except the "
-                "project p, or change the pool to what the policy allows (docs/how-it-works/check.md)"
+                "the organization policy compute.trustedImageProjects forbids it: ask its administrator for an "
+                "exception for the project p, or change the pool to what the policy allows (docs/how-it-works/check.md)"
             ),
         ),
         (
             ApiError("SERVICE_ACCOUNT_ACCESS_DENIED", "The user does not have access to service account 'a'.", 400),
-            "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to hold",
+            "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to apply",
         ),
     ],
 )
 def test_what_google_refuses_for_a_policy_or_an_account_has_a_next_step(error: ApiError, hint: str) -> None:
     question = Question("urn", "p", "projects/p/regions/r/instanceTemplates/t", ["us-central1-a"], "l4")
-    assert refused(error, question) == f"Google refused the check machine: {error}\n  hint: {hint}"
+    assert refused(error, question) == f"Google rejected the check machine: {error}\n  hint: {hint}"
 
 
 @pytest.mark.parametrize("noise", ["[  12.3] NVRM: Xid", "%%%", "=", ""])

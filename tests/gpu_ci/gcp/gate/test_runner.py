@@ -116,13 +116,13 @@ def test_progress_has_the_last_serial_line_once_no_step_came_for_a_minute() -> N
     quiet = "check machine in us-central1-a is running, step driver, {}"
     assert said[0] == quiet.format(6)
     assert quiet.format(54) in said
-    assert f"{quiet.format(60)}; last on its serial port: {shown}" in said
+    assert f"{quiet.format(60)}; last line on its serial port: {shown}" in said
 
 
 def test_a_new_step_begins_another_minute_of_progress_without_the_serial_line() -> None:
     asked = Asked(boots_in=0, verdict_after=120, serial_text=f"boot\n{step_line('driver')}", serial_after=40)
     said = progress(asked)
-    late = [line for line in said if "last on its serial port" in line]
+    late = [line for line in said if "last line on its serial port" in line]
     assert [line.partition(";")[0].rpartition(" ")[2] for line in late] == ["102", "108", "114"]
 
 
@@ -211,7 +211,7 @@ def test_a_limit_that_others_use_up_is_waited_for() -> None:
         # cloud.google.com/compute/api-quota: "a 403 error with the reason rateLimitExceeded", until the next minute.
         ApiError("rateLimitExceeded", "Quota exceeded for quota metric 'Read requests'", 403),
         ApiError("backendError", "The service is currently unavailable.", 503),
-        ApiError("unreachable", "the compute API could not be reached: timed out"),
+        ApiError("unreachable", "cannot connect to the compute API: timed out"),
     ],
 )
 def test_a_state_that_google_does_not_answer_for_a_minute_costs_no_check(error: ApiError) -> None:
@@ -229,7 +229,7 @@ def test_a_state_that_google_does_not_answer_any_more_is_its_own_error() -> None
 
 @pytest.mark.parametrize(("until", "passes"), [(38, True), (10_000, False)])
 def test_a_connection_that_is_refused_is_tried_again_for_some_seconds_only(until: int, passes: bool) -> None:
-    error = ApiError("connectionRefused", "the compute API could not be reached: [Errno 111] Connection refused")
+    error = ApiError("connectionRefused", "cannot connect to the compute API: [Errno 111] Connection refused")
     asked = Asked(verdict_after=60, status_error=error, status_fails=(30, until))
     if passes:
         assert asked.verdict().outcome == "pass"
@@ -258,17 +258,20 @@ def test_an_organization_policy_on_guest_attributes_leaves_the_serial_port() -> 
         boots_in=8,
     )
     assert asked.verdict().outcome == "pass"
-    said = [line for line in asked.said if "refuses" in line]
+    said = [line for line in asked.said if "rejects" in line]
     policy = "organization policy compute.disableGuestAttributesAccess"
     assert said == [
-        f"Google refuses guest attributes of the check machine ({policy}); its verdict is read from the serial port"
+        (
+            f"Google rejects guest attributes of the check machine ({policy}); "
+            "the gate reads the verdict from the serial port"
+        )
     ]
 
 
 def test_a_silent_machine_under_such_a_policy_says_that_too() -> None:
     asked = Asked(attribute_error=ApiError("conditionNotMet", POLICY, 412), deadline_sec=60)
     assert asked.verdict().summary == (
-        f"no verdict within 60 s of the start; it named no step; Google refused guest attributes: {POLICY}"
+        f"no verdict within 60 s of the start; it reported no step; Google rejected guest attributes: {POLICY}"
     )
 
 
@@ -303,7 +306,7 @@ def test_a_service_account_that_is_new_is_waited_for(error: ApiError) -> None:
     assert asked.verdict().outcome == "pass"
     assert [call for call in asked.google.log if call == ("insert", A)] == [("insert", A)] * 8
     assert asked.clock.time >= 45  # after 0, 1, 3, 7, 15, 25, 35 and 45 s
-    assert asked.said[1] == f"Google does not accept the machine's service account yet ({error}); asking again"
+    assert asked.said[1] == f"Google does not accept the machine's service account yet ({error}); trying again"
 
 
 def test_a_service_account_that_stays_unknown_is_googles_own_error() -> None:
@@ -321,7 +324,7 @@ def test_a_machine_that_stops_may_still_report_its_verdict() -> None:
 
 def test_a_machine_that_is_taken_away_slowly_is_no_fault_of_its_gpu() -> None:
     asked = Asked(zones=(A,), verdict=None, stops_after=40, stops_for=600, gone_after=70)
-    assert asked.verdict() == Verdict("no-capacity", "no zone had a machine for the check: us-central1-a")
+    assert asked.verdict() == Verdict("no-capacity", "no zone had capacity for the check machine: us-central1-a")
 
 
 def test_a_machine_that_says_it_is_taken_away_is_no_fault_of_its_gpu_and_the_next_zone_is_tried() -> None:
@@ -334,7 +337,7 @@ def test_a_machine_that_says_it_is_taken_away_is_no_fault_of_its_gpu_and_the_nex
 
     asked.google.on_status = next_zone
     assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
-    assert f"{A} took the check machine away before it had a verdict" in asked.said
+    assert f"{A} preempted the check machine before its verdict" in asked.said
 
 
 def test_a_machine_that_stops_for_ever_is_given_up() -> None:
@@ -349,7 +352,7 @@ def test_a_zone_without_machines_is_passed_over() -> None:
     assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
     assert asked.said[:3] == [
         "starting a check machine in us-central1-a",
-        "us-central1-a has no machine to give; Google names us-central1-b",
+        "us-central1-a has no capacity for the machine; Google suggests us-central1-b",
         "starting a check machine in us-central1-b",
     ]
 
@@ -358,7 +361,7 @@ def test_no_zone_with_a_machine_is_neither_pass_nor_fail() -> None:
     asked = Asked()
     asked.google.zones = {zone: exhausted(zone) for zone in ZONES}
     assert asked.verdict() == Verdict(
-        "no-capacity", "no zone had a machine for the check: us-central1-a, us-central1-b"
+        "no-capacity", "no zone had capacity for the check machine: us-central1-a, us-central1-b"
     )
 
 
@@ -367,7 +370,7 @@ def test_a_zone_that_google_names_and_the_pool_has_not_is_told_with_the_refusal(
     asked.google.zones = {A: exhausted(A, (B, "us-central1-c")), B: exhausted(B, ("us-central1-c",))}
     assert asked.verdict() == Verdict(
         "no-capacity",
-        "no zone had a machine for the check: us-central1-a, us-central1-b; Google names us-central1-c",
+        "no zone had capacity for the check machine: us-central1-a, us-central1-b; Google suggests us-central1-c",
     )
 
 
@@ -395,7 +398,7 @@ def test_the_time_that_google_takes_to_start_a_machine_is_not_the_machines() -> 
 
 def test_a_zone_that_does_not_start_the_machine_is_left_for_the_next() -> None:
     asked = Asked(zones=(A,), boots_in=10_000)
-    summary = f"no zone had a machine for the check: {A}"
+    summary = f"no zone had capacity for the check machine: {A}"
     assert asked.verdict() == Verdict("no-capacity", summary)
     assert asked.said[-1] == f"{A} did not start the check machine within 600 s"
     assert asked.clock.time >= 600
@@ -405,7 +408,8 @@ def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> 
     asked = Asked(verdict=None, serial_text="boot\nNVRM: RmInitAdapter failed!\n\n")
     assert asked.verdict() == Verdict(
         "fail",
-        "no verdict within 300 s of the start; it named no step; last on its serial port: NVRM: RmInitAdapter failed!",
+        "no verdict within 300 s of the start; it reported no step; "
+        "last line on its serial port: NVRM: RmInitAdapter failed!",
         A,
         "no-verdict",
     )
@@ -414,13 +418,13 @@ def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("key", "key: it asked Secret Manager for the App's key"), ("of-a-newer-agent", "of-a-newer-agent: unknown here")],
+    [("key", "key: it read the App's key from Secret Manager"), ("of-a-newer-agent", "of-a-newer-agent: unknown step")],
 )
 def test_silence_until_the_deadline_names_the_last_step_in_words(name: str, words: str) -> None:
     line = step_line(name)
     asked = Asked(verdict=None, serial_text=line)
     assert asked.verdict().summary == (
-        f"no verdict within 300 s of the start; its last step was {words}; last on its serial port: {line.strip()}"
+        f"no verdict within 300 s of the start; its last step was {words}; last line on its serial port: {line.strip()}"
     )
 
 
@@ -450,8 +454,8 @@ def test_a_verdict_just_before_the_machine_stops_is_not_missed() -> None:
 
 def test_a_machine_taken_away_is_no_fault_of_its_gpu() -> None:
     asked = Asked(zones=(A,), verdict=None, gone_after=40)
-    assert asked.verdict() == Verdict("no-capacity", "no zone had a machine for the check: us-central1-a")
-    assert "us-central1-a took the check machine away before it had a verdict" in asked.said
+    assert asked.verdict() == Verdict("no-capacity", "no zone had capacity for the check machine: us-central1-a")
+    assert "us-central1-a preempted the check machine before its verdict" in asked.said
 
 
 def test_a_machine_on_demand_that_was_deleted_is_a_fail_and_no_other_zone_is_tried() -> None:
@@ -459,7 +463,7 @@ def test_a_machine_on_demand_that_was_deleted_is_a_fail_and_no_other_zone_is_tri
     verdict = asked.verdict()
     assert verdict == Verdict("fail", "the check machine was deleted before it had a verdict", A, "no-verdict")
     assert [zone for call, zone in asked.google.log[1:] if call == "insert"] == [A]
-    assert [line for line in asked.said if "refuses" in line] == []
+    assert [line for line in asked.said if "rejects" in line] == []
 
 
 def test_a_cancelled_gate_whose_machine_was_deleted_starts_no_other() -> None:
@@ -529,7 +533,7 @@ def test_what_an_earlier_check_left_is_removed_first() -> None:
     asked = Asked(leftovers={B: ["l4-check-old111"]})
     asked.verdict()
     assert asked.google.log[0] == ("delete", B)
-    assert asked.said[0] == "removing l4-check-old111, left in us-central1-b by an earlier check"
+    assert asked.said[0] == "deleting l4-check-old111, left in us-central1-b by an earlier check"
     assert asked.google.leftovers == {B: []}
 
 
@@ -538,7 +542,7 @@ def test_a_machine_that_cannot_be_deleted_is_said_and_hides_no_verdict() -> None
     runner = GateRunner(asked.google, asked.said.append, asked.cancel, asked.clock, suffix=lambda: "abc123")
     assert runner.run(asked.question).outcome == "pass"
     assert asked.said[-1] == (
-        "l4-check-abc123 in us-central1-a could not be deleted (Required 'compute.instances.delete' permission); "
+        "could not delete l4-check-abc123 in us-central1-a (Required 'compute.instances.delete' permission); "
         "Google deletes it at its time limit"
     )
 

@@ -55,7 +55,7 @@ def test_a_fail_is_an_error_in_the_checks_own_words(setting: Setting) -> None:
         grpc.StatusCode.UNKNOWN,
         (
             "the smoke check failed in us-central1-a: GPU 0: wrong numbers\n"
-            "  hint: nothing has taken this template; the next up asks again, with it or with another one"
+            "  hint: no pool uses this template; the next pulumi up checks this template again, or a changed one"
         ),
     )
 
@@ -64,7 +64,7 @@ def test_no_capacity_is_an_error_that_says_what_can_be_done(setting: Setting) ->
     setting.google.zones = dict.fromkeys(ZONES, ApiError(EXHAUSTED, "none left"))
     _, text = setting.refused()
     assert text == (
-        "the smoke check could not run: no zone had a machine for the check: us-central1-a, us-central1-b\n"
+        "the smoke check could not run: no zone had capacity for the check machine: us-central1-a, us-central1-b\n"
         "  hint: try again later, add zones, or set smoke.onNoCapacity to unproven"
     )
 
@@ -73,7 +73,7 @@ def test_no_capacity_is_taken_unproven_where_the_pool_says_so(setting: Setting) 
     setting.google.zones = dict.fromkeys(ZONES, ApiError(EXHAUSTED, "none left"))
     _, properties = setting.create({**INPUTS, "onNoCapacity": "unproven"})
     assert (properties["verdict"], properties["checkedTemplate"], properties["zone"]) == ("unproven", TEMPLATE, "")
-    assert properties["summary"] == "no zone had a machine for the check: us-central1-a, us-central1-b"
+    assert properties["summary"] == "no zone had capacity for the check machine: us-central1-a, us-central1-b"
 
 
 def test_a_template_taken_unproven_is_a_warning_that_stays(setting: Setting) -> None:
@@ -87,8 +87,8 @@ def test_a_template_taken_unproven_is_a_warning_that_stays(setting: Setting) -> 
     log = setting.ask(work)
     assert (log.urn, log.ephemeral, log.severity) == (URN, False, engine_pb2.WARNING)
     assert log.message == (
-        "the pool has taken a template that is unproven: no zone had a machine for the check: us-central1-a, "
-        f"us-central1-b\n  hint: pulumi up --replace '{URN}' asks again; so does smoke.onNoCapacity: fail"
+        "the pool uses a template that is unproven: no zone had capacity for the check machine: us-central1-a, "
+        f"us-central1-b\n  hint: run pulumi up --replace '{URN}' to check again, or set smoke.onNoCapacity: fail"
     )
 
 
@@ -103,14 +103,14 @@ def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
         (
             None,
             (
-                "another zone and another try draw on the same quota: ask for more, at "
+                "other zones and other tries use the same quota: request more, at "
                 "https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
         ),
         (
             QuotaInfo("NVIDIA-L4-GPUS-per-project-region", "us-central1"),
             (
-                "another zone and another try draw on the same quota: ask for more, at IAM & Admin > Quotas & System "
+                "other zones and other tries use the same quota: request more, at IAM & Admin > Quotas & System "
                 "Limits, filter NVIDIA-L4-GPUS-per-project-region of us-central1: "
                 "https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
@@ -118,9 +118,9 @@ def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
         (
             QuotaInfo("GPUS-PER-GPU-FAMILY-per-project-region", "us-central1", "NVIDIA_H100", 8),
             (
-                "the check takes one machine beside those that run: ask for more, or wait until one of them ends, at "
-                "IAM & Admin > Quotas & System Limits, filter GPUS-PER-GPU-FAMILY-per-project-region of us-central1, "
-                "gpu_family NVIDIA_H100: https://console.cloud.google.com/iam-admin/quotas?project=p"
+                "the check takes one machine in addition to the running ones: request more, or wait until one of "
+                "them ends, at IAM & Admin > Quotas & System Limits, filter GPUS-PER-GPU-FAMILY-per-project-region of "
+                "us-central1, gpu_family NVIDIA_H100: https://console.cloud.google.com/iam-admin/quotas?project=p"
             ),
         ),
     ],
@@ -129,7 +129,7 @@ def test_a_quota_is_googles_error_with_what_helps(setting: Setting, quota: Quota
     exceeded = ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.", 403, quota=quota)
     setting.google.zones = {"us-central1-a": exceeded}
     assert setting.refused()[1] == (
-        f"Google refused the check machine: Quota 'NVIDIA_L4_GPUS' exceeded.\n  hint: {hint}"
+        f"Google rejected the check machine: Quota 'NVIDIA_L4_GPUS' exceeded.\n  hint: {hint}"
     )
     assert ("insert", "us-central1-b") not in setting.google.log
 
@@ -137,10 +137,10 @@ def test_a_quota_is_googles_error_with_what_helps(setting: Setting, quota: Quota
 def test_missing_credentials_are_an_error_without_a_traceback(setting: Setting) -> None:
     setting.unreachable = ApiError("unauthenticated", "Your default credentials were not found.")
     assert setting.refused()[1] == (
-        "the check machine could not be asked for: Your default credentials were not found.\n"
+        "could not request the check machine: Your default credentials were not found.\n"
         "  hint: set GOOGLE_OAUTH_ACCESS_TOKEN or GOOGLE_CREDENTIALS, or run gcloud auth application-default login; "
-        "with GOOGLE_IMPERSONATE_SERVICE_ACCOUNT the gate acts as that account. gcp:accessToken, gcp:credentials and "
-        "gcp:impersonateServiceAccount reach pulumi-gcp alone (docs/how-it-works/check.md)"
+        "with GOOGLE_IMPERSONATE_SERVICE_ACCOUNT the gate impersonates that account. gcp:accessToken, gcp:credentials "
+        "and gcp:impersonateServiceAccount apply to pulumi-gcp only (docs/how-it-works/check.md)"
     )
 
 
@@ -150,7 +150,7 @@ def test_an_error_that_quotes_a_secret_is_told_without_it(setting: Setting) -> N
     assert TEMPLATE in setting.refused()[1]
     _, text = setting.refused({**INPUTS, "template": secret(TEMPLATE)})
     assert text == (
-        "Google refused the check machine: The resource '[secret]' was not found; [secret] is no template of p"
+        "Google rejected the check machine: The resource '[secret]' was not found; [secret] is no template of p"
     )
 
 
@@ -163,13 +163,13 @@ def test_progress_that_quotes_a_secret_is_told_without_it(setting: Setting) -> N
         return [log.message for log in running.monitor.logs]
 
     said = setting.ask(work)
-    assert said[0] == "removing [secret]-check, left in us-central1-a by an earlier check"
+    assert said[0] == "deleting [secret]-check, left in us-central1-a by an earlier check"
 
 
 def test_what_nobody_expected_is_an_error_without_a_traceback(setting: Setting) -> None:
     assert setting.refused({**INPUTS, "template": "t"}) == (
         grpc.StatusCode.UNKNOWN,
-        "the smoke check broke off: ValueError: 'regions' is not in list",
+        "the smoke check failed with an internal error: ValueError: 'regions' is not in list",
     )
 
 

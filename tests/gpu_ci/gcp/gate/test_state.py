@@ -59,7 +59,7 @@ def test_what_names_the_check_machine_cannot_be_secret(setting: Setting) -> None
     _, failures = check(setting, {**INPUTS, "pool": secret("l4"), "zones": [secret("us-central1-a")]})
     assert failures == [
         ("", "pool: is a secret, and would stand in plain text in the check machine's name"),
-        ("", "zones: is a secret, and would stand in plain text in what the check says"),
+        ("", "zones: is a secret, and would stand in plain text in the messages of the check"),
     ]
 
 
@@ -146,8 +146,8 @@ def test_every_preview_warns_of_what_is_still_unproven(
 
     logs = setting.ask(work)
     told = (
-        "the pool has taken a template that is unproven: in its words\n"
-        f"  hint: pulumi up --replace '{URN}' asks again; so does smoke.onNoCapacity: fail"
+        "the pool uses a template that is unproven: in its words\n"
+        f"  hint: run pulumi up --replace '{URN}' to check again, or set smoke.onNoCapacity: fail"
     )
     assert [(log.message, log.severity, log.ephemeral) for log in logs] == [
         (told, engine_pb2.WARNING, False)
@@ -245,7 +245,7 @@ def test_a_machine_that_never_stops_does_not_hold_up_a_destroy(setting: Setting)
     setting.google.managed, setting.google.stop_takes = [managed("stops", "STOPPING"), managed("off")], 1e9
     assert deleted(setting) == [
         "deleting off, which is stopped in us-central1-f",
-        "stops did not stop in 120 s, and stays",
+        "stops did not stop in 120 s and will not be deleted",
     ]
     assert (names(setting), setting.clock.time) == (["stops"], 120.0)
 
@@ -254,7 +254,7 @@ def test_stopped_machines_that_cannot_be_deleted_are_a_warning_with_googles_reas
     setting.google.managed = [managed("off")]
     setting.google.delete_error = ApiError("forbidden", "Required 'compute.instances.delete' permission", 403)
     [log] = deleted(setting)
-    assert log.startswith("could not look for machines left behind: ")
+    assert log.startswith("could not search for leftover machines: ")
     assert "compute.instances.delete" in log
 
 
@@ -269,7 +269,7 @@ def test_the_labels_of_the_managers_machines_are_those_that_the_manager_writes()
 
 
 def test_a_google_that_cannot_be_asked_does_not_hold_up_a_destroy(setting: Setting) -> None:
-    setting.unreachable = ApiError("unreachable", "the compute API could not be reached: refused")
+    setting.unreachable = ApiError("unreachable", "cannot connect to the compute API: refused")
 
     async def work(running: Plugin) -> list[Any]:
         await running.stub.Delete(provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS)))
@@ -277,7 +277,7 @@ def test_a_google_that_cannot_be_asked_does_not_hold_up_a_destroy(setting: Setti
 
     (log,) = setting.ask(work)
     assert (log.severity, log.ephemeral) == (engine_pb2.WARNING, False)
-    assert "the compute API could not be reached" in log.message
+    assert "cannot connect to the compute API" in log.message
 
 
 def test_the_outputs_of_the_class_are_those_of_the_service() -> None:

@@ -56,7 +56,7 @@ def test_nothing_is_deleted_when_it_is_made_changed_or_read(setting: Setting) ->
 
 
 def test_a_google_that_cannot_be_asked_is_a_warning_and_does_not_hold_up_a_destroy(setting: Setting) -> None:
-    setting.unreachable = ApiError("unreachable", "the compute API could not be reached: refused")
+    setting.unreachable = ApiError("unreachable", "cannot connect to the compute API: refused")
 
     async def work(running: Plugin) -> list[Any]:
         await running.stub.Delete(provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS)))
@@ -64,4 +64,4 @@ def test_a_google_that_cannot_be_asked_is_a_warning_and_does_not_hold_up_a_destr
 
     [log] = setting.ask(work)
     assert (log.severity, log.ephemeral) == (engine_pb2.WARNING, False)
-    assert "the compute API could not be reached" in log.message
+    assert "cannot connect to the compute API" in log.message

@@ -69,9 +69,9 @@ def test_metadata_of_ones_own_may_not_undo_the_check_or_the_protection(key: str)
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("", "x", "is no key Google takes"),
-        ("a b", "x", "is no key Google takes"),
-        ("k" * 128, "x", "is no key Google takes"),
+        ("", "x", "is not a valid metadata key"),
+        ("a b", "x", "is not a valid metadata key"),
+        ("k" * 128, "x", "is not a valid metadata key"),
         ("agent", "x" * 262_145, "has more than 262144 bytes"),
     ],
 )

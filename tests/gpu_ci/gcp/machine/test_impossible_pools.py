@@ -56,7 +56,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "8 vCPUs of a custom machine with much memory": (
         n1("custom-8-53248-ext", "t4", 1),
         "machineType",
-        "a predefined n1 machine type, of the size its GPUs allow such as n1-highmem-8, with 8 vCPUs and 52 GiB",
+        "a predefined n1 machine type, of a size that its GPUs allow such as n1-highmem-8, with 8 vCPUs and 52 GiB",
     ),
     "a custom machine with more vCPUs than any": (
         n1("n1-custom-128-131072", "t4", 4),
@@ -80,12 +80,12 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "a T4 beside a built-in L4": (
         {"guestAccelerator": {"type": "nvidia-tesla-t4", "count": 1}},
         "guestAccelerator",
-        "leave guestAccelerator out: the GPUs are a part of the machine type",
+        "remove guestAccelerator, because the machine type includes the GPUs",
     ),
     # machine types
     "a machine type without a GPU": ({"machineType": "n2-standard-8"}, "machineType", "g2-standard-8"),
     "a machine type of AWS": ({"machineType": "g6.xlarge"}, "machineType", "g2"),
-    "a shared core with a T4": (n1("g1-small", "t4", 1), "machineType", "attach to n1"),
+    "a shared core with a T4": (n1("g1-small", "t4", 1), "machineType", "n1 types can have GPUs attached"),
     "a number of vCPUs g2 has not": ({"machineType": "g2-standard-9"}, "machineType", "did you mean g2-standard-8"),
     "a number of GPUs a2 has not": ({"machineType": "a2-highgpu-5g"}, "machineType", "did you mean a2-highgpu-4g"),
     "more vCPUs than any n1 has": ({"machineType": "n1-highmem-200"}, "machineType", "did you mean n1-highmem-96"),
@@ -96,7 +96,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "a reservation of L4 as a market of its own": (
         {"market": "reservation", "reservation": "l4s"},
         "market",
-        "its reservations are used by market: standard, with reservation",
+        "use its reservations through market: standard with reservation",
     ),
     "a reservation of a machine that is sold neither so nor on demand": (
         of("a3-highgpu-1g", "us-central1-a", market="reservation", reservation="h100s"),
@@ -125,14 +125,14 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "reservation",
         "use market: standard",
     ),
-    "spot with live migration": ({"onHostMaintenance": "MIGRATE"}, "onHostMaintenance", "it is always TERMINATE"),
-    "spot that restarts": ({"automaticRestart": True}, "automaticRestart", "market decides it"),
+    "spot with live migration": ({"onHostMaintenance": "MIGRATE"}, "onHostMaintenance", "always TERMINATE"),
+    "spot that restarts": ({"automaticRestart": True}, "automaticRestart", "market sets the value"),
     "machines that stop instead of going": (
         {"instanceTerminationAction": "STOP"},
         "instanceTerminationAction",
-        "it is always DELETE",
+        "the value is always DELETE",
     ),
-    "a public address": ({"accessConfigs": [{}]}, "accessConfigs", "the network's NAT is their way out"),
+    "a public address": ({"accessConfigs": [{}]}, "accessConfigs", "through the network's NAT"),
     # disks and network
     "g2 on a standard disk": ({"diskType": "pd-standard"}, "diskType", "pd-balanced, pd-ssd"),
     "g4 on a persistent disk": (of("g4-standard-48", "us-central1-b", diskType="pd-ssd"), "diskType", "hyperdisk"),
@@ -146,7 +146,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "local SSDs beside a V100 in the one zone that has none": (
         n1("n1-standard-8", "v100", 1, "us-east1-c", localSsdCount=1),
         "localSsdCount",
-        "take other zones",
+        "use other zones",
     ),
     "local SSDs on a3, which brings its own": (
         of("a3-highgpu-1g", "us-central1-a", localSsdCount=2),
@@ -294,9 +294,9 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "a secret twice": (
         {"secrets": ["projects/acme-ci/secrets/a", "projects/acme-ci/secrets/b", "projects/acme-ci/secrets/a"]},
         "secrets[2]",
-        "remove one",
+        "remove it",
     ),
-    "a secret by its name alone": ({"secrets": ["token"]}, "secrets[0]", "keep the value there, and name the secret"),
+    "a secret by its name alone": ({"secrets": ["token"]}, "secrets[0]", "store the value in Secret Manager"),
 }  # fmt: skip
 
 

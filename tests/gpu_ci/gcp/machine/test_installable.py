@@ -28,4 +28,4 @@ def test_a_system_the_installer_knows_is_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", TOO_OLD)
 def test_a_system_it_does_not_know_is_refused(name: str) -> None:
-    assert texts(name) == ["image: is no system cuda_installer knows"]
+    assert texts(name) == ["image: has a system that cuda_installer does not support"]

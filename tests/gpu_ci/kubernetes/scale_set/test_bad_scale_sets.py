@@ -13,11 +13,11 @@ from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArg
 from tests.gpu_ci.support import CONTROLLER, scale_set_wiring
 
 FORM = "has a form that is not accepted"
-NO_DIGEST = "has no digest: what its tag names may be another image tomorrow, and that one nobody has checked"
-HOW = "docker buildx imagetools inspect <image> tells it; put it behind the tag: :2.336.0@sha256:…"
-DIND = "leaves others on the node, which has 8: a privileged Docker daemon would see them"
-WHOLE = "give a job all of the node's, or use containerMode: {kind: kubernetes-novolume}"
-NO_TOKEN = "a token of a person is that person; the App's id, installation and key stand under app"
+NO_DIGEST = "has no digest: its tag can point to another, unchecked image later"
+HOW = "docker buildx imagetools inspect <image> prints the digest; add it after the tag: :2.336.0@sha256:…"
+DIND = "leaves GPUs to others on the node, which has 8: a privileged Docker daemon would see them"
+WHOLE = "give each job all GPUs of the node, or use containerMode: {kind: kubernetes-novolume}"
+NO_TOKEN = "a personal access token acts as its owner; set the App's id, installation and key under app"
 URLS = "such as https://github.com/acme or https://github.com/acme/kernels"
 TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
 
@@ -28,33 +28,33 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
         (
             {"githubConfigUrl": "http://github.com/acme"},
             "githubConfigUrl",
-            "is no https address",
+            "is not an https URL",
             "such as https://github.com/acme",
         ),
         (
             {"githubConfigUrl": "https://github.com"},
             "githubConfigUrl",
-            "is no organization, repository or enterprise",
+            "is not the URL of an organization, a repository or an enterprise",
             URLS,
         ),
         (
             {"githubConfigUrl": "https://github.com/acme/"},
             "githubConfigUrl",
-            "goes on behind the name",
-            "end it with the organization or the repository",
+            "has a path after the name",
+            "end the URL with the organization or the repository",
         ),
         (
             {"githubConfigUrl": "https://me:pw@github.com/acme"},
             "githubConfigUrl",
-            "has a user in it",
-            "remove what stands before @: the App alone signs in",
+            "contains a user name",
+            "remove the text before @; the App is the only login",
         ),
-        ({"runnerGroup": None}, "runnerGroup", "is missing", "name a group, such as that of github.RunnerGroup"),
+        ({"runnerGroup": None}, "runnerGroup", "is missing", "set a group, such as that of github.RunnerGroup"),
         (
             {"githubConfigUrl": "https://github.com/acme/web"},
             "runnerGroup",
-            "is not for a repository, which has no groups",
-            "remove it, or name the organization",
+            "is not supported for a repository, which has no runner groups",
+            "remove it, or use the URL of the organization",
         ),
         ({"githubToken": "ghp_aaaaaaaa"}, "githubToken", "is not chosen", f"remove it: {NO_TOKEN}"),
         ({"scaleSetName": "g" * 46}, "scaleSetName", "must have at most 45 characters", "such as scaleSetName: gpu-l4"),
@@ -63,8 +63,8 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
         (
             {"scaleSetLabels": ["l4", "l4"]},
             "scaleSetLabels[1]",
-            "is there twice",
-            "remove one",
+            "is a duplicate",
+            "remove it",
         ),
         ({"max": None}, "max", "is missing", "such as max: 4"),
         ({"minIdle": 5}, "minIdle", "is more than max, which is 4", "lower it, or raise max"),
@@ -73,14 +73,14 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
         (
             {"gpus": 2, "gpuResource": "nvidia.com/gpu.shared"},
             "gpuResource",
-            "is a part of a GPU, and several parts are no more than one",
+            "is a part of a GPU, and several parts give no more capacity",
             "set gpus: 1",
         ),
         ({"containerMode": {"kind": "dind", "nodeGpus": 8}}, "gpus", DIND, WHOLE),
         (
             {"containerMode": {"kind": "dind", "nodeGpus": 1}, "gpuResource": "nvidia.com/mig-1g.10gb"},
             "gpuResource",
-            "is a part of a GPU, of which a privileged Docker daemon sees the rest",
+            "is a part of a GPU, but a privileged Docker daemon sees the whole GPU",
             "remove it",
         ),
         (
@@ -99,12 +99,17 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
             "is missing",
             "such as storageClass: gp3",
         ),
-        ({"memoryGib": 2}, "shmGib", "is no part of the memory, which is 2 GiB", "raise memoryGib, or lower it"),
+        (
+            {"memoryGib": 2},
+            "shmGib",
+            "is not less than the memory, which is 2 GiB",
+            "raise memoryGib, or lower sharedMemoryGib",
+        ),
         (
             {"jobStartedHook": "nvidia-smi"},
             "jobStartedHook",
-            "does not begin with the program that runs it",
-            "begin it with #!/usr/bin/env bash",
+            "does not start with the program that runs it",
+            "start it with #!/usr/bin/env bash",
         ),
     ],
 )
@@ -117,25 +122,30 @@ def test_one_mistake_is_one_problem_at_its_path(changes: dict[str, Any], path: s
 @pytest.mark.parametrize(
     ("field", "value", "text", "hint"),
     [
-        ("id", "ghp_hush", "is a token of a person", "make a GitHub App, and give its id, installation and key"),
-        ("id", "my-app", "is no id of a GitHub App", "the App's page says its App ID and its Client ID"),
+        (
+            "id",
+            "ghp_hush",
+            "is a personal access token",
+            "create a GitHub App, and set its id, installation id and key",
+        ),
+        ("id", "my-app", "is not the id of a GitHub App", "the App's page shows its App ID and its Client ID"),
         (
             "installation_id",
             "acme",
-            "is no id of an installation",
-            "the number at the end of the installation's address",
+            "is not the id of an installation",
+            "use the number at the end of the installation's URL",
         ),
         (
             "private_key",
             "github_pat_hush",
-            "is a token of a person",
-            "make a GitHub App, and give its id, installation and key",
+            "is a personal access token",
+            "create a GitHub App, and set its id, installation id and key",
         ),
         (
             "private_key",
             "-----BEGIN CERTIFICATE-----",
-            "is no private key",
-            "the whole .pem file GitHub gave out, its first line included",
+            "is not a private key",
+            "use the whole .pem file from GitHub, including its first line",
         ),
     ],
 )

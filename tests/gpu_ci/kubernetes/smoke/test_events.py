@@ -161,8 +161,8 @@ def test_events_of_the_job_count_also_where_thousands_of_others_are_listed_befor
 @pytest.mark.parametrize(
     ("printed", "why"),
     [
-        (credential("hush-hush"), "the API server answers 401 Unauthorized"),
-        ("Unable to locate credentials", "cat gives no credentials for the cluster"),
+        (credential("hush-hush"), "the API server returned 401 Unauthorized"),
+        ("Unable to locate credentials", "cat returned no credentials for the cluster"),
     ],
 )
 def test_events_that_cannot_be_read_are_said_to_be_so_without_the_credential(
@@ -179,9 +179,9 @@ def test_events_that_cannot_be_read_are_said_to_be_so_without_the_credential(
     ("user", "why"),
     [
         ({"client-certificate": "/no/such/client.crt"}, "/no/such/client.crt: No such file or directory"),
-        ({"client-key-data": "hush"}, "the kubeconfig has another form than kubectl's"),
-        ({"client-key-data": "aHVzaP8="}, "the kubeconfig has another form than kubectl's"),
-        (None, "the kubeconfig has another form than kubectl's"),
+        ({"client-key-data": "hush"}, "the kubeconfig does not have the format of kubectl"),
+        ({"client-key-data": "aHVzaP8="}, "the kubeconfig does not have the format of kubectl"),
+        (None, "the kubeconfig does not have the format of kubectl"),
     ],
 )
 def test_a_certificate_that_cannot_be_read_is_said_to_be_so(
@@ -196,5 +196,5 @@ def test_a_certificate_that_cannot_be_read_is_said_to_be_so(
 
 @pytest.mark.parametrize("given", ["", "[]", "{", "{clusters: [], contexts: [], users: [], current-context: a}"])
 def test_a_kubeconfig_of_another_form_is_said_to_be_so(given: str) -> None:
-    with pytest.raises(cluster_events.UnreadableEventsError, match="another form"):
+    with pytest.raises(cluster_events.UnreadableEventsError, match="does not have the format of kubectl"):
         cluster_events.events(given, "gpu-ci")

@@ -108,11 +108,11 @@ def test_how_many_nodes_have_passed_is_an_output() -> None:
 
 @pytest.mark.parametrize("succeeded", [0, 2])
 def test_fewer_passes_than_nodes_are_no_pass(succeeded: int) -> None:
-    with pytest.raises(pulumi.RunError, match="the smoke Job has not succeeded, so it proves nothing"):
+    with pytest.raises(pulumi.RunError, match="the smoke Job has not succeeded, so it does not prove the GPUs"):
         deployed(succeeded)
 
 
-FEW = "is less than 3 nodes with 8 GPUs each need at once: some pods would never be made\n  got: 23\n"
+FEW = "is less than 3 nodes with 8 GPUs each need, so some pods would never be created\n  got: 23\n"
 
 
 @pytest.mark.parametrize(

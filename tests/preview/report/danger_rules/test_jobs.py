@@ -156,7 +156,7 @@ def pool(gate: Operation | None, group: Operation = SAME) -> list[Any]:
 def test_a_pool_that_waits_for_no_gate_any_more_is_told() -> None:
     before, after = gated(BETWEEN), gated(())
     assert texts(find(before, after, pool(SAME))) == [
-        "gate-removed: RegionInstanceGroupManager group waits for no check of its GPUs any more"
+        "gate-removed: RegionInstanceGroupManager group no longer waits for a check of its GPUs"
     ]
     assert find(before, before, pool(SAME)) == []
     assert find(before, before, pool(REPLACE)) == []
@@ -165,10 +165,10 @@ def test_a_pool_that_waits_for_no_gate_any_more_is_told() -> None:
 
 def test_a_gate_that_is_deleted_is_told_once() -> None:
     assert texts(find(gated(BETWEEN), gated(BETWEEN, gate=False), pool(DELETE))) == [
-        "gate-removed: RegionInstanceGroupManager group waits for no check of its GPUs any more"
+        "gate-removed: RegionInstanceGroupManager group no longer waits for a check of its GPUs"
     ]
     assert texts(find(gated(()), gated((), gate=False), pool(DELETE))) == [
-        "gate-removed: SmokeGate gate is deleted, and the pool l4 stays: nothing proves its GPUs"
+        "gate-removed: SmokeGate gate is deleted, but the pool l4 stays: its GPUs are no longer checked"
     ]
 
 
