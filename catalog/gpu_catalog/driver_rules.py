@@ -11,6 +11,9 @@ from . import data_files, queries
 from .finding import Change, Finding, changes, cited, machines_like, origin
 from .setup import Setup, driver_source, driver_sources_for
 
+PREFERRED_BRANCH = rules.PREFERRED_BRANCH
+"""The driver branch with long-term support."""
+
 
 def findings(setup: Setup) -> Iterator[Finding]:
     """Everything that is wrong with the driver and with torch."""

@@ -8,8 +8,8 @@ from typing import Any
 import click
 import gpu_catalog
 from gpu_catalog import solver, staleness
+from gpu_catalog.driver_rules import PREFERRED_BRANCH
 from gpu_catalog.setup import driver_sources_for
-from gpu_smoke.compat import rules
 
 from gpu_ci.cli import clock
 from gpu_ci.cli.output import InputError, print_json
@@ -68,7 +68,7 @@ def _driver_sources(machine: gpu_catalog.Machine, choices: dict[str, Any], probl
         listed = sorted({each for source in sources for each in source.branches or ()})
         has = ", ".join(map(str, listed))
         text = f"no driver source for {machine.key} is known to have branch {branch}: they have {has}"
-        fix = {"driver_branch": rules.PREFERRED_BRANCH} if rules.PREFERRED_BRANCH in listed and not problems else None
+        fix = {"driver_branch": PREFERRED_BRANCH} if PREFERRED_BRANCH in listed and not problems else None
         problems.append({"choice": "driver_branch", "problem": f"{text}{also}", "source": "", "fix": fix})
     return []
 
