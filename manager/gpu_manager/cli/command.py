@@ -15,9 +15,10 @@ def command() -> None:
     The manager reads queued jobs from GitHub and starts machines on Compute Engine from templates whose check passed.
     It deletes each machine that has ended. It needs no address that other computers can reach.
 
-    \b Examples:
-    gpu-ci manager run --app-key manager-app.pem
-    gpu-ci manager status
+    \b
+    Examples:
+      gpu-ci manager run --app-key manager-app.pem
+      gpu-ci manager status
     """
 
 

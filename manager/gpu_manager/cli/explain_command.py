@@ -51,9 +51,10 @@ def command(
     last state of the manager with this --state. For a pool on Kubernetes it runs `gh` and `kubectl` with your
     credentials. The host must then be a GitHub host, a host in `gh auth status`, or the host in the configuration.
 
-    \b Examples:
-    gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456
-    gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456 --kubernetes --context ci
+    \b
+    Examples:
+      gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456
+      gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456 --kubernetes --context ci
     """
     found = _URL.fullmatch(job_url)
     if found is None:

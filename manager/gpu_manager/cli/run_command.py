@@ -70,10 +70,11 @@ def command(
     manager of a stack acts at a time. With a Cloud Storage object as --state, a second one waits until the lease is
     free. The Google credentials come from the variables of Pulumi's provider, or from gcloud's login.
 
-    \b Examples:
-    pulumi stack output manager --json > manager.json
-    gpu-ci manager run --app-key manager-app.pem
-    gpu-ci manager run --app-key manager-app.pem --once
+    \b
+    Examples:
+      pulumi stack output manager --json > manager.json
+      gpu-ci manager run --app-key manager-app.pem
+      gpu-ci manager run --app-key manager-app.pem --once
     """
     from ..github.app_token import App
     from .share_loop import ShareLoop

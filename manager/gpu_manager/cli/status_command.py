@@ -24,9 +24,10 @@ def command(config_file: str, state: str | None, as_json: bool) -> None:
 
     The command reads the last state of the manager with this --state. It sends no request to GitHub or Compute Engine.
 
-    \b Examples:
-    gpu-ci manager status
-    gpu-ci manager status --config manager.json --json
+    \b
+    Examples:
+      gpu-ci manager status
+      gpu-ci manager status --config manager.json --json
     """
     seen = options.last_seen(config_file, state)
     if as_json:

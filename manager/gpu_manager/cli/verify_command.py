@@ -31,9 +31,10 @@ def command(config_file: str, key_file: Path, github_url: str | None, output: Pa
     The command sends the manager's own requests, with the key of its App and the Google credentials of this computer.
     It starts and deletes nothing.
 
-    \b Examples:
-    gpu-ci verify manager --app-key manager-app.pem
-    gpu-ci verify manager --config manager.json --app-key manager-app.pem --json
+    \b
+    Examples:
+      gpu-ci verify manager --app-key manager-app.pem
+      gpu-ci verify manager --config manager.json --app-key manager-app.pem --json
     """
     config = options.configuration(config_file)
     groups = {pool.runner_group for pool in config.pools}
