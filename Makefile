@@ -16,16 +16,16 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: runtime dev comment torch engine control-plane
 
 help: ## this list
-	@printf 'gpu-ci: GPU capacity for CI as Pulumi components, tried on this machine without any account.\n\n'
+	@printf 'gpu-ci: GPU runners for CI as Pulumi components. No command below needs an account, unless it says so.\n\n'
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
-	@printf '\n  STACK=%s picks the stack, ARGS="--diff" goes to pulumi, PYTHON=%s makes the environments.\n' '$(STACK)' '$(PYTHON)'
+	@printf '\n  STACK=%s selects the stack. ARGS="--diff" is passed to pulumi. PYTHON=%s creates the environments.\n' '$(STACK)' '$(PYTHON)'
 
 up: engine torch ## deploy the stack in the sandbox (the real Pulumi engine, no cloud account; ARGS=-v: all details)
-	@printf 'The stack %s in the sandbox: the real Pulumi engine, and offline providers in the place of the clouds.\n' '$(STACK)'
-	@printf 'Each pool with GPUs is checked on a machine of its own, torch and all, before it takes jobs. A table of all pools ends it.\n\n'
+	@printf 'Deploying the stack %s in the sandbox: the real Pulumi engine with emulated clouds.\n' '$(STACK)'
+	@printf 'One machine of each pool with GPUs runs the torch check before the pool takes jobs.\n\n'
 	@.venv/bin/python -m tools.up '$(STACK)' $(ARGS)
 	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status --no-notes
-	@printf '\nAll of it is in the sandbox on this machine; nothing was made in any cloud. Details: %s stack output --stack %s\n' '$(SANDBOX)' '$(STACK)'
+	@printf '\nNothing was created in a cloud. Details: %s stack output --stack %s\n' '$(SANDBOX)' '$(STACK)'
 
 preview: engine ## preview `make up`
 	@$(SANDBOX) preview --stack '$(STACK)' $(ARGS)
@@ -35,8 +35,8 @@ job: engine torch ## queue a job in the sandbox; the runner manager starts a mac
 
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
-	@printf '\nIn the sandbox nothing more has to be done: make up deploys the stack again, and make clean removes the sandbox.\n'
-	@printf 'For pulumi stack rm, write %s stack rm %s: it keeps Pulumi.%s.yaml.\n' '$(SANDBOX)' '$(STACK)' '$(STACK)'
+	@printf '\nmake up deploys the stack again, and make clean removes the sandbox.\n'
+	@printf 'To remove the stack, use %s stack rm %s. It keeps Pulumi.%s.yaml.\n' '$(SANDBOX)' '$(STACK)' '$(STACK)'
 
 test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
@@ -57,7 +57,7 @@ test-histories: dev ## run 2,000 histories of the runner manager with random fau
 	@HISTORIES=$${HISTORIES:-2000} .venv/bin/python -m pytest -q --timeout 3600 tests/manager/test_histories.py
 
 test-kubernetes: dev control-plane ## compare objects and sandbox messages with a real Kubernetes control plane; needs Go
-	@printf 'starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1; they end with the tests\n'
+	@printf 'Starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1. They end with the tests.\n'
 	@.venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
 
 test-live: dev ## deploy a small pool to a real account, check it and destroy it; costs money, so it asks first
@@ -107,7 +107,7 @@ bench: dev engine ## run the benchmarks and print ratios; minutes, not part of t
 
 clean: ## remove installed and built files and the sandbox's state
 	@rm -rf .venv .venv-comment .venv-torch .venv-policy .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
-	@printf 'removed the environments, the engine and the sandbox; the next make installs them again\n'
+	@printf 'Removed the environments, the engine and the sandbox. The next make installs them again.\n'
 
 # What the targets above stand on; each does nothing when it is there already.
 runtime:

@@ -1,8 +1,4 @@
-"""Draws docs/pictures/make-up.svg from a real run: `.venv/bin/python -m tools.docs.picture`.
-
-What is drawn is what the command printed in a terminal of this width; nothing is written by hand. Lines that only say
-that something begins are left out.
-"""
+"""Draws docs/pictures/make-up.svg from a real run in a terminal: `.venv/bin/python -m tools.docs.picture`."""
 
 from __future__ import annotations
 
@@ -35,25 +31,33 @@ def printed_by(*command: str) -> str:
     return b"".join(chunks).decode()
 
 
+def on_screen(printed: str) -> list[str]:
+    """Return the lines that are left on the screen. Rich redraws its live lines by cursor-up and erase-line codes."""
+    lines, at = [""], 0
+    for piece in re.split(r"(\n|\x1b\[1A|\x1b\[2K)", printed.replace("\r", "")):
+        if piece == "\n":
+            at += 1
+            lines += [""] * (at == len(lines))
+        elif piece == "\x1b[1A":
+            at -= 1
+        elif piece == "\x1b[2K":
+            lines[at] = ""
+        else:
+            lines[at] += re.sub(r"\x1b\[\?25[lh]", "", piece)
+    return lines
+
+
 def main() -> None:
     os.chdir(ROOT)
     with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {"PULUMI_SANDBOX_DIR": folder, "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
-        # The plain view prints each step once; the interactive one redraws its lines, which a picture cannot show.
-        text = printed_by(
-            "make",
-            "--no-print-directory",
-            "up",
-            "ARGS=--suppress-progress --non-interactive --color always",
-        )
-    begins = re.compile(r"creating \(\d+s\)\x1b\[0m *$")
-    lines = [line for line in re.sub(r"\r", "", text).split("\n") if line.strip() and not begins.search(line)]
+        os.environ |= {"PULUMI_SANDBOX_DIR": folder, "COLUMNS": str(COLUMNS), "LINES": "50", "TERM": "xterm-256color"}
+        lines = on_screen(printed_by("make", "--no-print-directory", "up"))
     console = Console(record=True, width=COLUMNS, file=Path(os.devnull).open("w"), force_terminal=True)  # noqa: SIM115
     console.print("[bold]$[/] make up")
     for line in lines:
         console.print(Text.from_ansi(line), overflow="ellipsis", no_wrap=True)
     drawn = console.export_svg(title="gpu-ci")
-    # Rich asks a content network for its font; a picture in a repository asks nobody.
+    # Rich's SVG loads its font from a content network. Remove that, so that the picture makes no request.
     (ROOT / "docs/pictures/make-up.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL))
 
 
