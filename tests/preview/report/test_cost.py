@@ -80,7 +80,7 @@ def test_a_stack_without_pools_has_no_cost_and_no_finding(tmp_path: Path) -> Non
         ("config: {a: [}", "is not valid YAML"),
         ("config: " + "[" * 1000, "is nested too deeply"),
         ("config:\n  a: {b: 1}\n  gpu-ci:pools: {l4: {kind: x}}\n  a: 2\n",
-         "is no YAML: the key a is there twice, first in line 2 (line 4)"),
+         "is not valid YAML: the key a is a duplicate of line 2 (line 4)"),
         ("config: {gpu-ci:pools: {l4: {kind: gce-runners, max: ghp_aaaaaaaa}}}",
          "has 3 problems, the first at gpu-ci:pools.l4.machineType: is missing"),
         ("config: {gpu-ci:pools: {secure: v1:x}}",
