@@ -82,7 +82,7 @@ def test_the_signs_of_amounts_are_explained_below_them(browser: Browser) -> None
 
 
 def test_below_the_error_of_a_base_stands_what_to_do_and_policies_only_where_some_were_asked(browser: Browser) -> None:
-    error = "error: no x\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
+    error = "error: no x\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
     base = stack("a", status=Status.BASE_FAILED, error=error, policies="asked: x")
     other = stack("b", reports.LARGER_DISK, policies="no policy pack was given")
     browser.show(report(base, other))

@@ -219,4 +219,4 @@ def _end(arn: str) -> str:
 
 def hint(path: str) -> str:
     """How to tell the sandbox of what exists in the cloud."""
-    return f"\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"
+    return f"\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"

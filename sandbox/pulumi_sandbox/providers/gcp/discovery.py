@@ -1,4 +1,4 @@
-"""Checks inputs against Google's own discovery documents, those inside google-api-python-client."""
+"""Check inputs against the Google discovery documents that google-api-python-client contains."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ WHOLE_NUMBERS = {
     "int64": (-(2**63), 2**63 - 1),
     "uint64": (0, 2**64 - 1),
 }
-# How the documents mark what only the service sets, besides `readOnly`.
+# Besides `readOnly`, the documents mark output-only fields with these descriptions.
 OUTPUT_ONLY = ("[Output Only]", "Output only.", "Output Only.")
 CHANGES = ("patch", "update")
 
 
 @cache
 def document(name: str) -> Node:
-    """One discovery document, as google-api-python-client ships it."""
+    """Return one discovery document, as google-api-python-client ships it."""
     spec = importlib.util.find_spec("googleapiclient")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
-            "google-api-python-client is not installed; the gcp provider checks against its files"
+            "google-api-python-client is not installed; the gcp provider requires its discovery documents"
         )
     path = Path(spec.submodule_search_locations[0]) / "discovery_cache" / "documents" / f"{name}.json"
     loaded: Node = json.loads(path.read_text(encoding="utf-8"))
@@ -47,13 +47,13 @@ def document(name: str) -> Node:
 
 @cache
 def locations(name: str) -> tuple[str, ...]:
-    """Where a service has an endpoint of its own: its regions, and for some services groups of regions."""
+    """Return the locations with their own endpoint: regions and, for some services, multi-regions."""
     return tuple(one["location"] for one in document(name)["endpoints"])
 
 
 @cache
 def service(name: str) -> tuple[str, str]:
-    """The host that is enabled in a project, such as compute.googleapis.com, and the name of its API."""
+    """Return the service that a project enables, such as compute.googleapis.com, and the title of its API."""
     found = document(name)
     return found["rootUrl"].removeprefix("https://").rstrip("/"), found["title"]
 
@@ -67,19 +67,19 @@ def methods(name: str, collection: str) -> Node:
 
 
 def immutable(token: str) -> bool:
-    """Whether the API has no method that changes such a resource, so that every change makes a new one."""
+    """Return True if the API has no update method for the type, so every change replaces the resource."""
     target = TARGETS[token]
     return not any(name in methods(target.document, target.collection) for name in CHANGES)
 
 
 def _followed(name: str, node: Node | None) -> Node | None:
-    """The node with references and lists resolved: what one element looks like."""
+    """Return the schema of one element: the node with references and lists resolved."""
     while node is not None and ("$ref" in node or node.get("type") == "array"):
         if "$ref" in node:
             marks = {key: value for key, value in node.items() if key in ("readOnly", "description")}
             node = {**document(name)["schemas"][node["$ref"]], **marks}
         else:
-            # The documents write the pattern of a list's texts on the list.
+            # The documents put the pattern of a list's strings on the list, not on its items.
             inherited = {"pattern": node["pattern"]} if "pattern" in node else {}
             node = {**inherited, **node.get("items", {})}
     return node
@@ -101,7 +101,7 @@ def _steps(name: str, node: Node | None, parts: Iterable[str]) -> Node | None:
 
 @cache
 def field(token: str, names: tuple[str, ...]) -> Node | None:
-    """The API's field of a property, given the names on the way to it; None when no field is known."""
+    """Return the API field of the property at this path of names; None if no field is known."""
     target = TARGETS[token]
     top: Node = document(target.document)["schemas"][target.schema]
     node = _steps(target.document, top, target.base)
@@ -120,7 +120,7 @@ def field(token: str, names: tuple[str, ...]) -> Node | None:
 
 
 def leaf(token: str, names: tuple[str, ...]) -> Node | None:
-    """The same with references and lists resolved: what one value is checked against."""
+    """Return the schema that one value is checked against: its field with references and lists resolved."""
     return _followed(TARGETS[token].document, field(token, names))
 
 
@@ -137,12 +137,12 @@ def _parameter(name: str, collection: str, parameter: str) -> Node | None:
 
 
 def unmatched(token: str, properties: Iterable[tuple[str, ...]]) -> list[str]:
-    """Of these properties (each the names on the way to it), those that no API field matches: shape-checked only."""
+    """Return the property paths without an API field; only the Pulumi schema checks these."""
     return sorted(".".join(names) for names in properties if field(token, names) is None)
 
 
 def check(token: str, inputs: dict[str, Any]) -> Iterator[Problem]:
-    """What Google's schema says against the inputs."""
+    """Yield the problems that Google's schema finds in the inputs."""
     if token in TARGETS:
         yield from _walk(token, inputs, ())
 
@@ -166,10 +166,10 @@ def _walk(token: str, value: Any, path: ValuePath) -> Iterator[Problem]:
 
 def _leaf(node: Node, value: Any, path: str, name: str) -> Iterator[Problem]:
     if node.get("readOnly") or node.get("description", "").startswith(OUTPUT_ONLY):
-        # The words of the Terraform SDK under the bridge.
+        # This message is that of the Terraform SDK under the bridge.
         yield Problem(path, f'Computed attributes cannot be set, but a value was set for "{name}".')
         return
-    if value == "":  # the provider takes an empty string for "not set"
+    if value == "":  # the provider treats an empty string as "not set"
         return
     if "enum" in node:
         yield from _enum(node["enum"], value, path, name)

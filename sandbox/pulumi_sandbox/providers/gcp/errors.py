@@ -1,4 +1,4 @@
-"""Google's error bodies, as the Compute Engine API sends them."""
+"""Build error responses in the form of the Compute Engine API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CREDENTIALS = (
 
 
 class GoogleError(Exception):
-    """An answer that is not 2xx; its text is the message a client library shows."""
+    """A response with an error status; `str()` gives the message that a client library shows."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -32,12 +32,12 @@ class GoogleError(Exception):
         return {"error": error}
 
     def __str__(self) -> str:
-        """As the Go client library under the provider prints it (google.golang.org/api/googleapi.Error)."""
+        """Return the text that the provider's Go client library prints (google.golang.org/api/googleapi.Error)."""
         return f"googleapi: Error {self.status}: {self.message}, {self.reason}"
 
 
 class UnauthenticatedError(GoogleError):
-    """No bearer token, or one that Google did not issue."""
+    """The request has no bearer token, or a token that Google did not issue."""
 
     def __init__(self, missing: bool) -> None:
         wrong = "Request is missing required" if missing else "Request had invalid"
@@ -96,7 +96,7 @@ class ServiceDisabledError(GoogleError):
 
 
 def condition_not_met(text: str) -> GoogleError:
-    """What a policy of the organization refuses."""
+    """Return the error of a request that an organization policy denies."""
     return GoogleError(412, "conditionNotMet", text)
 
 
@@ -105,12 +105,12 @@ def not_found(path: str) -> GoogleError:
 
 
 def not_ready(path: str) -> GoogleError:
-    """Something else happens to it right now."""
+    """Return the error for a resource that another operation is changing."""
     return GoogleError(400, "resourceNotReady", f"The resource '{path}' is not ready")
 
 
 def local_ssd() -> GoogleError:
-    """A stop that does not say whether the data is discarded (github.com/skypilot-org/skypilot/issues/2586)."""
+    """Return the error of a stop without `discardLocalSsd` (github.com/skypilot-org/skypilot/issues/2586)."""
     text = "VM has a Local SSD attached but an undefined value for `discard-local-ssd`. If using gcloud, please add "
     return GoogleError(
         400, "badRequest", f"{text}`--discard-local-ssd=false` or `--discard-local-ssd=true` to your command."
@@ -127,7 +127,7 @@ def no_account(project: str, email: str) -> GoogleError:
 
 
 def unknown_account(email: str) -> Json:
-    """The error of an insert operation whose account Compute Engine does not know yet.
+    """Return the error of an insert operation whose service account Compute Engine does not know yet.
 
     The code and the message are those that ubicloud/ubicloud@b7181e8 recognizes (spec/prog/vm/gcp/nexus_spec.rb).
     """
@@ -148,8 +148,11 @@ def invalid(field: str, value: str, why: str) -> GoogleError:
 
 
 def stockout(project: str, zone: str, vm_type: str, attachment: str, elsewhere: list[str]) -> Json:
-    """The error of an insert operation when the zone has no capacity (reference: Compute Engine "Resource availability
-    errors", docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability)."""
+    """Return the error of an insert operation in a zone without capacity.
+
+    Source: Compute Engine "Resource availability errors"
+    (docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability).
+    """
     what = f"A {vm_type} VM instance" + (
         f" with {' '.join(reversed(attachment.split(':')))} accelerator(s)" if attachment else ""
     )
@@ -195,7 +198,7 @@ def stockout(project: str, zone: str, vm_type: str, attachment: str, elsewhere: 
 
 
 def quota(metric: str, region: str, limit: float = 0.0) -> Json:
-    """The error of an insert operation when a quota is used up; the family quotas of newer GPUs carry a dimension."""
+    """Return the error of an insert operation above a quota. The family quotas of newer GPUs have a dimension."""
     name, _, family = metric.rstrip("}").partition("{gpu_family=")
     dimensions = {"region": region} | ({"gpu_family": family} if family else {})
     service = "compute.googleapis.com/" + (f"{name.lower()}" if not family else "gpus_per_gpu_family")
@@ -226,8 +229,10 @@ def quota(metric: str, region: str, limit: float = 0.0) -> Json:
 
 
 def private_pool_quota(project_number: str) -> str:
-    """How the provider prints the operation of a private pool beyond the quota
-    (github.com/GoogleCloudPlatform/pbmm-on-gcp-onboarding/issues/434)."""
+    """Return the provider's message for a private pool above the quota.
+
+    Source: github.com/GoogleCloudPlatform/pbmm-on-gcp-onboarding/issues/434.
+    """
     return (
         f'operation received error: error code "8", message: generic::resource_exhausted: project {project_number} has '
         "insufficient quota to create a new worker pool; see https://cloud.google.com/build/quotas, details: []\n"
@@ -236,6 +241,6 @@ def private_pool_quota(project_number: str) -> str:
 
 
 def elsewhere(offer: gpu_catalog.Machine | None, zone: str) -> list[str]:
-    """The other zones of the region that have the machine: what `zonesAvailable` may name."""
+    """Return the other zones of the region that offer the machine, as `zonesAvailable` may name them."""
     region = gpu_catalog.region_of(zone)
     return [one for one in gpu_catalog.zones(offer, region) if one != zone] if offer else []

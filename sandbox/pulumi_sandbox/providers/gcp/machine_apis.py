@@ -1,4 +1,4 @@
-"""Secret Manager and Cloud Logging, as far as a machine asks them with its own identity; its grants decide."""
+"""Emulate the calls of VMs to Secret Manager and Cloud Logging; the IAM grants of the VM's account decide."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pulumi_sandbox.providers.machines.metadata import account_of, is_operator
 from pulumi_sandbox.world.store import World
 
 SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+)(:access)?")
-# Google Cloud documentation "Secret Manager roles and permissions" and "Logging access control": who has
-# secretmanager.versions.access and logging.logEntries.create.
+# The roles with secretmanager.versions.access and with logging.logEntries.create (Google Cloud documentation "Secret
+# Manager roles and permissions" and "Logging access control").
 READERS = ("roles/secretmanager.secretAccessor", "roles/secretmanager.admin", "roles/owner")
 WRITERS = ("roles/logging.logWriter", "roles/logging.admin", "roles/owner", "roles/editor")
 UNAUTHENTICATED = (
@@ -30,16 +30,16 @@ CASTAGNOLI = 0x82F63B78
 
 @dataclass
 class MachineApis:
-    """What the two services answer; `value_of` tells a secret's value, or None where there is none."""
+    """Answer requests to the two services. `value_of` returns a secret's value; None if the secret is missing."""
 
     world: World
     value_of: Callable[[str], str | None]
 
     def secret_manager(self, call: Call) -> Answer:
-        """projects.secrets.versions.access and get (discovery document secretmanager v1)."""
+        """Answer projects.secrets.versions.access and get (discovery document secretmanager v1)."""
         found = SECRET.fullmatch(call.path)
         if found is None or call.method != "GET":
-            return refused(404, "NOT_FOUND", f"The sandbox serves versions of secrets, and not {call.path}.")
+            return refused(404, "NOT_FOUND", f"The sandbox serves only versions of secrets, not {call.path}.")
         secret, version, access = found.groups()
         account = account_of(call.authorization)
         if account is None:
@@ -61,9 +61,9 @@ class MachineApis:
         return as_json(200, {"name": f"{secret}/versions/1", "payload": payload})
 
     def logging(self, call: Call) -> Answer:
-        """entries.write (discovery document logging v2). Entries are looked at and not kept."""
+        """Answer entries.write (discovery document logging v2). Entries are checked but not stored."""
         if call.path != "/v2/entries:write" or call.method != "POST":
-            return refused(404, "NOT_FOUND", f"The sandbox serves entries:write, and not {call.path}.")
+            return refused(404, "NOT_FOUND", f"The sandbox serves only entries:write, not {call.path}.")
         account = account_of(call.authorization)
         if account is None:
             return refused(401, "UNAUTHENTICATED", UNAUTHENTICATED)
@@ -87,7 +87,7 @@ class MachineApis:
         )
 
     def _granted(self, account: str, kind: str, roles: tuple[str, ...], project: str = "") -> list[dict[str, Any]]:
-        """The inputs of grants of these roles to the account; `project` narrows down where."""
+        """Return the inputs of the account's grants with one of the roles, in `project` if it is given."""
         rows = (one.inputs for one in self.world.find(kind))
         return [
             one
@@ -99,14 +99,14 @@ class MachineApis:
 
 
 def _means(grant: dict[str, Any], secret: str) -> bool:
-    """Whether a grant is on that secret, which it may name alone or with its path."""
+    """Return True if the grant is on the secret. A grant may have the secret's name or its path."""
     given = str(grant.get("secretId") or "")
     home = part(given, "projects") or str(grant.get("project") or "")
     return last(given) == last(secret) and home in ("", part(secret, "projects"))
 
 
 def crc32c(data: bytes) -> int:
-    """The checksum that Google sends with a secret."""
+    """Return the CRC32C checksum that Google sends with a secret."""
     found = 0xFFFFFFFF
     for byte in data:
         found ^= byte
@@ -116,5 +116,5 @@ def crc32c(data: bytes) -> int:
 
 
 def refused(status: int, code: str, message: str) -> Answer:
-    """An error in the form that Google's newer services have (google.aip.dev/193)."""
+    """Return an error response in the form of newer Google APIs (google.aip.dev/193)."""
     return as_json(status, {"error": {"code": status, "message": message, "status": code}})

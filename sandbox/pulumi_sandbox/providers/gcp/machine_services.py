@@ -1,4 +1,4 @@
-"""What the machines of a sandbox reach besides Compute Engine: Secret Manager, Cloud Logging, and GitHub's API."""
+"""Serve the APIs that VMs call besides Compute Engine, such as Secret Manager, Cloud Logging and GitHub."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from pulumi_sandbox.providers.resource import Refused
 
 
 def of(cloud: Cloud) -> LocalServices:
-    """The services, of which none is served before a machine is given its address. SettingsError where sandbox.yaml
-    says what cannot be used."""
+    """Return the services. Each starts to listen when a VM is first given its address.
+
+    Raises:
+        SettingsError: sandbox.yaml has an invalid entry.
+    """
     world = cloud.context.world
 
     def value_of(secret: str) -> str | None:
-        """What a lookup of it answers, as the world keeps no secret's value."""
+        """Return the value that a lookup of the secret returns: the emulated state stores no secret values."""
         try:
             found, _ = cloud.invoke(secret_lookups.ACCESS, {"secret": secret, "project": part(secret, "projects")})
         except Refused:

@@ -1,4 +1,4 @@
-"""Google's resource names: self links, their short forms, and what belongs to a project, region or zone."""
+"""Parse and build Google resource names, from full self links to short forms."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _PREFIX = re.compile(r"https?://[^/]+/(?:compute/)?v1/")
 
 
 def relative(link: str) -> str:
-    """`projects/…` of a self link in any of the forms the API takes (full URL, partial path, unique link)."""
+    """Return the `projects/…` path of a self link in any form the API accepts (full URL, partial path, unique link)."""
     path = _PREFIX.sub("", link.split("?")[0], count=1).removeprefix("//compute.googleapis.com/").lstrip("/")
     return path.removeprefix("compute/v1/")
 
 
 def absolute(link: str, project: str) -> str:
-    """The same with the project filled in where the short form leaves it out."""
+    """Return the path of a self link; a short form without a project gets the given project."""
     path = relative(link)
     return path if path.startswith("projects/") else f"projects/{project}/{path}"
 
@@ -30,7 +30,7 @@ def last(link: str) -> str:
 
 
 def part(link: str, collection: str) -> str:
-    """The name after `collection/` in a link, empty when it is not there."""
+    """Return the name after `collection/` in a link; empty if the link has no such collection."""
     parts = relative(link).split("/")
     return parts[parts.index(collection) + 1] if collection in parts[:-1] else ""
 
@@ -52,6 +52,7 @@ def everywhere(project: str, collection: str, name: str) -> str:
 
 
 def service_account_email(account_id: str, project: str) -> str:
-    # A domain-scoped project id "example.com:name" turns round in the address (IAM documentation, "Service accounts").
+    # The address reverses a domain-scoped project id: "example.com:name" becomes "name.example.com" (IAM
+    # documentation, "Service accounts").
     host = ".".join(reversed(project.split(":")))
     return f"{account_id}@{host}.iam.gserviceaccount.com"

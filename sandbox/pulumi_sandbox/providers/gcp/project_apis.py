@@ -1,7 +1,7 @@
-"""What Google's APIs answer about a project: its state, grants, services and policies. They change nothing.
+"""Emulate the Google APIs that read a project's state, grants, services and policies.
 
-Paths and answers are those of the discovery documents cloudresourcemanager v3, serviceusage v1, orgpolicy v2 and iam
-v1. The sandbox's user owns every project, and folders and organizations do not exist.
+Paths and responses follow the discovery documents cloudresourcemanager v3, serviceusage v1, orgpolicy v2 and iam v1.
+The sandbox's user owns every project. Folders and organizations do not exist.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ACCOUNT = re.compile(r"/v1/projects/[^/]+/serviceAccounts/([^/]+):testIamPermiss
 
 @dataclass
 class ProjectApis:
-    """One method for each service."""
+    """Read-only project APIs, with one method per service."""
 
     world: World
     restrictions: Restrictions
 
     def resource_manager(self, call: Call) -> Answer:
-        """projects.get, getIamPolicy and testIamPermissions."""
+        """Answer projects.get, getIamPolicy and testIamPermissions."""
         found = PROJECT.fullmatch(call.path)
         if found is None or call.method != ("POST" if found[2] else "GET"):
             return _not_served(call)
@@ -48,7 +48,7 @@ class ProjectApis:
         return as_json(200, {"name": f"projects/{number}", "projectId": project, "state": "ACTIVE"})
 
     def service_usage(self, call: Call) -> Answer:
-        """services.batchGet."""
+        """Answer services.batchGet."""
         found = SERVICES.fullmatch(call.path)
         if found is None or call.method != "GET":
             return _not_served(call)
@@ -61,7 +61,7 @@ class ProjectApis:
         return as_json(200, {"services": [{"name": name, "state": state} for name, state in states.items()]})
 
     def organization_policy(self, call: Call) -> Answer:
-        """projects.policies.getEffectivePolicy. A constraint that nothing sets has its default, which allows."""
+        """Answer projects.policies.getEffectivePolicy. By default, a constraint allows everything."""
         found = POLICY.fullmatch(call.path)
         if found is None or call.method != "GET":
             return _not_served(call)
@@ -75,7 +75,7 @@ class ProjectApis:
         return as_json(200, {"name": name, "spec": {"rules": [rule]}})
 
     def iam(self, call: Call) -> Answer:
-        """projects.serviceAccounts.testIamPermissions."""
+        """Answer projects.serviceAccounts.testIamPermissions."""
         found = ACCOUNT.fullmatch(call.path)
         if found is None or call.method != "POST":
             return _not_served(call)
@@ -87,8 +87,11 @@ class ProjectApis:
         return as_json(200, {"permissions": list((call.body or {}).get("permissions", []))})
 
     def _bindings(self, project: str) -> list[dict[str, Any]]:
-        """The grants of stacks, and what a project has from the start: an owner, and Editor for the Google APIs service
-        agent (cloud.google.com/iam/docs/service-account-types)."""
+        """Return the grants of stacks and the initial grants of a project.
+
+        A project starts with an owner, and with Editor for the Google APIs service agent
+        (cloud.google.com/iam/docs/service-account-types).
+        """
         members: dict[str, list[str]] = defaultdict(list)
         members["roles/owner"].append(f"serviceAccount:{operator(project)}")
         members["roles/editor"].append(f"serviceAccount:{self.restrictions.number}@cloudservices.gserviceaccount.com")

@@ -1,4 +1,4 @@
-"""The offline Google Cloud provider: Google's own schemas and rules over the world, and its Compute Engine API."""
+"""Provide the offline Google Cloud provider and its Compute Engine API."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ from pulumi_sandbox.serve_lock import serving_process
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Fault, Record
 
-# pulumi-gcp's autonaming, with the lengths Google allows (discovery documents: names, account ids, secret ids).
+# pulumi-gcp's autonaming, with the maximum lengths of names, account ids and secret ids (discovery documents).
 AUTONAMED = {types.ACCOUNT: ("accountId", 30), types.SECRET: ("secretId", 255)}
 NAME_MOST = 63
-# The ending of a name made from a prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
+# A name made from a prefix ends with a timestamp and a counter (terraform-plugin-sdk helper/id).
 PREFIX_DIGITS = 26
 
 
 def _why_not(workspace: Workspace, wrong: OSError, shared: bool) -> str:
-    """Who has the port, and what to do. A shared port is that of the environment."""
+    """Return the cause of a failed listen and a hint. A shared port belongs to the environment."""
     folder = workspace.root.name
     if shared and (process := serving_process(workspace)) is not None:
         return (
-            f"  got: pulumi-sandbox serve (process {process}) may have it\n"
+            f"  got: pulumi-sandbox serve (process {process}) may use the port\n"
             f"  hint: {folder}/serve.env is for the clients of that server; run pulumi-sandbox up, or plain pulumi in "
             "a shell without these variables"
         )
-    other = f", or for plain pulumi remove {folder}/ports.json to choose another one" if shared else ""
-    return f"  got: {wrong.strerror}\n  hint: another program has it; run the command again{other}"
+    other = f", or for plain pulumi remove {folder}/ports.json to choose another port" if shared else ""
+    return f"  got: {wrong.strerror}\n  hint: another program uses the port; run the command again{other}"
 
 
 class Gcp(Cloud):
@@ -68,7 +68,7 @@ class Gcp(Cloud):
         self._server: ComputeServer | None = None
         self._services: LocalServices | None = None
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- lifecycle ----------------------------------------------------------------------------------------------------
 
     def configure(self, config: dict[str, Any]) -> None:
         zone = config.get("zone")
@@ -77,9 +77,9 @@ class Gcp(Cloud):
         self.serve(str(config.get("project") or ""))
 
     def serve(self, project: str, port: int | None = None) -> LocalServices:
-        """Start the Compute Engine API, once: at the port of this environment, or alone at the given port.
+        """Start the Compute Engine API once and return the other services that its VMs call.
 
-        Returns what its machines reach besides.
+        Without `port`, the API listens on the shared port of the environment.
         """
         with self._lock:
             if self._server and self._services:
@@ -150,7 +150,7 @@ class Gcp(Cloud):
         yield from rule_table.rules(res.token, res.inputs, region)
 
     def _place(self, res: Resource) -> Iterator[Problem]:
-        """The provider's words when neither the resource nor the configuration says where (tpgresource/utils.go)."""
+        """Yield the provider's errors for a missing project, region or zone (tpgresource/utils.go)."""
         if res.token in types.WITHOUT_PROJECT:
             return
         site = self.site(res)
@@ -164,7 +164,7 @@ class Gcp(Cloud):
         regions = {"", *discovery.locations("compute.v1"), *dict(site.zones)}
         if "region" in needed and region not in regions and res.inputs.get("region") is not UNKNOWN:
             text = f"Invalid value for field 'region': '{region}'. Unknown region."
-            hint = "if it is there in the cloud, list its zones in sandbox.yaml, under values: {gcp: {zones: …}}"
+            hint = "if the region exists in the cloud, list its zones in sandbox.yaml, under values: {gcp: {zones: …}}"
             yield Problem("region", text, hint)
 
     # -- Diff ---------------------------------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ class Gcp(Cloud):
             )
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
-        # A GPU quota is met when a machine is made, which the Compute Engine API does; templates and groups meet none.
-        # A project may have none for private pools (cloud.google.com/build/quotas).
+        # The Compute Engine API checks a GPU quota when it creates a VM; templates and groups have no quota fault.
+        # A project may have no quota for private pools (cloud.google.com/build/quotas).
         return () if token in types.TARGETS and token != types.WORKER_POOL else ("quota",)
 
     def fault_text(self, fault: Fault, res: Resource) -> str:
@@ -220,7 +220,7 @@ class Gcp(Cloud):
         return f"Error creating {kind}: {errors.GoogleError(400, 'badRequest', 'Refused (a planted fault).')}"
 
     def planned(self, res: Resource) -> dict[str, Any]:
-        """What upstream's plan fills in (CustomizeDiff): project, region, labels; the address of a new account."""
+        """Return the outputs that the upstream plan fills in (CustomizeDiff), such as project, region and labels."""
         if res.token not in types.TARGETS:
             return {}
         site = self.site(res)
@@ -265,7 +265,10 @@ class Gcp(Cloud):
         return made
 
     def locate(self, token: str, given: str) -> Record | None:
-        """The forms upstream imports: the path, a self link, or its parts (project/region/name, region/name, name)."""
+        """Find a resource by any id that upstream imports: a path, a self link, or part of a path.
+
+        Examples of parts of a path: project/region/name, region/name, name.
+        """
         found = super().locate(token, given) or super().locate(token, relative(given))
         if found or token not in types.TARGETS:
             return found

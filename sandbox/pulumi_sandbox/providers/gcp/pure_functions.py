@@ -1,4 +1,4 @@
-"""Lookups of gcp that are functions of their arguments alone, computed as the real provider computes them."""
+"""Compute the gcp functions whose result depends only on the arguments, as the real provider does."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from pulumi_sandbox.providers.resource import PureFunction
 
 
 def get_iam_policy(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """gcp.organizations.getIAMPolicy, after terraform-provider-google data_source_google_iam_policy.go (0a504cd5).
+    """Compute gcp.organizations.getIAMPolicy.
 
-    Audit configurations are sorted by service: the real order follows a hash of Terraform's.
+    Source: terraform-provider-google, data_source_google_iam_policy.go (0a504cd5). Audit configurations are sorted by
+    service; the real provider sorts them by a Terraform hash.
     """
     bindings: dict[tuple[str, ...], dict[str, Any]] = {}
     for given in arguments.get("bindings") or []:
@@ -54,7 +55,7 @@ def _without_empty(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def element_from_id(function: str, pattern: str, wanted: str) -> PureFunction:
-    """gcp.projectFromId and its like (terraform-provider-google, google/functions/*_from_id.go)."""
+    """Return a function such as gcp.projectFromId (terraform-provider-google, google/functions/*_from_id.go)."""
 
     def find(arguments: Mapping[str, Any]) -> dict[str, Any]:
         found = re.search(pattern, arguments["id"])

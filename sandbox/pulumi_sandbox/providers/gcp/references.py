@@ -1,4 +1,4 @@
-"""What networks, Cloud Build and Artifact Registry refer to, and is not there or does not fit."""
+"""Check that the references of network, Cloud Build, Cloud Run and other resources exist and fit."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Inputs = dict[str, Any]
 
 @dataclass(frozen=True)
 class References:
-    """Looks things up in the world and what else is there."""
+    """Checks references against the emulated cloud state and the resources that exist outside of it."""
 
     world: World
     exists: Callable[[str], bool]
     account_exists: Callable[[str, str], bool]
 
     def missing(self, token: str, inputs: Inputs, site: Site) -> Iterator[str]:
-        """Each as the provider would tell it, with the API's words."""
+        """Yield an error for each wrong reference, as the provider prints it with the API's message."""
         checks: dict[str, Callable[[Inputs, Site], Iterator[object]]] = {
             types.ROUTER: self._network,
             types.GLOBAL_ADDRESS: self._network,
@@ -47,7 +47,7 @@ class References:
         yield from self._link(inputs.get("network"), site.place(inputs)[0], "networks", "resource.network")
 
     def _link(self, given: Any, project: str, collection: str, where: str, region: str = "") -> Iterator[str]:
-        """A network, or a subnetwork of this region, by its name or its path."""
+        """Check a reference to a network, or to a subnetwork of `region`, by name or path."""
         if not isinstance(given, str) or not given:
             return
         short = in_region(project, region, collection, given) if region else everywhere(project, collection, given)
@@ -89,8 +89,8 @@ class References:
             if not self.exists(path):
                 yield f"{errors.not_found(path)}{hint(path)}"
             elif self.world.get(types.NETWORK, path) and not self._peers(path, site):
-                # docs.cloud.google.com/build/docs/private-pools/set-up-private-pool-environment. The words are the
-                # sandbox's; of a network that is listed or looked up it does not know.
+                # docs.cloud.google.com/build/docs/private-pools/set-up-private-pool-environment. The message is the
+                # sandbox's. Networks that are listed or looked up are not checked, because their peerings are unknown.
                 yield f"the network '{path}' has no private connection to servicenetworking.googleapis.com"
         attached = text_of(table(inputs.get("privateServiceConnect")), "networkAttachment")
         if attached:
@@ -114,10 +114,10 @@ class References:
         pool = text_of(table(table(inputs.get("build")).get("options")), "workerPool")
         place = text_of(inputs, "location") or "global"
         if part(pool, "locations") not in ("", place):
-            # docs.cloud.google.com/build/docs/locations: the region of a trigger has to be that of its pool.
+            # docs.cloud.google.com/build/docs/locations: a trigger must be in the region of its pool.
             yield str(errors.invalid("build.options.pool.name", pool, f"The trigger is in {place}."))
         elif part(pool, "projects") == project and not self.exists(pool):
-            # Google says so when a build is to begin; none ever could.
+            # Google reports this error only when a build starts. No build of this trigger can ever start.
             yield f"{errors.not_found(pool)}{hint(pool)}"
 
     def _repository(self, inputs: Inputs, site: Site) -> Iterator[str]:
@@ -126,10 +126,11 @@ class References:
             yield f"{errors.not_found(path)}{hint(path)}"
 
     def _alert_policy(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        """A log-based metric is unknown to Cloud Monitoring until its first lines, and for minutes after its creation.
+        """Yield the errors for log-based metrics, which Cloud Monitoring does not know yet.
 
-        The message is that of hashicorp/terraform-provider-google#11102. A condition in PromQL may go without the
-        check (discovery document monitoring v3, disableMetricValidation).
+        A metric is unknown until its first log entries, and for minutes after its creation. The message is from
+        hashicorp/terraform-provider-google#11102. A PromQL condition may turn the check off (discovery document
+        monitoring v3, disableMetricValidation).
         """
         for row in rows(inputs.get("conditions")):
             condition = table(row)
@@ -144,7 +145,7 @@ class References:
                 )
 
     def _run_pool(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        """A revision starts with its account and its secrets, which the account has to be able to read by then."""
+        """Check that the account and the secrets of a revision exist, and that the account can read the secrets."""
         project = site.place(inputs)[0]
         template = table(inputs.get("template"))
         email = text_of(template, "serviceAccount")
@@ -158,7 +159,7 @@ class References:
             if not self.exists(path):
                 yield f"Secret {path} was not found{hint(path)}"
             elif email and not self._reads(email, last(given)):
-                # The message as a deployment log has it (github.com/getsentry/eng-pipes/pull/893); there of a service.
+                # The message is from the deployment log of a service (github.com/getsentry/eng-pipes/pull/893).
                 yield (
                     f"Permission denied on secret: projects/{site.number}/secrets/{last(given)}/versions/latest for "
                     f"Revision service account {email}. The service account used must be granted the 'Secret Manager "
@@ -166,7 +167,7 @@ class References:
                 )
 
     def _reads(self, email: str, secret: str) -> bool:
-        """Whether the world has a grant of that secret to the account."""
+        """Return True if the emulated state has a grant of the secret to the account."""
         return any(
             one.inputs.get("member") == f"serviceAccount:{email}" and last(text_of(one.inputs, "secretId")) == secret
             for one in self.world.find(types.SECRET_MEMBER)
@@ -174,15 +175,15 @@ class References:
 
 
 def with_id(path: str, site: Site) -> str:
-    """A path with the project's number, as the API has it, under the project's id."""
+    """Return the path with the project's id instead of the project's number, which the API uses."""
     return path.replace(f"projects/{site.number}/", f"projects/{site.project}/", 1)
 
 
 def hint(path: str) -> str:
-    """How to tell the sandbox of what exists in the cloud."""
-    return f"\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {{gcp: [{path}]}}"
+    """Return a hint on how to list a resource that exists in the cloud in sandbox.yaml."""
+    return f"\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{gcp: [{path}]}}"
 
 
 def account_hint(project: str, email: str) -> str:
-    """The same of a service account."""
+    """Return a hint on how to list a service account that exists in the cloud in sandbox.yaml."""
     return hint(f"projects/{project}/serviceAccounts/{email}")

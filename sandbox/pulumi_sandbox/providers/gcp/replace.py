@@ -1,4 +1,4 @@
-"""Whether a change to a Google resource is an update or a replacement, and which differences are none.
+"""Decide if a change to a Google resource is an update, a replacement or no change.
 
 Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-21), which pulumi-gcp bridges
 (google/services/compute/resource_compute_{region_instance_group_manager,instance_group_manager,network,subnetwork,
@@ -9,8 +9,8 @@ google/services/cloudrunv2/resource_cloud_run_v2_worker_pool.go,
 google/services/{logging/resource_logging_metric,monitoring/resource_monitoring_alert_policy}.go,
 google/services/resourcemanager/resource_google_{service_account,project_iam_custom_role}.go,
 google/services/secretmanager/resource_secret_manager_{secret,secret_version}.go,
-google/tpgiamresource/resource_iam_member.go). Instance templates need no table: their API has no method that changes
-one (discovery.immutable).
+google/tpgiamresource/resource_iam_member.go). Instance templates need no table, because their API has no update method
+(discovery.immutable).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ FORCE_NEW: dict[str, set[str]] = {
     types.LOG_METRIC: {"metricDescriptor.labels.key", "metricDescriptor.labels.valueType", "project"},
     types.ALERT_POLICY: {"project"},
 }  # fmt: skip
-# Inside what forces a replacement, what does not: it has no ForceNew of its own.
+# Fields without ForceNew inside blocks that force a replacement.
 IN_PLACE: dict[str, set[str]] = {
     types.SECRET: {
         "replication.auto.customerManagedEncryption",
@@ -83,23 +83,24 @@ IN_PLACE: dict[str, set[str]] = {
         "remoteRepositoryConfig.upstreamCredentials",
     },
 }
-# What the provider keeps to itself: never sent to Google.
+# Inputs that the provider handles itself and never sends to Google.
 OURS = {"deletionPolicy"}
 
-# Upstream's CompareSelfLinkOrResourceName and CompareSelfLinkRelativePaths: a name, a partial link and a full one.
+# Fields where a name, a partial link and a full link are equal (CompareSelfLinkOrResourceName and
+# CompareSelfLinkRelativePaths upstream).
 LINKS = {
     "healthCheck", "instanceTemplate", "machineType", "nccGateway", "network", "networkAttachment",
     "repository", "router", "secret", "secretId", "subnetwork", "workloadPolicy", "zone",
 }  # fmt: skip
-# Upstream's TypeSet: the order says nothing.
+# Fields of type TypeSet upstream: the order of their elements does not matter.
 SETS = {
     "advertisedIpRanges", "cleanupPolicies", "destinationRanges", "distributionPolicyZones", "drainNatIps",
     "initialNatIps", "machineTypes", "natIps", "reservedPeeringRanges", "scopes", "sourceRanges",
     "sourceServiceAccounts", "sourceTags", "tags", "targetPools", "targetServiceAccounts", "targetTags",
 }  # fmt: skip
 
-# Where the provider's project is not compared with that of the resource: no DefaultProviderProject in their sources,
-# which 675 of the 689 with a `project` have. Those of IAM have a source of their own, without it.
+# Types for which upstream does not compare the resource's project with the provider's. Their sources do not call
+# DefaultProviderProject; 675 of the 689 sources with a `project` do. IAM types have their own source without the call.
 _STAYS = re.compile(
     r":(?:storage/bucket|container/cluster|dataflow/job|bigtable/gCPolicy|secretmanager/secretVersion|endpoints/service"
     r"|gkehub/featureMembership|oslogin/sshPublicKey|servicenetworking/vpcServiceControls):"
@@ -112,7 +113,7 @@ def names(path: str) -> tuple[str, ...]:
 
 
 def replaces(token: str, path: str) -> bool | None:
-    """None when the type is in no table."""
+    """Return True if a change at the path replaces the resource; None for a type without a table."""
     if token not in types.TARGETS:
         return None
     steps = names(path)
@@ -123,15 +124,18 @@ def replaces(token: str, path: str) -> bool | None:
     prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
     if prefixes & IN_PLACE.get(token, set()):
         return False
-    # A whole block that comes or goes counts as its parts.
+    # Adding or removing a whole block counts as a change of each of its fields.
     joined = ".".join(steps)
     return bool(prefixes & FORCE_NEW[token]) or any(one.startswith(joined + ".") for one in FORCE_NEW[token])
 
 
 def forced(res: Resource, site: Site) -> Iterator[Change]:
-    """What replaces by its value: a range of a subnetwork grows in place and does nothing else; and what is somewhere
-    else than the provider's configuration says.
+    """Yield the changes that force a replacement because of their values.
 
+    - A subnetwork's IP range that does not grow. A range that grows is an update.
+    - A project, region or zone that differs from the provider's configuration.
+
+    Sources:
     resource_compute_subnetwork.go: customdiff.ForceNewIfChange("ip_cidr_range", IsShrinkageIpCidr);
     google/tpgresource/utils.go: DefaultProviderProject, DefaultProviderRegion, DefaultProviderZone.
     """
@@ -148,7 +152,7 @@ def forced(res: Resource, site: Site) -> Iterator[Change]:
 
 
 def _grows(was: Any, wanted: Any) -> bool:
-    """Also where either is no range: upstream takes that for none that shrinks."""
+    """Return True if the range grows, or if a value is not a range; upstream then finds no shrinkage."""
     try:
         before, after = ipaddress.ip_network(was, strict=False), ipaddress.ip_network(wanted, strict=False)
     except ValueError:
@@ -157,12 +161,12 @@ def _grows(was: Any, wanted: Any) -> bool:
 
 
 def same(path: str, old: Any, new: Any) -> bool:
-    """Whether the provider would see no difference."""
+    """Return True if the provider treats the two values as equal."""
     field = names(path)[-1]
     if isinstance(old, list) and isinstance(new, list) and field in SETS:
         return sorted(map(_name, old)) == sorted(map(_name, new))
     if isinstance(old, str) and isinstance(new, str) and field == "peeredNetwork":
-        return last(old) == last(new)  # CompareResourceNames: a project's id and its number are one
+        return last(old) == last(new)  # CompareResourceNames: a project's id equals its number
     if isinstance(old, str) and isinstance(new, str) and field in LINKS | {"distributionPolicyZones"}:
         return _same_link(old, new)
     return False

@@ -1,4 +1,4 @@
-"""What a project may not do: services that are not enabled, and policies of its organization (sandbox.yaml)."""
+"""Restrict projects by disabled services and organization policies, as sandbox.yaml lists them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHIELDED, IMAGES, PLACES, ATTRIBUTES = (
     "gcp.resourceLocations",
     "compute.disableGuestAttributesAccess",
 )
-# A constraint is on or off, or has a list of what is allowed.
+# The type of a constraint's value: on or off, or a list of allowed values.
 POLICIES: dict[str, type] = {SHIELDED: bool, IMAGES: list, PLACES: list, ATTRIBUTES: bool}
 MORE = (
     "See https://cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints for more "
@@ -34,17 +34,21 @@ COMPUTE = "compute.v1"
 
 @dataclass(frozen=True)
 class Restrictions:
-    """What the sandbox's projects are restricted to; by default to nothing."""
+    """Restrictions of the sandbox's projects; none by default."""
 
     disabled: frozenset[str] = frozenset()
-    """Services such as compute.googleapis.com."""
+    """Disabled services, such as compute.googleapis.com."""
     policies: dict[str, Any] = field(default_factory=dict)
     number: str = "0"
-    """The project's number, which Google's messages have."""
+    """The project's number, as Google's messages show it."""
 
     @classmethod
     def read(cls, file: Path | None, number: str) -> Restrictions:
-        """From `restrictions: gcp:` of sandbox.yaml; SettingsError where the entry cannot be used."""
+        """Read the restrictions from `restrictions: gcp:` of sandbox.yaml.
+
+        Raises:
+            SettingsError: The entry is invalid.
+        """
         name = file.name if file else "sandbox.yaml"
         given = table_of(name, "restrictions", sandbox_file.read(file).get("restrictions"))
         given = table_of(name, "restrictions.gcp", given.get("gcp"))
@@ -61,17 +65,17 @@ class Restrictions:
         return cls(frozenset(services), policies, number)
 
     def service(self, token: str) -> Iterator[errors.GoogleError]:
-        """The API of a resource type is not enabled."""
+        """Yield an error if the API of a resource type is disabled."""
         yield from self.document(types.TARGETS[token].document)
 
     def document(self, name: str) -> Iterator[errors.GoogleError]:
-        """The same of the API that a discovery document describes."""
+        """Yield an error if the API of a discovery document is disabled."""
         host, title = discovery.service(name)
         if host in self.disabled:
             yield errors.ServiceDisabledError(host, title, self.number)
 
     def instance(self, project: str, path: str, instance: Json) -> Iterator[errors.GoogleError]:
-        """Policies that refuse an instance when it is inserted."""
+        """Yield the errors of policies that deny the insert of an instance."""
         checks: dict[str, Callable[[str, str, Json], Iterator[str]]] = {
             SHIELDED: self._shielded,
             IMAGES: self._images,
@@ -84,13 +88,13 @@ class Restrictions:
 
     def guest_attributes(self) -> Iterator[errors.GoogleError]:
         # Google Cloud documentation "Set and query guest attributes" (cloud.google.com/compute/docs/metadata/
-        # manage-guest-attributes) names the constraint. Status and words are those that scripts of a live fleet match
-        # (GitHub, August 2026: "HTTPError 412: Constraint … violated for project N"); they are Google's own nowhere.
+        # manage-guest-attributes) names the constraint. No Google source has the status and the message. They come
+        # from scripts of a live fleet (GitHub, August 2026: "HTTPError 412: Constraint … violated for project N").
         if self.policies.get(ATTRIBUTES):
             yield errors.condition_not_met(f"Constraint constraints/{ATTRIBUTES} violated for project {self.number}.")
 
     def _shielded(self, project: str, path: str, instance: Json) -> Iterator[str]:
-        # The API's own words (github.com/hashicorp/packer/issues/7846).
+        # The API's message (github.com/hashicorp/packer/issues/7846).
         if not instance.get("shieldedInstanceConfig", {}).get("enableSecureBoot"):
             yield (
                 f"Constraint constraints/{SHIELDED} violated for project projects/{project}. Secure Boot is not "
@@ -98,8 +102,8 @@ class Restrictions:
             )
 
     def _images(self, project: str, path: str, instance: Json) -> Iterator[str]:
-        # The API's own words (cloud.google.com/batch/docs/troubleshooting). Custom images of the project itself are
-        # free of the policy (cloud.google.com/compute/docs/images/restricting-image-access, Limitations).
+        # The API's message (cloud.google.com/batch/docs/troubleshooting). The policy does not apply to custom images of
+        # the project itself (cloud.google.com/compute/docs/images/restricting-image-access, Limitations).
         allowed = {str(one).removeprefix("is:").removeprefix("projects/") for one in self.policies[IMAGES]} | {project}
         for disk in instance.get("disks") or []:
             home = part(str(disk.get("initializeParams", {}).get("sourceImage", "")), "projects")
@@ -110,19 +114,19 @@ class Restrictions:
                 )
 
     def _places(self, project: str, path: str, instance: Json) -> Iterator[str]:
-        # The API's own words (github.com/GoogleCloudPlatform/oss-test-infra/pull/2703).
+        # The API's message (github.com/GoogleCloudPlatform/oss-test-infra/pull/2703).
         zone = part(path, "zones")
         if not any(_is_in(zone, str(value).removeprefix("is:")) for value in self.policies[PLACES]):
             yield f"Location ZONE:{zone} violates constraint constraints/{PLACES} on the resource {path}."
 
 
 def _is_in(zone: str, value: str) -> bool:
-    """Whether a value of gcp.resourceLocations holds for a zone.
+    """Return True if a value of gcp.resourceLocations includes the zone.
 
-    `in:` names a group of locations. Organization Policy puts it in front of a region that is entered without it, and
-    leaves zones and multi-regions such as `us` as they are. Such a value holds for that location alone
-    (docs.cloud.google.com/organization-policy/restrict-locations). Of the groups the sandbox has those that are named
-    after a region or the first word of regions, such as in:us-locations.
+    The prefix `in:` marks a group of locations. Organization Policy adds the prefix to a region without one. A zone or
+    a multi-region such as `us` stays as it is, and includes that location only
+    (docs.cloud.google.com/organization-policy/restrict-locations). The sandbox supports only groups named after a
+    region or the first word of a region, such as in:us-locations.
     """
     if value.startswith("in:") or re.fullmatch(r"[a-z]+-[a-z]+\d+", value):
         return zone.startswith(f"{value.removeprefix('in:').removesuffix('-locations')}-")

@@ -1,4 +1,4 @@
-"""Refuses lookups of secrets that are not there, where sandbox.yaml says which are."""
+"""Refuse lookups of missing secrets if sandbox.yaml lists the secrets that exist."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pulumi_sandbox.providers.gcp.world import CloudContext
 
 VERSION = "gcp:secretmanager/getSecretVersion:getSecretVersion"
 ACCESS = "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"
-# What comes before Google's words: hashicorp/terraform-provider-google@683d638d, google/services/secretmanager/
-# data_source_secret_manager_secret_version.go, and the file of that name with _access.
+# The provider's text before Google's message: hashicorp/terraform-provider-google@683d638d,
+# google/services/secretmanager/data_source_secret_manager_secret_version.go and …_version_access.go.
 BEGINNINGS = {
     VERSION: "error retrieving available secret manager secret versions",
     ACCESS: "Error retrieving available secret manager secret version access",
@@ -22,13 +22,13 @@ SECRETS = re.compile(r"projects/[^/]+/secrets/.+")
 
 
 def refusal(around: CloudContext, token: str, arguments: Mapping[str, Any], site: Site) -> str | None:
-    """The error of a lookup; None where the secret is there, or the file lists no secrets at all."""
+    """Return the error of a lookup; None if the secret exists or sandbox.yaml lists no secrets."""
     given = arguments.get("secret")
     if not isinstance(given, str) or not any(map(SECRETS.fullmatch, around.patterns)):
         return None
     home, name, there = around.secret(given, str(arguments.get("project") or site.project), site)
     if there:
         return None
-    # No reason follows these words, as one follows those of Compute Engine.
+    # Unlike Compute Engine's, this message does not end with a reason.
     error = f"googleapi: Error 404: Secret [projects/{site.number}/secrets/{name}] not found or has no versions."
     return f"{BEGINNINGS[token]}: {error}{hint(f'projects/{home}/secrets/{name}')}"

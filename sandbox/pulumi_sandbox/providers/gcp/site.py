@@ -1,4 +1,4 @@
-"""Where a Google resource is: the project, region and zone it names, or those of the provider's configuration."""
+"""Resolve the project, region and zone of a resource from its inputs or the provider's configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Site:
-    """What the provider's configuration fills in where a resource says nothing."""
+    """Defaults from the provider's configuration for inputs that a resource leaves out."""
 
     project: str = ""
     region: str = ""
@@ -35,11 +35,11 @@ class Site:
         return cls(str(config.get("project") or ""), last(region), last(zone), labels, attribution, number, known)
 
     def place(self, inputs: Values) -> tuple[str, str, str]:
-        """Project, region and zone of one resource, as the provider resolves them."""
+        """Return the project, region and zone of one resource, as the provider resolves them."""
         zone = last(str(text_of(inputs, "zone") or self.zone))
         region = last(str(text_of(inputs, "region") or self.region or zone.rpartition("-")[0]))
         return str(text_of(inputs, "project") or self.project), region, zone
 
     def default_zones(self, region: str) -> list[str]:
-        """Where a regional group that names no zones goes: three of them."""
+        """Return the three zones of a regional group that names no zones."""
         return list(dict(self.zones).get(region, ()))[:3]

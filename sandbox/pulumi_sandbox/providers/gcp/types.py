@@ -1,10 +1,15 @@
-"""Which field of which Google API each Pulumi property becomes, where the two names differ.
+"""Map Pulumi properties to fields of Google APIs where the two names differ.
 
-A property not listed has the API's own name inside the object its parent became. A path is written without list
-indexes and map keys (`*` stands for any key). The value is the API's path from the parent, from the top of the request
-when it starts with `/`, a parameter of the insert method when it starts with `@`, or empty for what the provider keeps
-to itself. The renames are those of terraform-provider-google (commit e03b7622, google/services/{compute,
-resourcemanager,secretmanager}), which pulumi-gcp bridges.
+A property that is not listed has the same name in the API, inside its parent's object. A path has no list indexes and
+no map keys (`*` stands for any key). The value has one of these forms:
+
+- a path: the API field, relative to the parent
+- `/` and a path: the API field, relative to the top of the request
+- `@` and a name: a parameter of the insert method
+- empty: the provider handles the property itself
+
+The renames come from terraform-provider-google (commit e03b7622, google/services/{compute,resourcemanager,
+secretmanager}), which pulumi-gcp bridges.
 """
 
 from __future__ import annotations
@@ -35,10 +40,10 @@ TEMPLATES = (TEMPLATE, REGION_TEMPLATE)
 GROUPS = (GROUP, REGION_GROUP)
 MEMBERS = (ACCOUNT_MEMBER, PROJECT_MEMBER, SECRET_MEMBER, REPOSITORY_MEMBER)
 LABELLED = (*TEMPLATES, SECRET, GLOBAL_ADDRESS, REPOSITORY, RUN_POOL)
-# What the provider's configuration gives a place where the resource names none.
+# Types whose region defaults to that of the provider's configuration.
 IN_REGION = (REGION_TEMPLATE, REGION_GROUP, SUBNETWORK, ROUTER, ROUTER_NAT, NETWORK_ATTACHMENT)
 IN_LOCATION = (REPOSITORY, REPOSITORY_MEMBER)
-# The type has no `project` of its own.
+# Types without a `project` input.
 WITHOUT_PROJECT = (ACCOUNT_MEMBER, CONNECTION)
 
 
@@ -67,7 +72,7 @@ _TEMPLATE = {
     "namePrefix": "",
     "description": "/description",
     "instanceDescription": "description",
-    "enableDisplay": "",  # displayDevice is a field of Instance; InstanceProperties has none in v1
+    "enableDisplay": "",  # Instance has the field displayDevice; InstanceProperties does not in v1
     "partnerMetadata": "",  # beta API only
     "metadata": "metadata",
     "metadata.*": "items.value",
@@ -142,7 +147,7 @@ TARGETS: dict[str, Target] = (
             "CreateServiceAccountRequest",
             "projects.serviceAccounts",
             ("serviceAccount",),
-            # `disabled` is output-only at creation: the provider calls the disable method afterwards.
+            # `disabled` is output-only at creation; the provider calls the disable method afterwards.
             OURS | {"project": "", "accountId": "/accountId", "createIgnoreAlreadyExists": "", "disabled": ""},
         ),
         ACCOUNT_MEMBER: Target("iam.v1", "Binding", "projects.serviceAccounts", (), MEMBER | {"serviceAccountId": ""}),
@@ -161,7 +166,7 @@ TARGETS: dict[str, Target] = (
             ("payload",),
             OURS
             | {"project": "", "secret": "", "enabled": "", "isSecretDataBase64": "", "secretDataWoVersion": ""}
-            # The provider encodes the value itself: the format `byte` says nothing about what the user gives.
+            # The provider encodes the value itself, so the format `byte` does not apply to the user's value.
             | {"secretData": "", "secretDataWo": ""},
         ),
         SECRET_MEMBER: Target(

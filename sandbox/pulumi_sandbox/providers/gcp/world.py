@@ -1,4 +1,4 @@
-"""What Google refuses for want of something else: the name is taken, what it refers to is not there, it is in use."""
+"""Emulate the errors that depend on other resources: name in use, reference not found, resource in use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = {
     "repositories": types.REPOSITORY,
     "workerPools": types.WORKER_POOL,
 }
-# What uses a resource and keeps it from being deleted: the user's type, and its input.
+# The types, with their inputs, whose references block the deletion of a resource.
 USERS = {
     types.NETWORK: (
         (types.SUBNETWORK, "network"),
@@ -44,12 +44,12 @@ USERS = {
 
 @dataclass
 class CloudContext:
-    """The world and what else is there."""
+    """The emulated cloud state, and the resources that exist outside of any stack."""
 
     world: World
     patterns: tuple[str, ...] = ()
     looked_up: set[str] = field(default_factory=set)
-    """What lookups answered in this run: a stack that found a subnetwork may use it."""
+    """Paths that lookups returned in this run: a stack may use a subnetwork that it looked up."""
 
     def exists(self, path: str) -> bool:
         if path in self.looked_up or any(fnmatchcase(path, one) for one in (*BUILT_IN, *self.patterns)):
@@ -58,7 +58,7 @@ class CloudContext:
         return bool(kind and self.world.get(kind, path))
 
     def account_exists(self, project: str, email: str) -> bool:
-        """Whether an instance of that project may run as the account."""
+        """Return True if an instance of the project may run as the service account."""
         if email == "default" or email.endswith(
             ("@developer.gserviceaccount.com", "@cloudservices.gserviceaccount.com")
         ):
@@ -70,7 +70,7 @@ class CloudContext:
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
     def taken(self, token: str, path: str, site: Site, name: str = "") -> Iterator[str]:
-        """The name is in use. IAM members are not named: adding one twice is the same as once."""
+        """Yield the error for a name in use. IAM members have no name; adding a member twice is not an error."""
         if token == types.TRIGGER:
             yield from self._trigger_name(path, name)
             return
@@ -88,7 +88,10 @@ class CloudContext:
             yield f"Error creating {_kind(token)}: {errors.already_exists(path)}"
 
     def _trigger_name(self, path: str, name: str) -> Iterator[str]:
-        """Discovery document cloudbuild v1, BuildTrigger.name: unique within the project."""
+        """Yield the error for a trigger name in use.
+
+        Names are unique within a project (discovery document cloudbuild v1, BuildTrigger.name).
+        """
         project = part(path, "projects")
         for one in self.world.find(types.TRIGGER):
             if part(one.id, "projects") == project and one.outputs.get("name") == name:
@@ -96,7 +99,7 @@ class CloudContext:
                 yield f"Error creating Trigger: {error}"
 
     def missing(self, token: str, inputs: dict[str, Any], site: Site) -> Iterator[str]:
-        """What the inputs refer to and is not there, or does not fit."""
+        """Yield the errors for references to resources that are missing or do not fit."""
         project, region, zone = site.place(inputs)
         if token in types.TEMPLATES:
             yield from self._template(token, inputs, project, region)
@@ -182,7 +185,7 @@ class CloudContext:
         if isinstance(member, str) and member.startswith("serviceAccount:") and "svc.id.goog[" not in member:
             email = member.partition(":")[2]
             home = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com")
-            # Accounts of other projects and Google's own cannot be known here.
+            # The sandbox cannot know the accounts of other projects or of Google.
             if home == project and not self.account_exists(project, email):
                 error = errors.GoogleError(400, "badRequest", f"Service account {email} does not exist.")
                 yield f'Error applying IAM policy for project "{project}": {error}{account_hint(project, email)}'
@@ -196,7 +199,7 @@ class CloudContext:
             yield f"{error}{hint(f'projects/{home}/secrets/{name}')}"
 
     def secret(self, given: str, project: str, site: Site) -> tuple[str, str, bool]:
-        """The project and the name of a secret, and whether it is there."""
+        """Return the project and the name of a secret, and True if the secret exists."""
         home = part(given, "projects") or project
         name = part(given, "secrets") or last(given)
         known = {home, project} if home == site.number else {home}
@@ -205,7 +208,7 @@ class CloudContext:
     # -- at Delete ----------------------------------------------------------------------------------------------------
 
     def users(self, token: str, path: str) -> Iterator[tuple[str, str]]:
-        """What still uses a resource: its own kind in Google's words, and the user's path."""
+        """Yield a kind, in Google's terms, and a path for each resource that still uses this one."""
         if token in types.TEMPLATES:
             for kind in types.GROUPS:
                 for group in self.world.find(kind):
@@ -221,7 +224,7 @@ class CloudContext:
                     yield _kind(token).lower(), user.id
 
     def next_version(self, secret: str) -> int:
-        """Version ids of a secret begin at 1 and are counted up (discovery document secretmanager v1)."""
+        """Return the next version id of a secret. Ids count up from 1 (discovery document secretmanager v1)."""
         taken = [
             int(last(one.id))
             for one in self.world.find(types.SECRET_VERSION)
@@ -231,7 +234,7 @@ class CloudContext:
 
 
 def _is(given: str, path: str, user: str) -> bool:
-    """Whether a user means that path; a bare name is in the user's own project."""
+    """Return True if the reference means the path; a bare name is in the referring resource's own project."""
     mine = part(path, "projects") == part(user, "projects")
     return absolute(given, part(user, "projects")) == path if "/" in given else mine and given == last(path)
 

@@ -23,7 +23,7 @@ def missing(kind: str, path: str) -> str:
         f"Error creating RegionInstanceTemplate: googleapi: Error 400: Invalid value for field "
         f"'resource.properties.networkInterfaces[0].{kind}': '{path}'. The referenced {kind} resource cannot be "
         "found., "
-        f"invalid\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {{gcp: [{path}]}}"
+        f"invalid\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{gcp: [{path}]}}"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_template_needs_its_service_account(google: Google) -> None:
         "Error creating RegionInstanceTemplate: googleapi: Error 404: The resource "
         "'projects/ci-project/serviceAccounts/"
         "runner@ci-project.iam.gserviceaccount.com' of type 'serviceAccount' was not found., notFound\n"
-        "  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: "
+        "  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: "
         "[projects/ci-project/serviceAccounts/runner@ci-project.iam.gserviceaccount.com]}"
     )
     google.make(types.ACCOUNT, "one", {"accountId": "runner"})

@@ -45,7 +45,7 @@ def test_a_secret_that_is_neither_listed_nor_made_is_not_found(
             google.cloud.invoke(token, {"secret": given})
         assert str(refused.value) == (
             f"{beginning}: googleapi: Error 404: Secret [projects/123456789012/secrets/key] not found or has no "
-            f"versions.\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: "
+            f"versions.\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: "
             f"{{gcp: [projects/{home}/secrets/key]}}"
         )
 

@@ -1,4 +1,4 @@
-"""Turns a resource's Pulumi inputs into the form Google's API has for it, by the same table that checks them."""
+"""Convert Pulumi inputs to the body of a Google API request, with the table that also checks the inputs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from pulumi_sandbox.providers.gcp.types import TARGETS
 from pulumi_sandbox.providers.values import UNKNOWN
 
-# Objects in Pulumi that are lists in the API, and plain lists that are lists of objects there.
+# Fields that are single objects in Pulumi and lists in the API.
 WRAPPED = ("serviceAccounts", "autoHealingPolicies")
 
 
 def api_form(token: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The body of the API's insert request."""
+    """Return the body of the API's insert request."""
     target = TARGETS[token]
     body: dict[str, Any] = {}
     base = body

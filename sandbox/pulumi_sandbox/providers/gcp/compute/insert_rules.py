@@ -1,4 +1,4 @@
-"""What Compute Engine refuses when an instance is inserted, and takes in a template; each rule with its source."""
+"""Check rules that Compute Engine applies to the insert of an instance, but not to a template."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 def refusals(project: str, path: str, instance: Json, restrictions: Restrictions) -> Iterator[errors.GoogleError]:
-    """Every reason to refuse the instance; the first one is the answer."""
+    """Yield every reason to refuse the instance; the API returns the first one."""
     yield from scratch_labels(instance)
     yield from restrictions.instance(project, path, instance)
 
@@ -20,7 +20,7 @@ def refusals(project: str, path: str, instance: Json, restrictions: Restrictions
 def scratch_labels(instance: Json) -> Iterator[errors.GoogleError]:
     # Discovery document compute v1, AttachedDiskInitializeParams.labels: "only applicable for persistent disks". An
     # insert with labels on a SCRATCH disk fails (github.com/taskcluster/taskcluster/issues/6958 and pull/6959). The
-    # message of the API is not known; this one is the sandbox's.
+    # API's message is not known; this message is the sandbox's.
     for index, disk in enumerate(instance.get("disks") or []):
         given = disk.get("initializeParams", {}).get("labels")
         if given and disk.get("type") == "SCRATCH":

@@ -1,4 +1,4 @@
-"""The instances of the Compute Engine API: made from templates of the world, kept in the world, booted for real."""
+"""Emulate the instance methods of the Compute Engine API: VMs are stored in the emulated state and really boot."""
 
 from __future__ import annotations
 
@@ -38,24 +38,28 @@ from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TEMPLAT
 from pulumi_sandbox.providers.secret_digests import digest_paths, recognized, redact
 from pulumi_sandbox.world.store import Fault, Record, World
 
-# What a machine of the sandbox is made from; everything else of a template is only shown.
+# The template fields that the sandbox uses to boot a machine; it only returns the others.
 BOOTED = frozenset(
     {"guestAccelerators", "machineType", "metadata", "metadataStartupScript", "scheduling", "serviceAccount"}
 )
 SEALED = (
-    "the sandbox keeps secrets as digests and cannot boot a machine from a template in which these are secret: {}; a "
-    "cloud can (docs/how-it-works/sandbox.md)"
+    "the sandbox stores secrets as digests, so it cannot boot a machine from a template with secret inputs\n"
+    "  got: {} as secret\n  hint: a real cloud can boot the machine (docs/how-it-works/sandbox.md)"
 )
 
 
-# "IAM is eventually consistent" (cloud.google.com/iam/docs/overview#consistency): seconds, for an account that is new
-# (hashicorp/terraform-provider-google#15042). Real ones may take a minute.
+# The delay before a new account is usable: "IAM is eventually consistent"
+# (cloud.google.com/iam/docs/overview#consistency). Real accounts may take a minute
+# (hashicorp/terraform-provider-google#15042).
 ACCOUNT_SEC = 1.0
 
 
 def merged(base: Any, patch: Any) -> Any:
-    """JSON merge patch (RFC 7396): how an insert request overrides its template (documentation "Create a VM from an
-    instance template", section on overriding fields). Lists, such as metadata items, are replaced whole."""
+    """Apply an insert request to its template as a JSON merge patch (RFC 7396).
+
+    Lists, such as metadata items, are replaced whole. Source: documentation "Create a VM from an instance template",
+    section on overriding fields.
+    """
     if not isinstance(patch, dict):
         return copy.deepcopy(patch)
     result = dict(base) if isinstance(base, dict) else {}
@@ -73,7 +77,7 @@ class Instances:
     machines: VirtualMachines
     operations: Operations
     account_exists: Callable[[str, str], bool]
-    """Whether a project has the service account of that address."""
+    """Returns True if a project has the service account with this address."""
     restrictions: Restrictions
 
     def insert(self, project: str, zone: str, body: Json, source_template: str) -> Json:
@@ -116,7 +120,10 @@ class Instances:
         return self.operations.add(project, zone, "delete", record.id)
 
     def start(self, project: str, zone: str, name: str) -> Json:
-        """Boot a machine that is off; it needs capacity and quota as a new one does. Of one that runs, nothing."""
+        """Boot a machine that is off, with the capacity and quota checks of a new machine.
+
+        For a running machine, the operation has no effect.
+        """
         record = self._record(project, zone, name)
         instance = self.machines.instance_json(record)
         there = {"zone": zone, "id": record.id}
@@ -136,7 +143,7 @@ class Instances:
         return self.operations.add(project, zone, "start", record.id, sec=sec)
 
     def stop(self, project: str, zone: str, name: str, discard_local_ssd: str) -> Json:
-        """Switch a machine off and keep it. Of one that is off, nothing."""
+        """Stop a machine but keep it. For a stopped machine, the operation has no effect."""
         record = self._record(project, zone, name)
         instance = self.machines.instance_json(record)
         disks = instance.get("disks") or []
@@ -195,10 +202,10 @@ class Instances:
         record = self._record(project, zone, name)
         status = self.machines.instance_json(record)["status"]
         if status == "STOPPING":
-            # GoogleCloudPlatform/compute-image-tools#456 has this answer for a VM that stops.
+            # GoogleCloudPlatform/compute-image-tools#456 shows this response for a VM that is stopping.
             raise errors.GoogleError(503, "backendError", "TIMEOUT")
         first = int(record.outputs.get(SERIAL_START, 0))
-        # google/go-tpm-tools#932: the answer is empty once the VM is off.
+        # google/go-tpm-tools#932: the response is empty once the VM is off.
         contents = b"" if status in OFF else str(record.outputs.get(SERIAL, "")).encode()
         # A negative start counts from the end (discovery document, getSerialPortOutput).
         end = first + len(contents)
@@ -212,7 +219,7 @@ class Instances:
         }
 
     def template(self, path: str) -> Json:
-        """An instance template of the world, as the API shows it."""
+        """Return an instance template of the emulated state in the form of the API."""
         record = self._stored(path)
         return self._instance_json(record, self._inputs(record))
 
@@ -235,12 +242,12 @@ class Instances:
         return record
 
     def _inputs(self, record: Record) -> Json:
-        """What is stored of a template, with those secrets that are no secret here.
+        """Return the stored inputs of a template, with the addresses of known service accounts in plain text.
 
-        An account's address is secret where its project is, and yet the account's id is its address.
+        An account's address is secret if its project is, but the account's id contains the same address.
         """
 
-        def known() -> Iterator[str]:  # asked for only where something is secret: a stack may have hundreds
+        def known() -> Iterator[str]:  # read only if an input is secret, because a stack may have hundreds
             yield from (last(account.id) for account in self.world.find(ACCOUNT))
 
         return recognized(record.inputs, known(), self.world.key)
@@ -288,7 +295,7 @@ class Instances:
                 raise errors.no_account(project, email)
 
     def _new_account(self, project: str, instance: Json) -> Json | None:
-        """The error of an insert for an account that was made just now, which other services learn of later."""
+        """Return the error of an insert with a service account too new for Compute Engine to know."""
         for account in instance.get("serviceAccounts", []):
             email = str(account.get("email", "default"))
             for known in self.world.find(ACCOUNT, email=email):
@@ -316,13 +323,13 @@ class Instances:
         return None
 
     def _sold_out(self, project: str, zone: str, name: str) -> bool:
-        """Whether a stockout waits there too; Google would not send anybody to such a zone."""
+        """Return True if a stockout is planted in the zone; Google would not suggest such a zone."""
         there = {"zone": zone, "id": in_zone(project, zone, "instances", name)}
         return any(fault.kind == "stockout" and fault.strikes(INSTANCE, name, there) for fault in self.world.faults())
 
 
 def fault_error(fault: Fault, error: Json) -> Json:
-    """The vendor's error, in the fault's own text where it has one."""
+    """Return the vendor's error, with the fault's message if it has one."""
     return {**error, "message": fault.message or error["message"]}
 
 

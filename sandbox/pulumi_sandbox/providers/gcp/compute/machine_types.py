@@ -1,4 +1,4 @@
-"""What Compute Engine answers to the name of a machine type; what has GPUs is in gpu_catalog, with its sources."""
+"""Look up machine types by name; gpu_catalog has the types with GPUs and their sources."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gpu_common.suggest import closest
 
 SHARED_CORE = ("f1-micro", "g1-small", "e2-micro", "e2-small", "e2-medium")
 GENERAL_PATTERN = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+"
-WORKSTATION = "-vws"  # the virtual workstation variant of an accelerator type is the same card
+WORKSTATION = "-vws"  # the suffix of an accelerator type's virtual workstation variant, which is the same GPU
 
-# The API's words for what the catalog calls markets.
+# The API's provisioning models for the markets of the catalog.
 MODELS = {"standard": "STANDARD", "spot": "SPOT", "flex-start": "FLEX_START", "reservation": "RESERVATION_BOUND"}
 
 
 @dataclass(frozen=True)
 class MachineType:
-    """A machine type; `offer` is what the catalog knows of one that brings GPUs itself."""
+    """A machine type; `offer` is the catalog's entry for a type with built-in GPUs."""
 
     name: str
     vcpus: int | None = None
@@ -36,10 +36,10 @@ class MachineType:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The provisioning models it can be bought as."""
+        """The provisioning models of the machine type."""
         if self.offer is None:
             return ()
-        # What sources contradict each other on is refused by Google alone.
+        # The sandbox allows a model on which sources contradict each other; only Google can refuse it.
         return tuple(MODELS[market] for market in (*self.offer.markets, *self.offer.unverified_markets))
 
     @property
@@ -56,13 +56,13 @@ def known_types() -> list[str]:
 
 
 def short(name: str) -> str:
-    """The bare name of a machine type or accelerator type given as a URL."""
+    """Return the bare name of a machine type or accelerator type given as a URL."""
     return name.rsplit("/", 1)[-1]
 
 
 @cache
 def machine(name: str) -> MachineType | None:
-    """The machine type of that name; None when Compute Engine cannot have it."""
+    """Return the machine type of this name; None if Compute Engine cannot have it."""
     if gpu_catalog.takes_accelerator(name):
         shape = gpu_catalog.n1_shape(name)
         return MachineType(name, shape.vcpus, shape.memory_gib)
@@ -70,14 +70,14 @@ def machine(name: str) -> MachineType | None:
         offer = gpu_catalog.machine(name, "gcp")
     except LookupError:
         if name.split("-")[0] in series() and name not in SHARED_CORE:
-            return None  # a series whose types are all known, and this is none of them
+            return None  # the catalog has all types of this series, but not this name
         return MachineType(name) if re.fullmatch(GENERAL_PATTERN, name) else None
     return None if offer.attached else MachineType(name, offer.vcpus, offer.memory_gib, offer)
 
 
 @cache
 def series() -> frozenset[str]:
-    """The series every type of which is in the catalog."""
+    """Return the series for which the catalog has every type."""
     return frozenset(name.split("-")[0] for name in gpu_catalog.machine_types("gcp"))
 
 
@@ -87,19 +87,22 @@ def did_you_mean(name: str) -> str:
 
 
 def n1_limit(accelerator: str, count: int, zones: list[str]) -> tuple[int, float] | None:
-    """The most vCPUs and memory (GB) an N1 machine may have with that many GPUs; None for a count there is not."""
+    """Return the maximum vCPUs and memory (GB) of an N1 machine with `count` GPUs; None for an invalid count."""
     rows = gpu_catalog.attachments(accelerator.removesuffix(WORKSTATION))
     return next((row.limit(zones) for row in rows if row.count == count), None)
 
 
 def n1_counts(accelerator: str) -> tuple[int, ...]:
-    """How many of them one machine can have; none for what is not attached."""
+    """Return the allowed counts of an attachable accelerator on one machine; empty for other accelerators."""
     card = accelerator.removesuffix(WORKSTATION)
     return gpu_catalog.attachment_counts(card) if card in gpu_catalog.attachable() else ()
 
 
 def offer_of(chosen: MachineType, attached: str = "") -> gpu_catalog.Machine | None:
-    """What says where it is and which quota it draws from: the machine's own GPUs, or one card on the smallest N1."""
+    """Return the catalog entry that gives the zones and the quota of a machine.
+
+    For an attached accelerator, this is one card on the smallest N1.
+    """
     card = attached.removesuffix(WORKSTATION)
     if chosen.offer or card not in gpu_catalog.attachable():
         return chosen.offer
@@ -107,11 +110,11 @@ def offer_of(chosen: MachineType, attached: str = "") -> gpu_catalog.Machine | N
 
 
 def accelerators_in(zone: str) -> list[str]:
-    """Every accelerator type that some machine of the zone can have."""
+    """Return every accelerator type that a machine of the zone can have."""
     return sorted({each.accelerator for each in gpu_catalog.machines(cloud="gcp", zone=zone)})
 
 
 def quota_metric(offer: gpu_catalog.Machine, spot: bool) -> str:
-    """The quota its GPUs draw from, as the API names it in QUOTA_EXCEEDED."""
+    """Return the quota that the GPUs count against, as the API names it in QUOTA_EXCEEDED."""
     metrics = offer.quota.get("spot" if spot else "standard", ()) or offer.quota["standard"]
     return metrics[0]

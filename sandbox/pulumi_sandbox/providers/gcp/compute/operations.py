@@ -1,4 +1,4 @@
-"""Zonal operations of the Compute Engine API, kept in files so that every server of this sandbox answers for them."""
+"""Store zonal operations of the Compute Engine API in files that all servers of a sandbox share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pulumi_sandbox.providers.machines.metadata import operator
 
 Json = dict[str, Any]
 
-# The documents call it "limited": long enough for whoever waits, short enough not to pile up.
+# Google's documents give no figure and call the retention "limited". One day is longer than any wait.
 RETENTION_SEC = 24 * 3600
 HTTP_PHRASES = {403: "FORBIDDEN", 503: "SERVICE UNAVAILABLE"}
 
@@ -28,7 +28,7 @@ def now() -> str:
 
 
 def number() -> str:
-    """An id such as the API gives: 19 digits."""
+    """Return a random id of 19 digits, as the API returns."""
     return str(10**18 + secrets.randbelow(8 * 10**18))
 
 
@@ -48,7 +48,10 @@ class Operations:
         sec: float = 0,
         fields: Mapping[str, str] | None = None,
     ) -> Json:
-        """Begin one; it is done after `sec` seconds, with the error if there is one. `fields` are more of its own."""
+        """Start an operation that is done after `sec` seconds, with `error` if it is given.
+
+        `fields` are further fields of the operation.
+        """
         name = (
             f"operation-{int(time.time() * 1000)}-{secrets.token_hex(6)}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
         )
@@ -83,25 +86,25 @@ class Operations:
         return self._operation_json(kept["operation"], kept["done"])
 
     def all(self, project: str, zone: str) -> list[Json]:
-        """Those of a zone, oldest first. They are kept for a day."""
+        """Return the operations of a zone, oldest first. Operations are deleted after one day."""
         here = self_link(f"projects/{project}/zones/{zone}")
         found = []
         for file in self.folder.glob("operation-*.json"):
-            with contextlib.suppress(OSError, ValueError):  # removed meanwhile, as it is too old
+            with contextlib.suppress(OSError, ValueError):  # another process removed the old file
                 kept = json.loads(file.read_text())
                 if kept["operation"]["zone"] == here:
                     found.append(self._operation_json(kept["operation"], kept["done"]))
         return sorted(found, key=lambda one: str(one["insertTime"]))
 
     def finish(self, name: str, sec: float) -> None:
-        """One that has begun is done after `sec` seconds from now, and no later than it would have been."""
+        """Finish a running operation in `sec` seconds, or earlier if it was due earlier."""
         file = self.folder / f"{name}.json"
-        with contextlib.suppress(OSError, ValueError):  # too old, or removed
+        with contextlib.suppress(OSError, ValueError):  # already removed
             kept = json.loads(file.read_text())
             self._store(name, {**kept, "done": min(kept["done"], time.time() + sec)})
 
     def of_request(self, identity: str, zone: str) -> Json | None:
-        """The operation that a request with this requestId began."""
+        """Return the operation that a request with this requestId started."""
         try:
             name = (self.folder / f"request-{identity}").read_text()
         except OSError:
@@ -112,7 +115,7 @@ class Operations:
         (self.folder / f"request-{identity}").write_text(name)
 
     def wait(self, zone: str, name: str, most_sec: float = 120) -> Json | None:
-        """As the API's wait does: returns when it is done, or after two minutes at most."""
+        """Return when the operation is done, or after two minutes, as the API's wait method does."""
         until = time.time() + most_sec
         while (operation := self.get(zone, name)) and operation["status"] != "DONE" and time.time() < until:
             time.sleep(0.05)
@@ -136,7 +139,7 @@ class Operations:
             if time.time() - old.stat().st_mtime > RETENTION_SEC:
                 old.unlink(missing_ok=True)
         draft = self.folder / f".{name}.{os.getpid()}"
-        # Errors quote what a user wrote: for the user alone, as the world is.
+        # Errors quote the user's inputs, so only the user may read the file, as with the emulated state.
         with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
             file.write(json.dumps(kept))
         draft.replace(self.folder / f"{name}.json")

@@ -1,8 +1,9 @@
-"""What the Compute Engine API answers about a project besides instances: its quotas, images and networks.
+"""Emulate the read-only methods of the Compute Engine API for quotas, images and networks of a project.
 
-Quotas are those that the discovery document lists, each granted in full; images are all there. A subnetwork is the
-world's, or one that sandbox.yaml lists. Such a one is of the network `default`, as lookups answer (fixtures/), which
-has a Cloud NAT in every region.
+- Quotas: all metrics of the discovery document, each with the same high limit.
+- Images: every image exists.
+- Subnetworks: those of the emulated state and those that sandbox.yaml lists. A listed subnetwork is in the network
+  `default`, as lookups return it (fixtures/). That network has a Cloud NAT in every region.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ DEFAULT = "default"
 
 @dataclass
 class ProjectReads:
-    """The read-only methods; `exists` tells of what is there though no stack made it."""
+    """The read-only methods; `exists` also returns True for resources outside of any stack."""
 
     world: World
     exists: Callable[[str], bool]
@@ -64,7 +65,7 @@ class ProjectReads:
         }
 
     def routers(self, project: str, region: str) -> Json:
-        """Those of the world, and one of the network `default`."""
+        """Return the routers of the emulated state, and a router of the network `default`."""
         nats = {last(str(row.inputs.get("router"))) for row in self.world.find(types.ROUTER_NAT)}
         found = {
             last(row.id): relative(str(row.inputs.get("network")))

@@ -1,8 +1,8 @@
-"""How often the guest attributes of one VM may be queried, from outside and from the VM itself, and a project's reads.
+"""Limit the queries of a VM's guest attributes and the reads of a project.
 
-Of guest attributes at most 10 queries a minute and 3 a second. Above that rate "Compute Engine might arbitrarily remove
-guest attributes that are in the process of being written" (docs.cloud.google.com/compute/docs/metadata/
-manage-guest-attributes).
+The guest attributes of a VM allow 10 queries a minute and 3 a second, from outside and from the VM together. Above that
+rate, "Compute Engine might arbitrarily remove guest attributes that are in the process of being written"
+(docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes).
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 LIMITS = ((10, 60.0), (3, 1.0))
-"""Queries, and the seconds within which no more of them are allowed."""
+"""The maximum number of queries, and the seconds of each window."""
 WRITING_SEC = 1.0
-"""How long a value counts as being written. Google names no time."""
+"""The time during which a value counts as being written. Google gives no figure."""
 
 READS_A_MINUTE = 1_500
 """The default of "Read requests per minute per region" (docs.cloud.google.com/compute/api-quota)."""
 
 
 class ReadQuota:
-    """Reads of each project and region. "The quota refills at the start of the next synchronized interval, such as
-    10:01:00" (the same page). Each process of the sandbox counts alone."""
+    """The read quota of each project and region. Each process of the sandbox counts its own requests.
+
+    "The quota refills at the start of the next synchronized interval, such as 10:01:00"
+    (docs.cloud.google.com/compute/api-quota).
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -32,7 +35,7 @@ class ReadQuota:
         self._reads: Counter[tuple[str, str]] = Counter()
 
     def allows(self, project: str, region: str) -> bool:
-        """Whether one more read is within this minute's quota. One that is refused does not count."""
+        """Return True if one more read is within this minute's quota. A refused read does not count."""
         with self._lock:
             minute = int(self._clock() // 60)
             if minute != self._minute:
@@ -45,7 +48,7 @@ class ReadQuota:
 
 
 class QueryRate:
-    """One VM's. Queries beyond the limits are not counted, so that the rate recovers."""
+    """The query rate of one VM. A refused query does not count, so the rate recovers."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -54,7 +57,7 @@ class QueryRate:
         self._writes: deque[tuple[float, str, str]] = deque(maxlen=64)
 
     def allows(self) -> bool:
-        """Whether one more query is within the limits."""
+        """Return True if one more query is within the limits."""
         with self._lock:
             now = self._clock()
             for most, seconds in LIMITS:
@@ -64,12 +67,12 @@ class QueryRate:
             return True
 
     def written(self, space: str, key: str) -> None:
-        """This attribute has been written just now."""
+        """Record that an attribute has just been written."""
         with self._lock:
             self._writes.append((self._clock(), space, key))
 
     def being_written(self) -> list[tuple[str, str]]:
-        """The attributes that a query beyond the limits removes."""
+        """Return the attributes that a query above the limits removes."""
         with self._lock:
             now = self._clock()
             return [(space, key) for at, space, key in self._writes if now - at < WRITING_SEC]

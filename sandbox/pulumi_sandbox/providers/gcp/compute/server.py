@@ -1,4 +1,4 @@
-"""The sandbox's Compute Engine API and the metadata server beside it, over HTTP on the workspace's own port."""
+"""Serve the emulated Compute Engine API and a metadata server over HTTP on the port of the workspace."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)(?:/(?P<rest>.+))
 REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 ZERO_REQUEST_ID = "00000000-0000-0000-0000-000000000000"
 MOST_RESULTS = 500
-# An aggregated list names every zone there is, also those without an instance. Two of them stand for these.
+# A real aggregated list names every zone, also those without instances. These two zones represent the empty ones.
 QUIET_ZONES = ("europe-west4-a", "us-west1-b")
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
-# `:` is "has": with a star, that the field has any value (documentation of the list methods).
+# `:` is the operator "has"; `:*` means that the field has any value (documentation of the list methods).
 HAS = re.compile(r"([\w.-]+):\*")
 
-# As clients were seen to get it, with the region that Google leaves out.
+# The message that clients receive, plus the region, which Google leaves out.
 TOO_MANY_READS = (
     "Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute per region' of service "
     "'compute.googleapis.com' for consumer 'project_number:0' ({region})."
@@ -57,7 +57,7 @@ Route = tuple[str, "re.Pattern[str]", Callable[..., Json]]
 
 
 class ComputeApi:
-    """What the API answers, apart from HTTP."""
+    """The methods of the API, independent of HTTP."""
 
     def __init__(
         self,
@@ -141,25 +141,26 @@ class ComputeApi:
         return self._once(request, zone, lambda: self.instances.stop(request.project, zone, name, local_ssd))
 
     def _require_engine(self) -> None:
-        """Refuse to boot a machine for an engine that is gone."""
+        """Raise GoogleError if the engine has ended, so no machine boots for it."""
         if self.engine_gone():
-            # Not after Ctrl-C, when the engine waits until everything is undone: who asks again would keep it waiting.
-            # A machine ends with the provider that booted it. Where plain pulumi was killed, its providers listen for
-            # some seconds on the same port as those of the next one, whose requests the kernel may hand to either;
-            # Google's clients repeat what fails with 503. Commands of pulumi-sandbox have a port of their own each.
+            # A machine ends with the provider that booted it. After plain pulumi is killed, its providers listen for
+            # some seconds on the same port as the providers of the next run. The kernel may give a request to either.
+            # Google's clients repeat a request that fails with 503. After Ctrl-C there is no 503, because the engine
+            # waits for its providers and a client that repeats would delay the end. Each pulumi-sandbox command has its
+            # own port.
             raise errors.GoogleError(503, "backendError", "The service is currently unavailable.")
 
     def _delete(self, request: Request, zone: str, name: str) -> Json:
         return self._once(request, zone, lambda: self.instances.delete(request.project, zone, name))
 
     def _once(self, request: Request, zone: str, begin: Callable[[], Json]) -> Json:
-        """The operation that a request began, also where it comes again (discovery document, `requestId`)."""
+        """Return the operation of a request; a repeated request gets the same one (discovery document, `requestId`)."""
         identity = request.one("requestId")
         if not identity:
             return begin()
         if not REQUEST_ID.fullmatch(identity) or identity == ZERO_REQUEST_ID:
             raise errors.invalid("requestId", identity, "Must be a valid UUID, and not the zero UUID")
-        # A lock for each request: switching a machine off takes seconds, and no other request waits for that.
+        # Each request id has its own lock: stopping a machine takes seconds, and other requests must not wait.
         with self._requests.setdefault(identity, threading.Lock()):
             if known := self.operations.of_request(identity, zone):
                 return known
@@ -173,7 +174,7 @@ class ComputeApi:
         return listed("compute#instanceList", path, *page(rows, request))
 
     def _aggregated(self, request: Request) -> Json:
-        """A page holds `maxResults` instances of all zones; a zone without any on it has a warning in their place."""
+        """Return a page with `maxResults` instances of all zones; a zone without instances has a warning instead."""
         every = self.instances.all(request.project)
         rows, token = page(filtered(every, request.one("filter")), request)
         scopes = sorted({f"zones/{last(row['zone'])}" for row in every} | {f"zones/{zone}" for zone in QUIET_ZONES})
@@ -190,7 +191,7 @@ class ComputeApi:
 
     def _operations(self, request: Request, zone: str) -> Json:
         rows = filtered(self.operations.all(request.project, zone), request.one("filter"))
-        if request.one("orderBy") == "creationTimestamp desc":  # the newest first (discovery document, orderBy)
+        if request.one("orderBy") == "creationTimestamp desc":  # newest first (discovery document, orderBy)
             rows.reverse()
         path = f"projects/{request.project}/zones/{zone}/operations"
         return listed("compute#operationList", path, *page(rows, request))
@@ -243,13 +244,13 @@ class ComputeApi:
 
 
 def _region(rest: str) -> str:
-    """The region of a regional or zonal method; the global ones have a quota of their own."""
+    """Return the region of a regional or zonal method, or `global`; global methods have their own quota."""
     found = PLACE.match(rest)
     return (found[1] or found[2]) if found else "global"
 
 
 def page(rows: list[Json], request: Request) -> tuple[list[Json], str]:
-    """The page that is asked for, and the token of the next one; nothing after the last (discovery document)."""
+    """Return the requested page and the token of the next page; the last page has an empty token."""
     most, token = request.one("maxResults", str(MOST_RESULTS)), request.one("pageToken")
     if not most.isdecimal() or int(most) > MOST_RESULTS:
         raise errors.invalid("maxResults", most, f"Must be an integer from 0 to {MOST_RESULTS}.")
@@ -262,13 +263,13 @@ def page(rows: list[Json], request: Request) -> tuple[list[Json], str]:
 
 
 def listed(kind: str, path: str, rows: Any, token: str) -> Json:
-    """The answer of a list method."""
+    """Return the response of a list method."""
     answer = {"kind": kind, "id": path, "items": rows, "selfLink": self_link(path)}
     return answer | ({"nextPageToken": token} if token else {})
 
 
 def filtered(rows: list[Json], expression: str) -> list[Json]:
-    """The part of the API's filter language that equality and AND make up (documentation of the list methods)."""
+    """Filter rows by the API's filter language; only `=`, `!=`, `:*` and AND are supported."""
     if not expression.strip():
         return rows
     conditions = []
@@ -279,7 +280,7 @@ def filtered(rows: list[Json], expression: str) -> list[Json]:
         match = CONDITION.fullmatch(term.strip())
         if match is None:
             raise errors.invalid(
-                "filter", expression, "Invalid list filter expression; the sandbox knows = and != joined by AND."
+                "filter", expression, "Invalid list filter expression; the sandbox supports = and != joined by AND."
             )
         conditions.append((match[1], match[2] in ("=", "eq"), match[3]))
     return [row for row in rows if all((text(row, field) == value) is equal for field, equal, value in conditions)]
@@ -293,7 +294,7 @@ def text(row: Json, field: str) -> str:
 
 
 def workstation(project: str) -> dict[str, Any]:
-    """The metadata that google-auth asks for to get application default credentials: the sandbox user's own account."""
+    """Return the metadata that google-auth reads for application default credentials: the sandbox user's account."""
     return {
         "instance": {"service-accounts": service_accounts(operator(project), SCOPES)},
         "project": {"project-id": project, "numeric-project-id": "0"},
@@ -302,7 +303,7 @@ def workstation(project: str) -> dict[str, Any]:
 
 
 class ComputeServer:
-    """Serves until it is closed. With `shared`, several providers may serve the same port: they share the world."""
+    """An HTTP server of the API. With `shared`, several providers may serve the same port and emulated state."""
 
     def __init__(self, port: int, api: ComputeApi, project: str, *, shared: bool = True) -> None:
         self._server = LocalServer(
@@ -336,12 +337,12 @@ def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) -> 
         return as_json(200, api.answer(handler.command, url.path, query, document))
     except errors.GoogleError as error:
         return as_json(error.status, error.body())
-    except Exception as error:  # a server answers 500, and goes on
+    except Exception as error:  # a server returns 500 and keeps running
         problem = errors.GoogleError(500, "backendError", f"The sandbox's Compute Engine API failed: {error!r}")
         return as_json(500, problem.body())
 
 
 def as_json(status: int, body: Json) -> Answer:
-    # Asked again over another connection, as the kernel may then choose another provider.
+    # The client repeats the request over a new connection, for which the kernel may choose another provider.
     headers = {"Server": "ESF", **({"Connection": "close"} if status == 503 else {})}
     return Answer(status, json.dumps(body), "application/json; charset=UTF-8", headers)

@@ -1,4 +1,4 @@
-"""The life of one virtual machine in the world: booted for real, watched, switched off; and what its metadata shows."""
+"""Boot, watch, stop and delete the VMs of the emulated state, and build their metadata."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, V
 from pulumi_sandbox.world.store import Exists, Record, World
 
 INSTANCE = "gcp:compute/instance:Instance"
-# What the sandbox keeps of a machine beside the API's own fields.
+# Fields that the sandbox stores of a machine in addition to those of the API.
 GUEST, SERIAL, SERIAL_START, ATTRIBUTES = "sandboxGuest", "serialPortOutput", "serialPortStart", "guestAttributes"
 STOPPED_AT, PREEMPTED, STOP = "sandboxStoppedAt", "sandboxPreempted", "sandboxStop"
 OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES, STOPPED_AT, PREEMPTED, STOP)
-# How often planted preemptions are looked for while Spot VMs run here.
+# The interval of checks for planted preemptions while Spot VMs run in this process.
 LOOK_SEC = 0.5
-# A VM that was switched off is STOPPING for a while (documentation "VM instance lifecycle"). Real ones take longer.
+# The time in STOPPING after a guest has ended (documentation "VM instance lifecycle"). Real VMs take longer.
 STOPPING_SEC = 2.0
 OFF = ("TERMINATED", "STOPPED")
 PREEMPTION = "compute.instances.preempted"
 NOT_RUN = (
-    "the sandbox boots a machine by running its startup script here, as you, and this project does not say that it "
-    "may; add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/how-it-works/sandbox.md)"
+    "the sandbox boots a machine by running its startup script on this computer as your user, and sandbox.yaml does "
+    "not allow that\n  hint: add `guest: {}` to sandbox.yaml next to Pulumi.yaml (docs/how-it-works/sandbox.md)"
 )
 NO_FOLDER = (
-    "sandbox.yaml: guest.path: no such folder\n  got: {}\n  expected: a folder with what the guest's image would have "
-    "installed\n  hint: make it or remove the entry; a comment beside it may say how"
+    "sandbox.yaml: guest.path: folder does not exist\n  got: {}\n  expected: a folder with the programs of the guest's "
+    "image\n  hint: create the folder or remove the entry; a comment in sandbox.yaml may say how"
 )
 
 
 def is_spot(instance: Json) -> bool:
-    """Whether Google may take it away at any time."""
+    """Return True if Google may preempt the VM at any time."""
     scheduling = instance.get("scheduling") or {}
     return bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") == "SPOT"
 
 
 def fingerprint(metadata: Json) -> str:
-    """A hash of the contents (discovery document, Metadata.fingerprint): it is what a change has to name."""
+    """Return the hash of the metadata, which a change must send (discovery document, Metadata.fingerprint)."""
     text = json.dumps(metadata.get("items") or [], sort_keys=True)
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
 def items(instance: Json) -> dict[str, str]:
-    """The instance's own metadata."""
+    """Return the instance's own metadata."""
     return {row["key"]: row.get("value", "") for row in instance.get("metadata", {}).get("items", [])}
 
 
 @dataclass
 class VirtualMachines:
-    """The machines of the world; those that this process boots are its own processes."""
+    """The VMs of the emulated state; the VMs that this process boots are its child processes."""
 
     world: World
     guests: VmProcesses
@@ -74,7 +74,7 @@ class VirtualMachines:
     """The folder with the disk of each machine, named after the machine's id."""
     restrictions: Restrictions = field(default_factory=Restrictions)
     rates: dict[str, QueryRate] = field(default_factory=dict)
-    """Of the VMs by their paths; each process counts the queries that it answers itself."""
+    """The query rates of the VMs by path; each process counts only the queries that it answers."""
 
     def boot(self, project: str, zone: str, instance: Json, inputs: Json) -> None:
         name, machine_type = instance["name"], last(str(instance["machineType"]))
@@ -98,13 +98,13 @@ class VirtualMachines:
         self._power_on(path, made)
 
     def start(self, record: Record) -> None:
-        """Boot a machine that is off again, from the disk that it left; its guest attributes are still there."""
+        """Boot a stopped machine from its old disk; its guest attributes still exist."""
         self._require_guest(record.outputs)
         made: Json = {}
 
         def staging(outputs: Json) -> None:
             nonlocal made
-            if outputs["status"] not in OFF:  # another request was first
+            if outputs["status"] not in OFF:  # another request started the machine
                 raise errors.not_ready(record.id)
             for key in (GUEST, STOPPED_AT, PREEMPTED, STOP):
                 outputs.pop(key, None)
@@ -116,7 +116,7 @@ class VirtualMachines:
         self._power_on(record.id, made)
 
     def stop(self, record: Record) -> Json:
-        """Tell a machine's guest to end; the operation, which is done once the machine is off. The disk stays."""
+        """Stop a machine's guest and keep the disk. The returned operation is done once the machine is off."""
         sec = SOFT_OFF[signal.SIGUSR2] + STOPPING_SEC
         project, zone = part(record.id, "projects"), part(record.id, "zones")
         operation = self.operations.add(project, zone, "stop", record.id, sec=sec)
@@ -133,23 +133,23 @@ class VirtualMachines:
         return operation
 
     def _require_guest(self, instance: Json) -> None:
-        """GoogleError where the sandbox may not run the machine's script, or not as its settings say."""
+        """Raise GoogleError if the settings do not allow the machine's script or a folder of them is missing."""
         script = items(instance).get("startup-script", "")
         if script and not self.guests.settings.runs:
             raise errors.GoogleError(400, "sandbox", NOT_RUN)
-        # Asked here and not when the provider starts: a preview boots nothing and needs none of the folders.
+        # Checked here and not when the provider starts: a preview boots no VM and needs none of the folders.
         missing = next((folder for folder in self.guests.settings.path if not Path(folder).is_dir()), None)
         if script and missing:
             raise errors.GoogleError(400, "sandbox", NO_FOLDER.format(missing))
 
     def _assume(self, outputs: Json) -> None:
-        """Where nothing runs here: it has said everything."""
+        """Set the assumed guest attributes at once if the settings assume a result instead of running the guest."""
         assumed = self.guests.settings.assumed
         if assumed is not None:
             outputs |= {"status": "RUNNING", ATTRIBUTES: attributes(assumed)}
 
     def _power_on(self, path: str, made: Json) -> None:
-        """Run the script of a machine of the world."""
+        """Run the startup script of a machine."""
         if self.guests.settings.assumed is not None:
             return
         name, zone = last(path), part(path, "zones")
@@ -184,7 +184,7 @@ class VirtualMachines:
             threading.Thread(target=self._watch, args=(path,), name="spot", daemon=True).start()
 
     def _watch(self, path: str) -> None:
-        """Take the Spot VM away once a preemption is planted for it."""
+        """Preempt the Spot VM once a preemption is planted for it."""
         there = {"zone": part(path, "zones"), "id": path}
         while self.guests.runs(path):
             if self.world.take("preempt", INSTANCE, last(path), **there):
@@ -193,8 +193,8 @@ class VirtualMachines:
             time.sleep(LOOK_SEC)
 
     def _preempt(self, path: str) -> None:
-        """The notice in the metadata, the operation, then the ACPI soft off."""
-        # The documents' example of such an operation: user system, statusMessage "Instance was preempted."
+        """Set the notice in the metadata, add the operation, and then send the ACPI soft off."""
+        # Google's example of such an operation has the user "system" and statusMessage "Instance was preempted."
         # (cloud.google.com/compute/docs/instances/create-use-preemptible, "Detect if a VM was preempted").
         told = {"user": "system", "statusMessage": "Instance was preempted."}
 
@@ -204,7 +204,8 @@ class VirtualMachines:
         def taken(outputs: Json) -> None:
             outputs |= {PREEMPTED: True, "status": "STOPPING", STOPPED_AT: off_at}
             guest.update(outputs[GUEST])
-            # It tells the machine from a later one of its name (discovery document compute v1, Operation.targetId).
+            # The id distinguishes this machine from a later one with the same name (discovery document compute v1,
+            # Operation.targetId).
             told["targetId"] = str(outputs["id"])
 
         self.amend(path, taken)
@@ -216,7 +217,7 @@ class VirtualMachines:
         return record.outputs if record else None
 
     def instance_json(self, record: Record) -> Json:
-        """The instance as the API has it; one whose process is gone is switched off, whoever ran it."""
+        """Return the instance in the form of the API. An instance without a running process becomes TERMINATED."""
         instance = {key: value for key, value in record.outputs.items() if key not in OURS}
         metadata = instance.get("metadata") or {}
         instance["metadata"] = {**metadata, "kind": "compute#metadata", "fingerprint": fingerprint(metadata)}
@@ -232,7 +233,7 @@ class VirtualMachines:
         return instance
 
     def remove(self, record: Record) -> None:
-        """Switch it off, whichever process runs it, and take it out of the world."""
+        """Stop the machine, whichever process runs it, and delete it from the emulated state."""
         guest = record.outputs.get(GUEST)
         if guest:
             stop(int(guest["pid"]), str(guest["started"]))
@@ -247,7 +248,10 @@ class VirtualMachines:
         return self.disks / str(instance["id"])
 
     def allows_query(self, path: str) -> bool:
-        """Whether the VM's guest attributes may be queried once more; if not, what is being written is lost."""
+        """Return True if a query of the VM's guest attributes is within the limits.
+
+        If it is not, the attributes that are being written are lost.
+        """
         rate = self._rate(path)
         if rate.allows():
             return True
@@ -304,7 +308,7 @@ class VirtualMachines:
 
 
 def attributes(published: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Guest attributes by their namespace, of what is named `namespace/key`."""
+    """Group attributes named `namespace/key` by their namespace."""
     found: dict[str, dict[str, str]] = {}
     for name, value in published.items():
         space, _, key = name.partition("/")
@@ -323,7 +327,7 @@ def switch_off(outputs: Json) -> None:
 
 
 def append(outputs: Json, text: str) -> None:
-    """More serial output; the oldest goes when the port's buffer is full."""
+    """Append serial output, and drop the oldest output above the size of the port's buffer."""
     contents = (str(outputs.get(SERIAL, "")) + text).encode()
     dropped = max(0, len(contents) - SERIAL_BYTES)
     outputs[SERIAL] = contents[dropped:].decode(errors="replace")
@@ -331,7 +335,7 @@ def append(outputs: Json, text: str) -> None:
 
 
 def tree(instance: Json) -> dict[str, Any]:
-    """What the machine's own metadata server shows (documentation "Predefined metadata keys")."""
+    """Return the machine's metadata tree (documentation "Predefined metadata keys")."""
     project, zone = part(instance["selfLink"], "projects"), part(instance["selfLink"], "zones")
     accounts: dict[str, Any] = {}
     for account in instance.get("serviceAccounts") or []:

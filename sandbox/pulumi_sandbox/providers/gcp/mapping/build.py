@@ -1,4 +1,4 @@
-"""Cloud Build and Artifact Registry: which field of Google's API each property becomes (target.py tells the form).
+"""Map properties of Cloud Build and Artifact Registry to fields of the Google API (target.py describes the form).
 
 The renames are those of terraform-provider-google (commit e03b7622, google/services/{cloudbuild,artifactregistry}).
 """
@@ -39,7 +39,7 @@ TARGETS: dict[str, Target] = {
             "networkConfig": "privatePoolV1Config.networkConfig",
             "privateServiceConnect": "privatePoolV1Config.privateServiceConnect",
             "workerConfig": "privatePoolV1Config.workerConfig",
-            # It becomes networkConfig.egressOption, which takes a word.
+            # It becomes networkConfig.egressOption, which is an enum.
             "workerConfig.noExternalIp": "",
         },
     ),

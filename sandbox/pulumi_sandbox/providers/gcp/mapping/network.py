@@ -1,4 +1,4 @@
-"""Networks and what is around them: which field of Google's API each property becomes (target.py tells the form).
+"""Map properties of network resources to fields of the Google API (target.py describes the form).
 
 The renames are those of terraform-provider-google (commit e03b7622, google/services/{compute,servicenetworking}).
 """
@@ -48,7 +48,7 @@ TARGETS: dict[str, Target] = {
         },
     ),
     ROUTER: Target("compute.v1", "Router", "routers", (), REGIONAL),
-    # A NAT is a part of its router; what puts it there is a change of the router.
+    # A NAT is a field of its router; the provider creates it with an update of the router.
     ROUTER_NAT: Target(
         "compute.v1",
         "RouterNat",
@@ -63,7 +63,7 @@ TARGETS: dict[str, Target] = {
     ),
     GLOBAL_ADDRESS: Target("compute.v1", "Address", "globalAddresses", (), IN_PROJECT),
     NETWORK_ATTACHMENT: Target("compute.v1", "NetworkAttachment", "networkAttachments", (), REGIONAL),
-    # `service` is a part of the path; the field of that name is an output.
+    # The input `service` is in the URL path; the field of the same name is an output.
     CONNECTION: Target(
         "servicenetworking.v1",
         "Connection",

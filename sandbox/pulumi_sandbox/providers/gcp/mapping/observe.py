@@ -1,4 +1,4 @@
-"""Log-based metrics and alert policies: which field of Google's API each property becomes (target.py tells the form).
+"""Map properties of log-based metrics and alert policies to fields of the Google API (target.py describes the form).
 
 The renames are those of terraform-provider-google (google/services/{logging/resource_logging_metric,
 monitoring/resource_monitoring_alert_policy}.go).
@@ -26,4 +26,4 @@ TARGETS: dict[str, Target] = {
         },
     ),
 }
-"""Their names in the SDK are those of the API, but for lists, which the bridge puts into the plural."""
+"""The renames of lists: the bridge makes their names plural. Other names are equal in the SDK and the API."""

@@ -1,4 +1,4 @@
-"""Cloud Run and custom roles: which field of Google's API each property becomes (target.py tells the form).
+"""Map properties of Cloud Run and custom roles to fields of the Google API (target.py describes the form).
 
 The renames are those of terraform-provider-google (google/services/{cloudrunv2,resourcemanager}).
 """

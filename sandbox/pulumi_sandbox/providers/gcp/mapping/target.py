@@ -1,4 +1,4 @@
-"""Where a resource type lives in Google's API, as the tables of this folder and types.py write it."""
+"""Define the entries of the tables in this folder and in types.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Target:
-    """Where a resource type lives in Google's API."""
+    """The place of a resource type in Google's API, and the renames of its properties."""
 
     document: str
     schema: str

@@ -1,4 +1,4 @@
-"""Ids and computed outputs of Cloud Build and Artifact Registry, as the provider reads them back."""
+"""Compute ids and outputs of Cloud Build and Artifact Registry, as the provider reads them back."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def identity(token: str, inputs: Values, site: Site) -> str:
     if token == types.REPOSITORY:
         return repository_path(text_of(inputs, "repositoryId"), inputs, site)
     if token == types.TRIGGER:
-        # A trigger's own id is made by the service; its name is another thing.
+        # Cloud Build creates the id of a trigger; the id differs from the name.
         return f"projects/{project}/locations/{text_of(inputs, 'location') or 'global'}/triggers/{uuid4()}"
     return f"projects/{project}/locations/{text_of(inputs, 'location')}/workerPools/{text_of(inputs, 'name')}"
 
 
 def repository_path(given: str, inputs: Values, site: Site) -> str:
-    """A repository by its name or its path; where no location is given, it is the provider's region."""
+    """Return the path of a repository given by name or path. The default location is the provider's region."""
     if part(given, "repositories"):
         return relative(given)
     project, region, _ = site.place(inputs)
@@ -48,8 +48,8 @@ def _worker_pool(at: At) -> Values:
         "workerConfig": workers | table(at.inputs.get("workerConfig")),
     }
     if at.inputs.get("privateServiceConnect") is not None:
-        # Nothing is read back, because the provider does not send it: betaToGaPrivatePool in terraform-provider-google
-        # e03b7622, google/services/cloudbuild/cloudbuild_utils.go, looks for it in an object it has just made.
+        # The value is empty because the provider does not send the input: betaToGaPrivatePool looks for it in a new,
+        # empty object (terraform-provider-google e03b7622, google/services/cloudbuild/cloudbuild_utils.go).
         made["privateServiceConnect"] = None
     return made
 
@@ -74,7 +74,7 @@ def _repository(at: At) -> Values:
         "name": last(at.path),
         "registryUri": f"{place}-{text_of(at.inputs, 'format').lower()}.pkg.dev/{project}/{last(at.path)}",
         "updateTime": now(),
-        # The project's Container Scanning API is taken to be on.
+        # The sandbox assumes that the project's Container Scanning API is enabled.
         "vulnerabilityScanningConfig": {
             **scanning,
             "enablementState": "SCANNING_DISABLED" if off else "SCANNING_ACTIVE",

@@ -1,4 +1,4 @@
-"""What the provider reads back of instance templates and managed instance groups."""
+"""Compute outputs of instance templates and managed instance groups, as the provider reads them back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ATTRIBUTION = {"goog-pulumi-provisioned": "true"}
 
 @dataclass(frozen=True)
 class At:
-    """One resource: its inputs, its outputs so far (empty at creation), and where it is."""
+    """One resource: its inputs, its previous outputs (empty at creation), and its location."""
 
     inputs: Values
     old: Values

@@ -1,4 +1,4 @@
-"""Ids and computed outputs of networks and what is around them, as the provider reads them back."""
+"""Compute ids and outputs of network resources, as the provider reads them back."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _nat(at: At) -> Values:
 def _address(at: At) -> Values:
     bits = at.inputs.get("prefixLength")
     return labels(at.inputs, at.site) | {
-        # Whatever is free; which one that is nobody may rely on.
+        # Google chooses any free address.
         "address": text_of(at.inputs, "address")
         or kept(at.old, "address", lambda: "10.64.0.0" if bits else "203.0.113.7"),
         "creationTimestamp": kept(at.old, "creationTimestamp", now),

@@ -1,4 +1,4 @@
-"""Ids and computed outputs of log-based metrics and alert policies, as the provider reads them back."""
+"""Compute ids and outputs of log-based metrics and alert policies, as the provider reads them back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.inputs import rows, table, text_of
 
 
 def identity(token: str, inputs: Values, site: Site) -> str:
-    """A metric is known by its name alone, and a policy by the number that Google gives it."""
+    """Return the id: a metric's name, or a policy's path with a number from Google."""
     if token == types.LOG_METRIC:
         return text_of(inputs, "name")
     return f"projects/{site.place(inputs)[0]}/alertPolicies/{number()}"

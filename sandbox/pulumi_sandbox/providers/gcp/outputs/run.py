@@ -1,4 +1,4 @@
-"""Ids and computed outputs of Cloud Run worker pools and custom roles, as the provider reads them back."""
+"""Compute ids and outputs of Cloud Run worker pools and custom roles, as the provider reads them back."""
 
 from __future__ import annotations
 

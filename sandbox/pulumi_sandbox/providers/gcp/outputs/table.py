@@ -1,4 +1,4 @@
-"""Ids and computed outputs of the Google resources that are simulated in depth, as the provider reads them back."""
+"""Compute ids and outputs of the Google resources that are emulated in depth, as the provider reads them back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def iam_etag(value: Any) -> str:
 
 
 def identity(token: str, inputs: Values, site: Site) -> str:
-    """The id Pulumi shows and `pulumi import` takes."""
+    """Return the id that Pulumi shows and `pulumi import` accepts."""
     project, region, zone = site.place(inputs)
     name = text_of(inputs, "name")
     if token in network.KINDS:
@@ -60,7 +60,7 @@ def identity(token: str, inputs: Values, site: Site) -> str:
 
 
 def plain_identity(res: Resource, site: Site) -> str:
-    """Most Google resources are known by their path; the collection's name is the type's, in the plural."""
+    """Return the id of a type without a table: a path whose collection is the plural of the type's name."""
     project, _, _ = site.place(res.inputs)
     kind = res.token.rsplit(":", 1)[-1]
     singular = kind[0].lower() + kind[1:]
@@ -70,8 +70,8 @@ def plain_identity(res: Resource, site: Site) -> str:
     return f"projects/{project}{middle}/{singular}{'es' if kind.endswith('s') else 's'}/{last(name)}"
 
 
-# terraform-provider-google e03b7622, google/services/storage/resource_storage_bucket.go: a bucket's name is all that
-# its addresses are made of.
+# terraform-provider-google e03b7622, google/services/storage/resource_storage_bucket.go: a bucket's addresses contain
+# only its name.
 _ADDRESSES = {
     "gcp:storage/bucket:Bucket": {
         "selfLink": "https://www.googleapis.com/storage/v1/b/{}",
@@ -81,7 +81,7 @@ _ADDRESSES = {
 
 
 def plain(res: Resource, site: Site) -> Values:
-    """What the provider adds to the inputs of a type that no table knows."""
+    """Return the outputs that the provider adds for a type without a table."""
     name = res.inputs.get("name") or last(res.id)
     addresses = {key: form.format(name) for key, form in _ADDRESSES.get(res.token, {}).items()}
     return {"name": name, "project": site.place(res.inputs)[0], **addresses}
@@ -93,7 +93,7 @@ def _member(target: str, inputs: Values) -> str:
 
 
 def computed(token: str, inputs: Values, old: Values, site: Site, path: str) -> Values:
-    """Everything the provider adds to the inputs."""
+    """Return all outputs that the provider adds to the inputs."""
     project, region, _ = site.place(inputs)
     made = {} if token in types.WITHOUT_PROJECT else {"project": project}
     return made | _KINDS[token](At(inputs, old, site, path, region))

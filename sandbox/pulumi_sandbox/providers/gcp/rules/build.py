@@ -1,4 +1,4 @@
-"""Rules for Cloud Build and Artifact Registry that no schema states, each with its source."""
+"""Check rules for Cloud Build and Artifact Registry that no schema contains, each with its source."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pulumi_sandbox.providers.values import UNKNOWN
 # Discovery document cloudbuild v1, parameter workerPoolId; digits as in `gcloud builds worker-pools create --help`.
 POOL_ID = r"[a-z0-9-]{1,63}"
 # Google Cloud documentation "Create and manage private pools" (docs.cloud.google.com/build/docs/private-pools/
-# create-manage-private-pools): from 100 to 4000. Discovery document cloudbuild v1, WorkerConfig.diskSizeGb: 0 leaves it
-# to Cloud Build.
+# create-manage-private-pools): from 100 to 4000. Discovery document cloudbuild v1, WorkerConfig.diskSizeGb: with 0,
+# Cloud Build chooses the size.
 DISK_GB = (100, 4000)
 # Google Cloud documentation "Cloud Build pricing" (cloud.google.com/build/pricing): the E2 types of private pools.
-# Types of other series are let through, but for those with GPUs: the API has no field for an accelerator.
+# Types of other series are not checked. Types with GPUs are refused: the API has no field for an accelerator.
 E2 = (
     "e2-medium", *(f"e2-standard-{cpus}" for cpus in (2, 4, 8, 16, 32)),
     *(f"e2-highmem-{cpus}" for cpus in (2, 4, 8, 16)), *(f"e2-highcpu-{cpus}" for cpus in (2, 4, 8, 16, 32)),
@@ -35,7 +35,7 @@ REPOSITORY_ID = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
 # cleanup-policy): at most 10 for a repository. Discovery document artifactregistry v1, Repository.cleanupPolicies: ids
 # are "under 128 characters".
 POLICIES_MOST, POLICY_ID_MOST = 10, 127
-# terraform-provider-google e03b7622, website/docs/r/artifact_registry_repository.html.markdown: beside the regions.
+# terraform-provider-google e03b7622, website/docs/r/artifact_registry_repository.html.markdown: besides regions.
 MULTI_REGIONS = ("asia", "europe", "us")
 # terraform-provider-google e03b7622, resource_artifact_registry_repository.go, parseDurationAsSeconds.
 DURATION = r"\d+[smhd]"

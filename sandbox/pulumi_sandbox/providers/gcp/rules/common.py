@@ -1,4 +1,4 @@
-"""Rules that several Google resources share."""
+"""Check rules that several Google resources share."""
 
 from __future__ import annotations
 

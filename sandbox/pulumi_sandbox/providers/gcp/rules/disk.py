@@ -1,4 +1,4 @@
-"""Rules about the disks of a template's machines that no schema states, each with its source."""
+"""Check rules for the disks of a template that no schema contains, each with its source."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pulumi_sandbox.providers.values import UNKNOWN
 LOCAL_SSD = "local-ssd"
 # terraform-provider-google e03b7622, resource_compute_instance_template.go, VALID_SCRATCH_DISK_SIZES_GB.
 SCRATCH_GB = (375, 3000, 3500, 7000, 14000)
-# The same, buildDisks: what a disk without a type is made as, whatever the machine takes.
+# The same, buildDisks: the type of a disk without one, even if the machine does not support it.
 DEFAULT_TYPE = "pd-standard"
-# The same: what a disk can be made from.
+# The same: the possible sources of a disk.
 SOURCES = ("source", "sourceImage", "sourceSnapshot")
-# Discovery document compute v1, AttachedDiskInitializeParams.diskSizeGb: "must be at least 10 GB"; where nothing boots
-# from it, Hyperdisk Balanced begins at 4, by the API's own words (github.com/kubernetes-sigs/
-# gcp-compute-persistent-disk-csi-driver/issues/2038), after which those for too large a disk are made. The most is
-# 64 TiB (docs.cloud.google.com/compute/docs/disks; github.com/openshift/installer/pull/3639). Other types are let
-# through.
+# Minimum and maximum sizes; other disk types are not checked.
+# - Minimum: "must be at least 10 GB" (discovery document compute v1, AttachedDiskInitializeParams.diskSizeGb). A
+#   Hyperdisk Balanced that is not a boot disk starts at 4 GB, as an API message says (github.com/kubernetes-sigs/
+#   gcp-compute-persistent-disk-csi-driver/issues/2038). The message for too large a disk is modeled on that one.
+# - Maximum: 64 TiB (docs.cloud.google.com/compute/docs/disks; github.com/openshift/installer/pull/3639).
 SIZES_GB = {
     "pd-standard": (10, 65_536),
     "pd-balanced": (10, 65_536),
@@ -33,7 +33,7 @@ BOOT_GB = 10
 
 
 def every_disk(disks: Any) -> Iterator[Problem]:
-    """What holds whatever the machine is."""
+    """Check the disk rules that do not depend on the machine type."""
     if disks is UNKNOWN or UNKNOWN in rows(disks):
         return
     if not rows(disks):
@@ -47,8 +47,8 @@ def every_disk(disks: Any) -> Iterator[Problem]:
 
 
 def boots(disks: list[Any]) -> Iterator[Problem]:
-    # terraform-provider-google e03b7622, resource_compute_instance_template.go: the first disk boots even where it says
-    # that it does not (buildDisks), and no other may (resourceComputeInstanceTemplateBootDiskCustomizeDiff).
+    # terraform-provider-google e03b7622, resource_compute_instance_template.go: the first disk is the boot disk, even
+    # with boot: false (buildDisks). No other disk may be one (resourceComputeInstanceTemplateBootDiskCustomizeDiff).
     for index, row in enumerate(disks):
         if index and table(row).get("boot") is True:
             yield Problem(
@@ -85,7 +85,7 @@ def boot_disk(chosen: MachineType, disks: Any) -> Iterator[Problem]:
         if isinstance(given, str) and "/" in given:
             # Discovery document compute v1, AttachedDiskInitializeParams.diskType: in a template "without a URL".
             yield Problem(path, f"expected a disk type without a URL, got {given}", f"use {machine_types.short(given)}")
-        # gpu_catalog, `boot_disks`. A disk that exists already has a type of its own.
+        # gpu_catalog, `boot_disks`. An existing disk has its own type.
         kind = machine_types.short(given) if given else "" if disk.get("source") else DEFAULT_TYPE
         if index == 0 and kind and chosen.boot_disks and kind not in chosen.boot_disks:
             usable = " or ".join(chosen.boot_disks)
@@ -120,8 +120,8 @@ def scratch_disks(disks: Any) -> Iterator[Problem]:
 
 def local_disks(chosen: MachineType, card: str, disks: Any) -> Iterator[Problem]:
     # gpu_catalog, `local_disks`; Google Cloud documentation "About Local SSD disks"
-    # (docs.cloud.google.com/compute/docs/disks/local-ssd): each machine type has the numbers it takes. Those that come
-    # with a type may be repeated, as its GPUs may.
+    # (docs.cloud.google.com/compute/docs/disks/local-ssd): each machine type accepts certain counts. A template may
+    # list the built-in local SSDs of its type again, as it may list the built-in GPUs.
     offer = machine_types.offer_of(chosen, card)
     given = sum(table(disk).get("diskType") == LOCAL_SSD for disk in rows(disks))
     if offer is None or not given or "local_disks" in offer.uncertain or given in offer.local_disks.counts:

@@ -1,4 +1,4 @@
-"""Rules for managed instance groups that no schema states, each with its source."""
+"""Check rules for managed instance groups that no schema contains, each with its source."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pulumi_sandbox.providers.values import UNKNOWN
 # Discovery document compute v1, InstanceGroupManager.baseInstanceName.
 BASE_NAME = r"[a-z](([-a-z0-9]{0,57})|([-a-z0-9]{0,51}-#{1,10}(\[[0-9]{1,10}\])?))"
 # Google Cloud documentation "About regional MIGs" (docs.cloud.google.com/compute/docs/instance-groups/regional-migs):
-# a group for which no zones are chosen is spread over three.
+# a group without chosen zones is distributed over three zones.
 DEFAULT_ZONES = 3
 WITHOUT_REDISTRIBUTION = ("ANY", "ANY_SINGLE_ZONE", "BALANCED")
 
 
 def group(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
-    """Rules of a managed instance group; `region` is empty for a zonal one."""
+    """Check a managed instance group; `region` is empty for a zonal group."""
     base = inputs.get("baseInstanceName")
     if isinstance(base, str) and not re.fullmatch(BASE_NAME, base):
         yield Problem("baseInstanceName", f'"baseInstanceName" ("{base}") doesn\'t match regexp "^{BASE_NAME}$"')
@@ -48,7 +48,7 @@ def group(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
 def shape(inputs: dict[str, Any]) -> Iterator[Problem]:
     # Google Cloud documentation "Regional MIG distribution shapes"
     # (docs.cloud.google.com/compute/docs/instance-groups/regional-mig-distribution-shape): proactive redistribution,
-    # which is on unless it is turned off, works with EVEN only; so do two versions at once.
+    # on by default, requires the shape EVEN. Two versions at once also require EVEN.
     wanted = inputs.get("distributionPolicyTargetShape")
     if wanted not in WITHOUT_REDISTRIBUTION:
         return
@@ -80,7 +80,7 @@ def surge(inputs: dict[str, Any], region: str) -> Iterator[Problem]:
         if inputs.get("distributionPolicyZones") is UNKNOWN:
             continue
         if region and isinstance(fixed, int | float) and 0 < fixed < count:
-            # The API's own words, as in Google's documentation of rolling updates for regional groups.
+            # The API's message, from Google's documentation of rolling updates for regional groups.
             yield Problem(
                 f"updatePolicy.{field}Fixed",
                 f"Invalid value for field 'resource.updatePolicy.{field}': '{fixed:g}'. Fixed updatePolicy.{field} "
@@ -103,7 +103,7 @@ def zones(inputs: dict[str, Any], region: str) -> Iterator[Problem]:
 
 
 def without_gpu(inputs: dict[str, Any], template: dict[str, Any], region: str, zone: str = "") -> str:
-    """Why the template's machines cannot run where the group is; empty when they can."""
+    """Return the reason why the template's machines cannot run in the group's zones; empty if they can."""
     chosen = machine_types.machine(machine_types.short(str(template.get("machineType"))))
     if chosen is None:
         return ""
@@ -121,7 +121,7 @@ def without_gpu(inputs: dict[str, Any], template: dict[str, Any], region: str, z
 
 
 def too_large(chosen: machine_types.MachineType, template: dict[str, Any], asked: list[str]) -> str:
-    """Some zones allow an N1 less beside its GPUs than others (gpu_catalog knows which)."""
+    """Return the problem if an N1 is too large for its GPUs; the limits differ by zone (gpu_catalog)."""
     for row in rows(template.get("guestAccelerators")):
         card, count = attached(template), int(table(row).get("count") or 0)
         limit = machine_types.n1_limit(card, count, asked)

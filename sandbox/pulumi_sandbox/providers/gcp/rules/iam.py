@@ -1,4 +1,4 @@
-"""Rules for service accounts, IAM members and secrets that no schema states, each with its source."""
+"""Check rules for service accounts, IAM members and secrets that no schema contains, each with its source."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def secret(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 
 def secret_version(inputs: dict[str, Any]) -> Iterator[Problem]:
-    """Never says anything of the value itself."""
+    """Check a secret version; a message never contains the value."""
     for name in ("secretData", "secretDataWo"):
         value = inputs.get(name)
         if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Rules for networks, routers and what is around them that no schema states, each with its source."""
+"""Check rules for network resources that no schema contains, each with its source."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SMALLEST_SUBNET = 29
 # Google Cloud documentation "Configure private services access" (docs.cloud.google.com/vpc/docs/
 # configure-private-services-access): an allocated range has a prefix of 8 to 30 bits.
 RESERVED_PREFIX = (8, 30)
-# The same, "Prohibited IPv4 subnet ranges"; beside them stand all addresses of Google's own services, of which the
-# sandbox has no list.
+# The same, "Prohibited IPv4 subnet ranges". Google also prohibits the addresses of its own services; the sandbox has no
+# list of these.
 PROHIBITED = {
     "0.0.0.0/8": "this network",
     "127.0.0.0/8": "loopback",
@@ -89,7 +89,7 @@ def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
         # Discovery document compute v1, Firewall.direction: for egress no source field can be given.
         yield Problem(sources[0], "cannot be given for a rule of what goes out", "set direction to INGRESS")
     if direction == "INGRESS" and not any(inputs.get(name) for name in SOURCES):
-        # The provider's own words, resourceComputeFirewallSourceFieldsCustomizeDiff.
+        # The provider's message (resourceComputeFirewallSourceFieldsCustomizeDiff).
         yield Problem("sourceRanges", "one of source_tags, source_ranges, or source_service_accounts must be defined")
     for one, other in CONFLICTS:
         if is_known(inputs.get(one)) and is_known(inputs.get(other)):
@@ -103,9 +103,9 @@ def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 
 def address_range(given: Any, path: str) -> Iterator[Problem]:
-    # A range that does not begin at its first address is refused when the rule is made (github.com/CartoDB/cartodb/
-    # pull/15649, github.com/hashicorp/terraform-provider-google/issues/4032); the API's words as in github.com/
-    # cloudflare/terraform-provider-cloudflare/pull/86.
+    # The API refuses a range that does not start at its network address (github.com/CartoDB/cartodb/pull/15649,
+    # github.com/hashicorp/terraform-provider-google/issues/4032). The message is from
+    # github.com/cloudflare/terraform-provider-cloudflare/pull/86.
     if not isinstance(given, str):
         return
     try:
@@ -123,19 +123,19 @@ def traffic(row: dict[str, Any], path: str, field: str) -> Iterator[Problem]:
     protocol, ports = row.get("protocol"), rows(row.get("ports"))
     if not isinstance(protocol, str):
         return
-    name = protocol.lower()  # the provider sees no difference between the two cases
+    name = protocol.lower()  # the provider treats both cases as equal
     if name not in PROTOCOLS and not (name.isdigit() and int(name) <= 255):
         known = " ".join(f'"{one}"' for one in PROTOCOLS)
         yield Problem(f"{path}.protocol", f"expected protocol to be one of [{known}] or a number, got {protocol}")
         return
     if ports and name not in WITH_PORTS:
-        # Discovery document compute v1, Firewall.allowed.ports: only for a protocol that has them.
+        # Discovery document compute v1, Firewall.allowed.ports: only for a protocol with ports.
         yield Problem(f"{path}.ports", "only a protocol that has ports can name some")
         return
     for index, given in enumerate(ports):
         found = re.fullmatch(PORT, given) if isinstance(given, str) else None
         if isinstance(given, str) and not (found and int(found[1]) <= int(found[2] or found[1]) <= LAST_PORT):
-            # The API's own words (github.com/GoogleCloudPlatform/google-cloud-powershell/issues/537).
+            # The API's message (github.com/GoogleCloudPlatform/google-cloud-powershell/issues/537).
             yield Problem(
                 f"{path}.ports[{index}]",
                 f"Invalid value for field '{field}.ports[{index}]': '{given}'. Invalid port range specification.",
@@ -162,7 +162,7 @@ def router_nat(inputs: dict[str, Any]) -> Iterator[Problem]:
     if isinstance(name, str) and len(name) < SHORTEST_NAT:
         yield Problem("name", f'"name" ("{name}") must be between {SHORTEST_NAT} and 63 characters long')
     how, addresses = inputs.get("natIpAllocateOption"), inputs.get("natIps")
-    # Discovery document compute v1, RouterNat.natIpAllocateOption: MANUAL_ONLY for addresses of one's own.
+    # Discovery document compute v1, RouterNat.natIpAllocateOption: MANUAL_ONLY for the user's own addresses.
     if how == "AUTO_ONLY" and rows(addresses):
         yield Problem("natIps", "cannot be given when natIpAllocateOption is AUTO_ONLY", "use MANUAL_ONLY")
     if how == "MANUAL_ONLY" and addresses is not UNKNOWN and not rows(addresses) and not inputs.get("initialNatIps"):
@@ -179,8 +179,8 @@ def router_nat(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 
 def nat_ports(inputs: dict[str, Any]) -> Iterator[Problem]:
-    # Discovery document compute v1, RouterNat.enableDynamicPortAllocation and RouterNat.maxPortsPerVm, which the
-    # provider repeats (pulumi_gcp 10.2.0, compute.RouterNat). Without dynamic allocation any number is rounded up.
+    # Discovery document compute v1, RouterNat.enableDynamicPortAllocation and RouterNat.maxPortsPerVm; the provider has
+    # the same rules (pulumi_gcp 10.2.0, compute.RouterNat). Without dynamic allocation any number is rounded up.
     dynamic, least, most = (
         inputs.get(name) for name in ("enableDynamicPortAllocation", "minPortsPerVm", "maxPortsPerVm")
     )

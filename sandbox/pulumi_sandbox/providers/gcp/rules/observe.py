@@ -1,4 +1,4 @@
-"""Rules for log-based metrics and alert policies that no schema states, each with its source."""
+"""Check rules for log-based metrics and alert policies that no schema contains, each with its source."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def log_metric(inputs: dict[str, Any]) -> Iterator[Problem]:
     if isinstance(name, str) and not re.fullmatch(METRIC_ID, name):
         yield Problem("name", f'"name" ("{name}") doesn\'t match regexp "^{METRIC_ID}$"')
     descriptor, extractors = table(inputs.get("metricDescriptor")), table(inputs.get("labelExtractors"))
-    # LogMetric.metricDescriptor: a distribution has a DELTA kind and a value extractor, and no other metric has one.
+    # LogMetric.metricDescriptor: a distribution has a DELTA kind and a value extractor; other metrics have none.
     distribution = descriptor.get("valueType") == "DISTRIBUTION"
     if distribution and (descriptor.get("metricKind") != "DELTA" or not inputs.get("valueExtractor")):
         yield Problem("valueExtractor", "A metric of the type DISTRIBUTION is DELTA and has a value extractor.")
     if not distribution and inputs.get("valueExtractor"):
         yield Problem("valueExtractor", "Only a metric of the type DISTRIBUTION has a value extractor.")
-    # LogMetric.labelExtractors: each label of the descriptor has one, and each of them a label.
+    # LogMetric.labelExtractors: labels of the descriptor and extractors correspond one to one.
     keys = {table(row).get("key") for row in rows(descriptor.get("labels"))}
     if keys != set(extractors):
         yield Problem("labelExtractors", "Label extractors and the descriptor's labels have different keys.")
@@ -65,7 +65,7 @@ def alert_policy(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 
 def seconds(given: Any) -> float | None:
-    """Of a duration in the API's form, such as 60s."""
+    """Return the seconds of a duration in the API's form, such as 60s."""
     found = re.fullmatch(r"(-?\d+(?:\.\d+)?)s", given) if isinstance(given, str) else None
     return float(found[1]) if found else None
 

@@ -1,4 +1,4 @@
-"""Rules about how a template's machines are bought and run that no schema states, each with its source."""
+"""Check rules for provisioning models and scheduling of a template that no schema contains, each with its source."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ RUN_LIMIT_SEC = (30, 10_368_000)
 
 def maintenance(scheduling: dict[str, Any]) -> Iterator[Problem]:
     # Google Cloud documentation "Handle GPU host maintenance events"
-    # (docs.cloud.google.com/compute/docs/gpus/gpu-host-maintenance): GPU instances cannot live migrate. The text is the
-    # API's own; the API's default for onHostMaintenance is MIGRATE, and for a preemptible instance TERMINATE.
+    # (docs.cloud.google.com/compute/docs/gpus/gpu-host-maintenance): GPU instances cannot live migrate. The message is
+    # the API's. The default of onHostMaintenance is MIGRATE, and TERMINATE for a preemptible instance.
     value = scheduling.get("onHostMaintenance")
     spot = scheduling.get("preemptible") or scheduling.get("provisioningModel") in ("SPOT", UNKNOWN)
     if value is UNKNOWN or value == "TERMINATE" or (not value and spot):
@@ -77,8 +77,8 @@ def run_limit(scheduling: dict[str, Any]) -> Iterator[Problem]:
         )
     action, limited = scheduling.get("instanceTerminationAction"), duration or scheduling.get("terminationTime")
     if action in ("DELETE", "STOP") and not limited and scheduling.get("preemptible") in (None, False):
-        # The API's own words (github.com/cloudpilot-ai/karpenter-provider-gcp/issues/155). With a time limit it is
-        # taken, as "Limit the run time of a VM" shows.
+        # The API's message (github.com/cloudpilot-ai/karpenter-provider-gcp/issues/155). The API accepts the action
+        # with a time limit, as "Limit the run time of a VM" shows.
         yield Problem(
             "scheduling.instanceTerminationAction",
             f"Invalid value for field 'resource.scheduling.instanceTerminationAction': '{action}'. You cannot specify "
@@ -123,7 +123,7 @@ def reservation(scheduling: dict[str, Any], affinity: Any) -> Iterator[Problem]:
             "specific_reservation must be set when reservation_affinity is SPECIFIC_RESERVATION, and not set otherwise",
         )
     # Discovery document compute v1, ReservationAffinity.consumeReservationType: SPECIFIC_RESERVATION "must specify key
-    # value fields". An empty key or list is no shape's mistake.
+    # value fields". The schema allows an empty key or list.
     for field in ("key", "values") if table(named) else ():
         if table(named).get(field) in ("", []):
             yield Problem(
@@ -159,7 +159,7 @@ def flex_start(scheduling: dict[str, Any]) -> Iterator[Problem]:
 
 
 def market(chosen: MachineType, scheduling: dict[str, Any]) -> Iterator[Problem]:
-    # gpu_catalog, `markets`: what each machine type can be bought as.
+    # gpu_catalog, `markets`: the provisioning models of each machine type.
     model = scheduling.get("provisioningModel") or ("SPOT" if scheduling.get("preemptible") else "STANDARD")
     if not chosen.models or UNKNOWN in (model, scheduling.get("preemptible")):
         return

@@ -1,4 +1,4 @@
-"""Rules for Cloud Run worker pools and custom roles that no schema states, each with its source."""
+"""Check rules for Cloud Run worker pools and custom roles that no schema contains, each with its source."""
 
 from __future__ import annotations
 

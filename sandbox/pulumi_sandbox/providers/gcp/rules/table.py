@@ -1,4 +1,4 @@
-"""Which rules a resource is held to, by its type."""
+"""Select the rules for a resource by its type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pulumi_sandbox.providers.gcp.rules import build, group, iam, network, obser
 from pulumi_sandbox.providers.resource import Problem
 
 Inputs = dict[str, Any]
-# Those that need to know the region the resource is in.
+# Rules that depend on the region of the resource.
 _PLACED: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
     types.REGION_TEMPLATE: template.template,
     types.REGION_GROUP: group.group,
@@ -40,7 +40,7 @@ _PLAIN: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
 
 
 def rules(token: str, inputs: Inputs, region: str) -> Iterable[Problem]:
-    """What no schema states and Google says all the same."""
+    """Return the problems that Google reports but no schema contains."""
     if placed := _PLACED.get(token):
         return placed(inputs, region)
     plain = _PLAIN.get(token)

@@ -1,4 +1,4 @@
-"""Rules for instance templates that no schema states, each with its source."""
+"""Check rules for instance templates that no schema contains, each with its source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 
-# terraform-provider-google e03b7622, google/tpgresource/service_scope.go: the short names it turns into URLs.
+# terraform-provider-google e03b7622, google/tpgresource/service_scope.go: short names that become URLs.
 SCOPES = (
     "bigquery", "cloud-platform", "cloud-source-repos", "cloud-source-repos-ro", "compute-ro", "compute-rw",
     "datastore", "logging-write", "monitoring", "monitoring-read", "monitoring-write", "pubsub", "service-control",
@@ -23,12 +23,12 @@ SCOPES = (
     "useraccounts-ro", "useraccounts-rw", "userinfo-email",
 )  # fmt: skip
 # Google Cloud documentation "Confidential VM clusters" of Managed Service for Apache Spark (docs.cloud.google.com/
-# dataproc/docs/concepts/configuring-clusters/confidential-compute, 2026): of the machines with GPUs, these.
+# dataproc/docs/concepts/configuring-clusters/confidential-compute, 2026): the machine types with GPUs.
 CONFIDENTIAL = {"SEV": ("g4-standard-48",), "SEV_SNP": (), "TDX": ("a3-highgpu-1g",)}
 
 
 def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
-    """Everything about one template; `region` is where it lives, empty for a template that works everywhere."""
+    """Check one template; `region` is the region of a regional template, and empty for a global one."""
     yield from labels(inputs.get("labels"), "labels")
     yield from metadata(inputs)
     yield from name_prefix(inputs)
@@ -60,7 +60,7 @@ def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
 
 
 def attached(inputs: dict[str, Any]) -> str:
-    """The type of the attached accelerator, empty when there is none or it is not known yet."""
+    """Return the type of the attached accelerator; empty if the template has none or the type is unknown yet."""
     for row in rows(inputs.get("guestAccelerators")):
         kind = table(row).get("type")
         if isinstance(kind, str):
@@ -79,7 +79,7 @@ def accelerators(chosen: MachineType, given: Any) -> Iterator[Problem]:
             continue
         path, card, cards = f"guestAccelerators[{index}]", machine_types.short(kind), int(count)
         if chosen.accelerator:
-            # gcp.md: the provider's own a3 example repeats the type's accelerator, so an exact repetition is accepted.
+            # The provider's own a3 example repeats the type's accelerator, so an exact repetition is accepted.
             if (card, cards) != (chosen.accelerator, chosen.gpus):
                 yield Problem(
                     path,
@@ -127,13 +127,13 @@ def place(chosen: MachineType, card: str, region: str) -> Iterator[Problem]:
 
 
 def nics(chosen: MachineType, given: Any) -> Iterator[Problem]:
-    # gpu_catalog, `nics`: what no vendor's text was read for refuses nothing. What is left out is Google's choice.
+    # gpu_catalog, `nics`: types without a vendor source are not checked. Google chooses an omitted type.
     offer = chosen.offer
     if offer is None or not offer.nics or "nics" in offer.uncertain:
         return
     for index, interface in enumerate(rows(given)):
         kind = table(interface).get("nicType")
-        # Machines with RDMA have interfaces for it beside the first.
+        # Machines with RDMA have further interfaces for it after the first.
         usable = (*offer.nics, offer.rdma_nic) if index and offer.rdma_nic else offer.nics
         if isinstance(kind, str) and kind and kind not in usable:
             yield Problem(
@@ -144,7 +144,7 @@ def nics(chosen: MachineType, given: Any) -> Iterator[Problem]:
 
 
 def interfaces(given: Any) -> Iterator[Problem]:
-    # The API's own words; github.com/luci/luci-go eee7bcb, gce/api/config/v1/vm.go, checks the same before it asks.
+    # The API's message. github.com/luci/luci-go eee7bcb, gce/api/config/v1/vm.go, checks the same before a request.
     if given is not UNKNOWN and not rows(given):
         yield Problem("networkInterfaces", "At least one network interface is required.")
 
@@ -152,7 +152,7 @@ def interfaces(given: Any) -> Iterator[Problem]:
 def scopes(account: Any) -> Iterator[Problem]:
     for index, scope in enumerate(rows(table(account).get("scopes"))):
         if isinstance(scope, str) and scope not in SCOPES and not scope.startswith("https://"):
-            # The API's own words (github.com/GoogleCloudPlatform/cloud-build-local/pull/49).
+            # The API's message (github.com/GoogleCloudPlatform/cloud-build-local/pull/49).
             yield Problem(
                 f"serviceAccount.scopes[{index}]",
                 f"One or more of the service account scopes are invalid: '{scope}'",
@@ -162,7 +162,7 @@ def scopes(account: Any) -> Iterator[Problem]:
 
 def confidential(chosen: MachineType, has_gpu: bool, given: Any) -> Iterator[Problem]:
     config = table(given)
-    # Discovery document compute v1, ConfidentialInstanceConfig: AMD SEV unless another is chosen.
+    # Discovery document compute v1, ConfidentialInstanceConfig: the default is AMD SEV.
     kind = config.get("confidentialInstanceType") or ("SEV" if config.get("enableConfidentialCompute") is True else "")
     usable = CONFIDENTIAL.get(kind) if isinstance(kind, str) else None
     if has_gpu and usable is not None and chosen.name not in usable:

@@ -1,4 +1,4 @@
-"""Rules for Cloud Build triggers that no schema states, each with its source."""
+"""Check rules for Cloud Build triggers that no schema contains, each with its source."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pulumi_sandbox.providers.values import UNKNOWN
 # Discovery document cloudbuild v1, BuildTrigger.name and BuildTrigger.substitutions.
 TRIGGER_NAME = r"[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?"
 SUBSTITUTION = r"_[A-Z0-9_]+"
-# Discovery document cloudbuild v2, Repository.name. The message of the API is not known; this one is the sandbox's.
+# Discovery document cloudbuild v2, Repository.name. The API's message is unknown; this one is the sandbox's.
 REPOSITORY = r"projects/[^/]+/locations/[^/]+/connections/[^/]+/repositories/[^/]+"
 REPOSITORY_FORM = "projects/*/locations/*/connections/*/repositories/*"
-# What a trigger can be started by; terraform-provider-google e03b7622, resource_cloudbuild_trigger.go.
+# The event sources of a trigger (terraform-provider-google e03b7622, resource_cloudbuild_trigger.go).
 EVENTS = (
     "github", "triggerTemplate", "pubsubConfig", "webhookConfig", "repositoryEventConfig", "sourceToBuild",
     "bitbucketServerTriggerConfig", "developerConnectEventConfig",
 )  # fmt: skip
-# Where an event says what it is about: branches and tags of each, as regular expressions.
+# The fields with regular expressions for branches and tags of each event.
 REFS = (
     *(
         f"{event}.{what}"
@@ -34,16 +34,16 @@ REFS = (
     "triggerTemplate.branchName",
     "triggerTemplate.tagName",
 )
-# github.com/google/re2/wiki/Syntax: what RE2 has not and Python's expressions have, and the other way round. Python
-# judges the rest, in its own words: it refuses most of what RE2 refuses, not all.
+# Syntax that only Python supports, and syntax that only RE2 supports (github.com/google/re2/wiki/Syntax). Python's `re`
+# checks the rest. It refuses most of the patterns that RE2 refuses, with its own messages.
 NOT_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
 RE2_ALONE = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
 # Google Cloud documentation "Build configuration file schema" (docs.cloud.google.com/build/docs/
 # build-config-file-schema), timeout: at most 24 hours.
 LONGEST_SEC = 86_400
-# terraform-provider-google e03b7622, resource_cloudbuild_trigger.go: the timeout of a build that has none.
+# terraform-provider-google e03b7622, resource_cloudbuild_trigger.go: the default timeout of a build.
 DEFAULT_SEC = 600
-SECONDS = r"(\d+)s"  # parts of a second are not judged
+SECONDS = r"(\d+)s"  # fractions of a second are not checked
 
 
 def trigger(inputs: dict[str, Any]) -> Iterator[Problem]:
@@ -75,7 +75,7 @@ def trigger(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 
 def logs(inputs: dict[str, Any]) -> Iterator[Problem]:
-    # The API's own words, which it says when a build is to begin (github.com/cert-manager/cert-manager/pull/8851).
+    # The API's message at the start of a build (github.com/cert-manager/cert-manager/pull/8851).
     build, options = table(inputs.get("build")), table(table(inputs.get("build")).get("options"))
     known = UNKNOWN not in (inputs.get("serviceAccount"), build.get("options"), options.get("logging"))
     if not build or not inputs.get("serviceAccount") or not known or build.get("logsBucket"):
@@ -114,7 +114,7 @@ def timeouts(build: dict[str, Any]) -> Iterator[Problem]:
         yield Problem("build.timeout", f"expected timeout to be at most {LONGEST_SEC}s (24 hours), got {whole}s")
     steps = sum(seconds(table(step).get("timeout")) or 0 for step in rows(build.get("steps")))
     if steps > whole:
-        # The provider's own words, stepTimeoutCustomizeDiff.
+        # The provider's message (stepTimeoutCustomizeDiff).
         yield Problem(
             "build.steps",
             f"Step timeout sum ({duration(steps)}) cannot be greater than build timeout ({duration(whole)})",
@@ -127,6 +127,6 @@ def seconds(given: Any) -> int | None:
 
 
 def duration(whole: int) -> str:
-    """As Go prints it: 600 is 10m0s."""
+    """Return a duration in seconds as Go prints it: 600 becomes 10m0s."""
     hours, minutes = whole // 3600, whole // 60 % 60
     return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{whole % 60}s"

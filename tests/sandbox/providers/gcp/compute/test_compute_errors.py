@@ -186,8 +186,8 @@ def test_a_port_that_another_program_has_is_told_with_what_to_do(google: Google)
     assert str(refused.value) == (
         f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{google.workspace.compute_port}\n"
         "  got: Address already in use\n"
-        "  hint: another program has it; run the command again, or for plain pulumi remove sandbox/ports.json to "
-        "choose another one"
+        "  hint: another program uses the port; run the command again, or for plain pulumi remove "
+        "sandbox/ports.json to choose another port"
     )
 
 
@@ -198,7 +198,7 @@ def test_a_port_that_the_server_of_the_sandbox_has_names_that_server(google: Goo
         with pytest.raises(Refused) as refused:
             google.cloud.configure(google.config)
     assert str(refused.value).splitlines()[1:] == [
-        f"  got: pulumi-sandbox serve (process {os.getpid()}) may have it",
+        f"  got: pulumi-sandbox serve (process {os.getpid()}) may use the port",
         (
             "  hint: sandbox/serve.env is for the clients of that server; run pulumi-sandbox up, or plain pulumi in a "
             "shell without these variables"

@@ -206,7 +206,7 @@ def test_a_startup_script_runs_only_where_the_project_says_that_it_may(tmp_path:
             "POST", "zones/us-central1-a/instances", {"name": "check"}, sourceInstanceTemplate=template
         )
         assert status == 400
-        assert body["error"]["message"].startswith("the sandbox boots a machine by running its startup script here")
+        assert body["error"]["message"].startswith("the sandbox boots a machine by running its startup script on this")
         assert "add `guest: {}` to sandbox.yaml" in body["error"]["message"]
         assert google.world.find("gcp:compute/instance:Instance") == []
     finally:
@@ -223,9 +223,9 @@ def test_a_folder_of_the_guests_path_that_is_not_there_is_refused_when_a_machine
         status, body = api.call("POST", where, {"name": "check"}, sourceInstanceTemplate=template)
         assert status == 400
         assert body["error"]["message"] == (
-            f"sandbox.yaml: guest.path: no such folder\n  got: {tmp_path}/project/tools/bin\n"
-            "  expected: a folder with what the guest's image would have installed\n"
-            "  hint: make it or remove the entry; a comment beside it may say how"
+            f"sandbox.yaml: guest.path: folder does not exist\n  got: {tmp_path}/project/tools/bin\n"
+            "  expected: a folder with the programs of the guest's image\n"
+            "  hint: create the folder or remove the entry; a comment in sandbox.yaml may say how"
         )
         (tmp_path / "project" / "tools" / "bin").mkdir(parents=True)
         api.insert(template)

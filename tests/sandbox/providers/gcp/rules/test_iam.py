@@ -171,7 +171,7 @@ def test_a_role_for_an_account_that_is_not_there_is_refused(google: Google) -> N
     assert refusal(google, types.PROJECT_MEMBER, member) == (
         'Error applying IAM policy for project "ci-project": googleapi: Error 400: Service account '
         "runner@ci-project.iam.gserviceaccount.com does not exist., badRequest\n"
-        "  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: "
+        "  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: "
         "[projects/ci-project/serviceAccounts/runner@ci-project.iam.gserviceaccount.com]}"
     )
     google.make(types.ACCOUNT, "one", {"accountId": "runner"})
@@ -186,7 +186,7 @@ def test_a_role_on_an_account_needs_the_account(google: Google) -> None:
     ) == (
         f"Error retrieving IAM policy for service account '{inputs['serviceAccountId']}': googleapi: Error 404: "
         "Unknown service account x@ci-project.iam.gserviceaccount.com, notFound\n"
-        "  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: "
+        "  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: "
         "[projects/ci-project/serviceAccounts/x@ci-project.iam.gserviceaccount.com]}"
     )
     account = google.make(types.ACCOUNT, "one", {"accountId": "runner"})
@@ -203,7 +203,8 @@ def test_a_secrets_versions_are_counted_up(google: Google) -> None:
 def test_a_version_and_a_role_need_their_secret(google: Google) -> None:
     missing = (
         "googleapi: Error 404: Secret [projects/123456789012/secrets/key] not found., notFound\n"
-        "  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: [projects/ci-project/secrets/key]}"
+        "  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: "
+        "[projects/ci-project/secrets/key]}"
     )
     assert (
         refusal(google, types.SECRET_VERSION, {"secret": "projects/ci-project/secrets/key", "secretData": "x"})

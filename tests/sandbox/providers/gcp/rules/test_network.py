@@ -218,7 +218,7 @@ def test_a_region_newer_than_the_sandbox_can_be_listed(google: Google, tmp_path:
     [refused] = google.problems(types.SUBNETWORK, asked)
     assert refused == (
         "region: Invalid value for field 'region': 'mars-north1'. Unknown region.\n"
-        "  hint: if it is there in the cloud, list its zones in sandbox.yaml, under values: {gcp: {zones: …}}"
+        "  hint: if the region exists in the cloud, list its zones in sandbox.yaml, under values: {gcp: {zones: …}}"
     )
     told = Google(tmp_path / "told", settings="values: {gcp: {zones: {mars-north1: [a, b]}}}\n")
     assert told.problems(types.SUBNETWORK, asked) == []

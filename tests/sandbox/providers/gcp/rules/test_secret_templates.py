@@ -14,8 +14,8 @@ from tests.sandbox.providers.gcp.conftest import PROJECT, TEMPLATE, Google
 
 EMAIL = f"runner@{PROJECT}.iam.gserviceaccount.com"
 REFUSED = (
-    "the sandbox keeps secrets as digests and cannot boot a machine from a template in which these are secret: {}; a "
-    "cloud can (docs/how-it-works/sandbox.md)"
+    "the sandbox stores secrets as digests, so it cannot boot a machine from a template with secret inputs\n"
+    "  got: {} as secret\n  hint: a real cloud can boot the machine (docs/how-it-works/sandbox.md)"
 )
 
 
