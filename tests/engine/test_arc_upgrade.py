@@ -129,9 +129,8 @@ def test_a_new_minor_version_goes_definitions_first_then_controller_then_sets_an
 
     output, _ = up.communicate(timeout=120)
     assert up.returncode == 0, output
-    assert (
-        "the controller 0.14.2 deletes the runner set gpu-ci/a10g, which is of another minor; it waits for 1" in output
-    )
+    deleted = "the controller 0.14.2 deletes the runner set gpu-ci/a10g, which has another minor version; the set waits"
+    assert f"{deleted} for 1" in output
     events = [json.loads(line) for line in log.read_text().splitlines()]
     ended = [event["resOutputsEvent"]["metadata"] for event in events if "resOutputsEvent" in event]
     done = [(step["op"], step["urn"].rpartition("::")[2]) for step in ended if step["op"] != "same"]

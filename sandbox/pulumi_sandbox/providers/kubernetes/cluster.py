@@ -1,7 +1,7 @@
-"""Which cluster a provider speaks with, as the context of its kubeconfig tells.
+"""Identify the cluster of a provider by the current context of its kubeconfig.
 
-A cluster of EKS is known by its region and its name, any other one by its server's address. Objects with the same name
-in two clusters are two.
+The identity of an EKS cluster is its region and its name. The identity of any other cluster is the address of its
+server. Objects with the same name in two clusters are different objects.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ EKS = "aws:eks/cluster:Cluster"
 # `aws eks get-token --cluster-name x` and `aws-iam-authenticator token -i x` (docs.aws.amazon.com/eks/latest/userguide/
 # create-kubeconfig.html).
 NAME, REGION = ("--cluster-name", "--cluster-id", "-i"), ("--region",)
-# What `aws eks update-kubeconfig` calls one (docs.aws.amazon.com/cli/latest/reference/eks/update-kubeconfig.html).
+# The name that `aws eks update-kubeconfig` gives (docs.aws.amazon.com/cli/latest/reference/eks/update-kubeconfig.html).
 ARN = re.compile(r"arn:[\w-]+:eks:([\w-]+):\d+:cluster/(.+)")
 ENDPOINT = re.compile(r"https://[^/]+\.([a-z0-9-]+)\.eks\.amazonaws\.com")
-# What of a provider's configuration says which cluster is meant.
+# The settings of the provider that select the cluster.
 SETTINGS = ("kubeconfig", "context", "cluster")
 
 
 @dataclass(frozen=True)
 class Active:
-    """The cluster of the context in force, and the words by which credentials for it are asked for."""
+    """The cluster of the current context, and the arguments of the command that gets its credentials."""
 
     name: str = ""
     entry: Any = None
@@ -44,10 +44,10 @@ class Active:
 
 
 def active(config: Mapping[str, Any]) -> Active:
-    """Nothing where there is no kubeconfig, or none that is known yet."""
+    """Return the cluster of the current context; empty if there is no kubeconfig or its value is unknown yet."""
     given, context, cluster = (str(config.get(name) or "") for name in SETTINGS)
     try:
-        # The provider takes the text itself or the path of a file.
+        # The provider accepts the contents or the path of a kubeconfig.
         return _read(given if "\n" in given or "{" in given else Path(given).read_text(), context, cluster)
     except (OSError, ValueError, yaml.YAMLError):
         return Active()
@@ -67,13 +67,13 @@ def _read(text: str, context: str, cluster: str) -> Active:
 
 
 def _entry(document: Any, kind: str, name: Any) -> Any:
-    """The entry of a list by its name; the first where nothing names one."""
+    """Return the entry of a list by name, or the first entry if the name is None."""
     found = (one.get(kind) for _, one in items(inner(document, f"{kind}s")) if name in (None, one.get("name")))
     return next(found, None)
 
 
 def identity(config: Mapping[str, Any], world: World) -> str:
-    """`us-east-1/ci` for a cluster of EKS, the server's address for another one, empty where nothing tells."""
+    """Return the cluster's identity: `us-east-1/ci` on EKS, else the server's address; empty if unknown."""
     found = active(config)
     server = str(inner(found.entry, "server") or "").rstrip("/")
     arn, endpoint = ARN.fullmatch(found.name), ENDPOINT.match(server)
@@ -88,14 +88,16 @@ def identity(config: Mapping[str, Any], world: World) -> str:
 
 
 def is_of(cluster: str, name: Any, region: Any) -> bool:
-    """Whether a cluster is the one of this name in EKS; where one of both has no region, the name decides."""
+    """Return True if the identity is that of the EKS cluster. If either has no region, only the names count."""
     there, _, called = cluster.rpartition("/")
     return called == name and (not there or not region or there == region)
 
 
 def replaces(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
-    """provider.go (pulumi-kubernetes at 94977969), DiffConfig: whether the cluster of the context in force changed in
-    any way, or nobody knows yet."""
+    """Return True if the cluster of the current context changed or is unknown yet.
+
+    Source: pulumi-kubernetes at 94977969, provider.go, DiffConfig.
+    """
     before, after = active(old).entry, active(new).entry
     changed = new.get(name) is UNKNOWN or (before is not None and after is not None and before != after)
     return name in SETTINGS and changed

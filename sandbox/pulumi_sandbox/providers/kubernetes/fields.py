@@ -1,7 +1,7 @@
-"""What an API server says of one field, in its words: names, labels, quantities, and the forms of its errors.
+"""Check single fields as an API server does, with its error messages: names, labels and quantities.
 
-The forms are those of k8s.io/apimachinery v0.36.0, pkg/util/validation/field/errors.go (ErrorBody); the texts about
-names and labels those of its pkg/api/validate/content.
+The forms of errors come from k8s.io/apimachinery v0.36.0, pkg/util/validation/field/errors.go (ErrorBody). The messages
+about names and labels come from its pkg/api/validate/content.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SUFFIXES: dict[str, Fraction] = {
 
 
 def format_value(value: Any) -> str:
-    """A value as Go's errors show it: texts in quotes, objects as JSON."""
+    """Return a value as Go's errors show it: strings in quotes, objects as JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
 
 
@@ -64,12 +64,12 @@ def unsupported(path: str, value: Any, supported: Sequence[str]) -> Problem:
 
 
 def is_open(value: Any) -> bool:
-    """Whether a preview knows not all of it."""
+    """Return True if a part of the value is unknown during a preview."""
     return any(isinstance(one, Unknown) for _, one in leaves(value))
 
 
 def _pattern(message: str, pattern: str, *examples: str) -> str:
-    """content/errors.go, RegexError."""
+    """Return the message of a pattern that does not match (content/errors.go, RegexError)."""
     given = "".join(f"{' or ' if at else ''}'{one}', " for at, one in enumerate(examples))
     return f"{message} (e.g. {given}regex used for validation is '{pattern}')"
 
@@ -104,7 +104,7 @@ def dns_subdomain(value: str) -> Iterator[str]:
 
 
 def label_key(value: str) -> Iterator[str]:
-    """content/kube.go, IsLabelKey: also the names of resources and annotations."""
+    """Check a label key, or the name of a resource or annotation (content/kube.go, IsLabelKey)."""
     rule = _pattern(
         "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
         "character",
@@ -144,7 +144,7 @@ def label_value(value: str) -> Iterator[str]:
 
 
 def label_values(path: str, key: Any, values: Sequence[Any]) -> Iterator[Problem]:
-    """What is wrong with the words of one requirement of labels: its key, and each of its values."""
+    """Check the key and the values of one label requirement."""
     if isinstance(key, str):
         yield from (invalid(f"{path}.key", key, message) for message in label_key(key))
     for place, value in enumerate(values):
@@ -153,7 +153,7 @@ def label_values(path: str, key: Any, values: Sequence[Any]) -> Iterator[Problem
 
 
 def data_key(value: str) -> Iterator[str]:
-    """A key of a ConfigMap or a Secret (pkg/util/validation, IsConfigMapKey)."""
+    """Check a key of a ConfigMap or a Secret (pkg/util/validation, IsConfigMapKey)."""
     if len(value) > SUBDOMAIN_MOST:
         yield f"must be no more than {SUBDOMAIN_MOST} characters"
     if not re.fullmatch("[-._a-zA-Z0-9]+", value):
@@ -171,7 +171,7 @@ def data_key(value: str) -> Iterator[str]:
 
 
 def quantity(value: Any) -> Fraction | None:
-    """`500m`, `2Gi`, `1e3` or a plain number; None for what is none."""
+    """Parse a quantity such as `500m`, `2Gi`, `1e3` or a plain number; return None for an invalid one."""
     found = re.fullmatch(QUANTITY, str(value)) if not isinstance(value, bool) else None
     if found is None:
         return None
@@ -185,7 +185,7 @@ def quantity(value: Any) -> Fraction | None:
 
 
 def canonical(value: Any) -> str:
-    """An amount as the API prints it: in the largest unit of its own kind that leaves it whole, `1.5` as `1500m`."""
+    """Return a quantity as the API prints it, in the largest unit with a whole number: `1.5` becomes `1500m`."""
     amount, suffix = quantity(value), str(value).lstrip("+-.0123456789")
     if amount is None:
         return str(value)
@@ -196,7 +196,10 @@ def canonical(value: Any) -> str:
 
 
 def printed(amount: Fraction, *, binary: bool) -> str:
-    """pkg/api/resource/quantity.go, CanonicalizeBytes; what is small or no whole number has no binary form."""
+    """Print an amount (pkg/api/resource/quantity.go, CanonicalizeBytes).
+
+    Amounts below 1024 and fractions have no binary form.
+    """
     binary = binary and abs(amount) >= 1024 and amount.denominator == 1
     units = {name: unit for name, unit in SUFFIXES.items() if not name or name.endswith("i") == binary}
     name, unit = max((one for one in units.items() if (amount / one[1]).denominator == 1), key=lambda one: one[1])

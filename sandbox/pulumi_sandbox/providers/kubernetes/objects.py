@@ -1,4 +1,4 @@
-"""What an object's token and metadata tell, and what an API server fills in by itself."""
+"""Read the kind, group and metadata of objects, and compute the fields that an API server fills in."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def kind(token: str) -> str:
 
 
 def group(token: str) -> str:
-    """`kubernetes:apps/v1:Deployment` is of the group apps; what has no group is of core."""
+    """Return the API group of a token: `kubernetes:apps/v1:Deployment` has `apps`; the default is `core`."""
     found, slash, _ = token.split(":")[1].partition("/")
     return found if slash else "core"
 
 
 def resource(token: str) -> str:
-    """What the API calls objects of a kind: `jobs.batch` (apimachinery, UnsafeGuessKindToResource)."""
+    """Return the resource name of a kind, such as `jobs.batch` (apimachinery, UnsafeGuessKindToResource)."""
     word, of = kind(token).lower(), group(token)
     plural = {"s": f"{word}es", "y": f"{word[:-1]}ies"}.get(word[-1], f"{word}s")
     plural = word if word.endswith("endpoints") else plural
@@ -29,12 +29,14 @@ def resource(token: str) -> str:
 
 
 def taken(res: Resource, stack: str) -> str:
-    """What is said of a name that a cluster has already: helm.sh/helm/v3, pkg/action/install.go, availableName, and
-    k8s.io/apimachinery, NewAlreadyExists."""
+    """Return the error for a name that the cluster already has.
+
+    Sources: helm.sh/helm/v3, pkg/action/install.go, availableName; k8s.io/apimachinery, NewAlreadyExists.
+    """
     message = "cannot re-use a name that is still in use"
     if kind(res.token) != "Release":
         message = f'{resource(res.token)} "{metadata(res)["name"]}" already exists'
-    hint = f"the stack {stack} has it in this cluster: leave it to that one, or choose another name"
+    hint = f"the stack {stack} has this object in the same cluster: remove it from one of the stacks, or rename it"
     return f"{message}\n  hint: {hint}" if stack else message
 
 
@@ -53,7 +55,7 @@ def _byte(res: Resource) -> int:
 
 
 def filled(res: Resource, meta: dict[str, Any]) -> dict[str, Any]:
-    """What the API server and its controllers fill in, for the kinds a program reads it from."""
+    """Return the fields that the API server and its controllers fill in, for kinds whose fields programs read."""
     match kind(res.token):
         case "Namespace":
             meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}

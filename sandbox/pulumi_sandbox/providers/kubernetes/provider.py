@@ -1,4 +1,4 @@
-"""The offline kubernetes provider: names, namespaces and what an API server adds to an object, without a cluster."""
+"""Provide the offline kubernetes provider, which emulates an API server without a cluster."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from pulumi_sandbox.world.store import Record, now
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
 RELEASE = "kubernetes:helm.sh/v3:Release"
-# The words of the API server (k8s.io/apimachinery, NewNotFound).
+# The first line is the API server's message (k8s.io/apimachinery, NewNotFound).
 NO_NAMESPACE = (
     'namespaces "{0}" not found\n'
-    "  hint: create it in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
+    "  hint: create the namespace in the stack, or, if it exists in the cluster, list it in sandbox.yaml: "
     "values: {{kubernetes: {{namespaces: [...]}}}}"
 )
 
 
 class Kubernetes(Cloud):
-    """Every kind of the SDK by its shape, custom resources in any form; objects become ready at once."""
+    """The provider of all kinds of the SDK and of any custom resource. Objects become ready at once."""
 
     package: ClassVar[str] = "kubernetes"
     coerces_scalars: ClassVar[bool] = False
@@ -49,7 +49,7 @@ class Kubernetes(Cloud):
     def start(self, context: Context) -> None:
         super().start(context)
         self._all = context.world
-        # Whatever this provider does is about the objects of one cluster.
+        # A provider handles the objects of one cluster only.
         context.world = context.world.within(self.package, self.cluster)
         runners = Runners(context.world, context.cancelled)
         scheduler = Scheduler(context.world, self._values, self.cluster, context.workspace)
@@ -69,7 +69,7 @@ class Kubernetes(Cloud):
         return kubernetes_cluster.identity(self.context.config, self._all)
 
     def autoname(self, res: Resource) -> None:
-        """A name where there is none, and the namespace the provider would use, as provider.go Check does."""
+        """Set a missing name and a missing namespace, as Check in provider.go does."""
         given = res.inputs.get("metadata")
         if res.token == RELEASE:
             self._name_release(res)
@@ -95,7 +95,10 @@ class Kubernetes(Cloud):
         res.inputs["metadata"] = metadata
 
     def _name_release(self, res: Resource) -> None:
-        """helm_release.go (pulumi-kubernetes at 94977969), assignNameIfAutonameable and setDefaults."""
+        """Set the name and namespace of a release.
+
+        Source: pulumi-kubernetes at 94977969, helm_release.go, assignNameIfAutonameable and setDefaults.
+        """
         if not res.inputs.get("name"):
             res.inputs["name"] = (res.old_inputs or {}).get("name") or f"{res.name}-{res.suffix(8)}"
         if not res.inputs.get("namespace"):
@@ -122,7 +125,7 @@ class Kubernetes(Cloud):
         yield from self._object_rules(res)
 
     def _object_rules(self, res: Resource) -> Iterable[Problem]:
-        """The API's own schema and, for what has its form, the rules no schema states."""
+        """Check an object against the API's schema and, if it fits, against the rules that no schema contains."""
         if objects.kind(res.token).endswith("Patch"):
             return ()
         group, kind, version = (
@@ -175,7 +178,7 @@ class Kubernetes(Cloud):
         return objects.taken(res, there.stack if there else "")
 
     def planned(self, res: Resource) -> dict[str, Any]:
-        """What a dry run leaves open: all that the API server fills in."""
+        """Return the planned outputs; the fields that the API server fills in are unknown."""
         if res.token == RELEASE or not isinstance(res.inputs.get("metadata"), Mapping):
             return {}
         before = res.outputs.get("metadata")
@@ -206,7 +209,7 @@ class Kubernetes(Cloud):
             "uid": known["uid"],
             "creationTimestamp": known["creationTimestamp"],
             "generation": int(known["generation"]) + 1,
-            # An API server counts its writes; what matters is that every write has a higher number.
+            # An API server counts its writes. Here, the time gives every write a higher number.
             "resourceVersion": str(time.time_ns() // 1_000_000),
         }
         return {"metadata": metadata, **objects.filled(res, metadata)}
@@ -218,7 +221,7 @@ class Kubernetes(Cloud):
             definitions.patch(res)
         elif objects.kind(res.token) == "ResourceQuota":
             for name in quota.uncounted((res.inputs.get("spec") or {}).get("hard")):
-                res.log(f"spec.hard[{name}] counts nothing; the quota of it is requests.{name}", "warning")
+                res.log(f"spec.hard[{name}] has no effect; use requests.{name} to limit this resource", "warning")
         elif objects.kind(res.token) == "DaemonSet":
             self.workloads.settle(Record(res.token, res.id, res.name, "", res.inputs), res.log)
 
@@ -233,7 +236,7 @@ class Kubernetes(Cloud):
         return {}
 
     def _wait(self, res: Resource) -> None:
-        """Of a patch, the object that it patches is waited for."""
+        """Check the conditions of an object, or of the object that a patch changes."""
         token = res.token.removesuffix("Patch")
         if token == RUNNER_SET and (row := self.context.world.get(token, res.id)):
             self.releases.register(row, retry=True)
@@ -244,7 +247,7 @@ class Kubernetes(Cloud):
         return self.gate.stuck(record) if record.type == JOB else None
 
     def overwrites(self, token: str) -> bool:
-        # A patch is no object of its own: a stack that lets one stand may make it again.
+        # A patch is not an object: a stack may create the same patch again.
         return token == definitions.PATCH
 
     def drain(self, res: Resource) -> None:
@@ -258,7 +261,7 @@ class Kubernetes(Cloud):
             self.gate.forget(res)
 
     def locate(self, token: str, given: str) -> Record | None:
-        # `kubectl` and the provider both take a bare name for one in the namespace `default`.
+        # For `kubectl` and the provider, a bare name is in the namespace `default`.
         return self.context.world.get(token, given) or self.context.world.get(token, f"default/{given}")
 
     def _exists(self, namespace: str) -> bool:
@@ -270,7 +273,7 @@ class Kubernetes(Cloud):
         kind = objects.kind(res.token).removesuffix("Patch")
         if res.token in self.shapes.tokens or objects.group(res.token) == "core":
             return kind not in CLUSTER_WIDE
-        # A custom resource: as its definition says where a stack made that, else namespaced, as most are.
+        # The scope of a custom resource comes from its definition in a stack. The default is namespaced.
         for row in self.context.world.find(definitions.DEFINITION):
             spec = row.inputs.get("spec") or {}
             if (spec.get("names") or {}).get("kind") == kind and spec.get("group") == objects.group(res.token):

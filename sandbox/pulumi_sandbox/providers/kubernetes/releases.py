@@ -1,4 +1,4 @@
-"""Helm releases: what their charts refuse, and what they put into the world."""
+"""Emulate Helm releases: check their values, and create the objects of known charts."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ ELSEWHERE = (
 CONSIDER = (
     "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
 )
-# helm/helm v3.20.2, pkg/action/uninstall.go, and pkg/storage/driver/driver.go. Helm forgets a release whose removal
-# took too long, and pulumi-kubernetes hands the words on (helm_release.go at 94977969, Delete).
-FORGOTTEN = "uninstall: Release not loaded: {0}: release: not found\n  hint: run pulumi refresh, and up again"
+# Helm deletes its record of a release even if the removal took too long (helm/helm v3.20.2, pkg/action/uninstall.go and
+# pkg/storage/driver/driver.go). pulumi-kubernetes prints Helm's message (helm_release.go at 94977969, Delete).
+FORGOTTEN = "uninstall: Release not loaded: {0}: release: not found\n  hint: run pulumi refresh, then pulumi up again"
 # helm_release.go, defaultTimeoutSeconds.
 TIMEOUT_SEC = 300
-ONLY_SHAPE = "only the shape of this release is checked; the sandbox does not know what the chart {} reads or makes"
+ONLY_SHAPE = "the sandbox does not know the chart {}, so it checks neither its values nor its objects"
 
 
 @dataclass
 class Releases:
     world: World
     secrets: Callable[[], Collection[str]]
-    """Secrets that are there though no stack made them, as namespace/name."""
+    """Returns the Secrets that exist outside of any stack, as namespace/name."""
     workloads: Workloads
     runners: Runners
 
@@ -58,7 +58,7 @@ class Releases:
         yield from chart_rules.check(chart.name, res.inputs)
 
     def refusals(self, res: Resource) -> Iterable[str]:
-        """What the charts look up in the cluster, and what their controller does to what it finds there."""
+        """Yield the errors that depend on other objects: failed lookups of a chart, and refusals of its controller."""
         chart = charts.named(res.inputs)
         if chart is not None and chart.name == CONTROLLER:
             yield from definitions.refusals(self.world, res)
@@ -78,27 +78,27 @@ class Releases:
                 yield (
                     "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
                     f"  got: autoscalingRunnerSetVersion {number}, buildVersion {built}\n"
-                    "  hint: a cluster takes the release, and the controller then deletes the runner set; install both "
-                    "charts in the same minor version"
+                    "  hint: a cluster accepts the release, and the controller then deletes the runner set; install "
+                    "both charts in the same minor version"
                 )
         yield from self._still_there(res)
         secret = values.get("githubConfigSecret")
         if isinstance(secret, str) and not self._has_secret(f"{space}/{secret}"):
             yield (
                 f'secrets "{secret}" not found\n'
-                f"  hint: a cluster takes the release, and no runner then comes of it: create the Secret in {space} "
-                "before, in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
+                f"  hint: a cluster accepts the release but starts no runner; create the Secret in {space} first, in "
+                "the stack, or, if it exists in the cluster, list it in sandbox.yaml: "
                 "values: {kubernetes: {secrets: [namespace/name]}}"
             )
 
     def _still_there(self, res: Resource) -> Iterator[str]:
-        """A set of an earlier release of this name, which waits for its jobs."""
+        """Yield an error if the runner set of an earlier release with this name still waits for its jobs."""
         for row in self._made(res, chart_objects.RUNNER_SET):
             if is_ending(row) and not self.runners.end(row, res.name):
                 yield (
                     f"the runner set {row.id} is being deleted\n"
-                    "  hint: a cluster takes the release, and the set goes with it when its jobs have ended; wait "
-                    "until it is gone, and run up again"
+                    "  hint: a cluster accepts the release, but deletes its runner set once the jobs have ended; wait "
+                    "until the set is deleted, then run pulumi up again"
                 )
 
     def _has_secret(self, identity: str) -> bool:
@@ -110,7 +110,7 @@ class Releases:
                 yield row
 
     def install(self, res: Resource) -> None:
-        """After a create or an update: the objects of the chart take the place of those it made before."""
+        """Replace the objects of the chart after a create or an update of the release."""
         chart = charts.named(res.inputs)
         if chart is None:
             res.log(ONLY_SHAPE.format(res.inputs.get("chart")), "info")
@@ -118,11 +118,11 @@ class Releases:
         number = charts.version(chart, res.inputs)
         if number != chart.version:
             res.log(
-                f"the values of {chart.name} {number} are not checked; the sandbox knows those of {chart.version}",
+                f"the sandbox does not check the values of {chart.name} {number}; it knows version {chart.version}",
                 "info",
             )
         if res.inputs.get("valueYamlFiles"):
-            res.log("what valueYamlFiles hold is neither checked nor used in the sandbox", "info")
+            res.log("the sandbox neither checks nor uses the contents of valueYamlFiles", "info")
         if chart.name == CONTROLLER:
             if res.old_inputs is None and not res.inputs.get("skipCrds"):
                 definitions.bring(self.world, number)
@@ -138,17 +138,17 @@ class Releases:
             row = self.world.insert(Record(token, identity, meta["name"], "", given, given, "controller"))
             self.workloads.settle(row, res.log)
             if token == chart_objects.RUNNER_SET:
-                # Helm leaves annotations alone that its chart does not have.
+                # Helm does not change annotations that are not in its chart.
                 self.register(row, known.get(identity))
         if chart.name == CONTROLLER:
             self._outlive(res, number)
 
     def register(self, row: Record, known: str | None = None, *, retry: bool = False) -> None:
-        """The controller has GitHub make the scale set, and writes its id into an annotation of the runner set.
+        """Register a runner set with GitHub, and write the id of its scale set to an annotation of the runner set.
 
-        It tries for ever where GitHub refuses, or where a controller or the Secret is missing, and tells its log alone
-        (controllers/actions.github.com/autoscalingrunnerset_controller.go, createRunnerScaleSet). `retry` counts down a
-        planted fault, as each `up` that waits for the id does once.
+        The controller does this. If GitHub refuses, or a controller or the Secret is missing, it retries forever and
+        reports only to its log (controllers/actions.github.com/autoscalingrunnerset_controller.go,
+        createRunnerScaleSet). `retry` counts down a planted fault: each `up` that waits for the id is one attempt.
         """
         given = known or _annotations(row).get(SCALE_SET_ID)
         if given is None and (self._is_refused(row, retry=retry) or not any(self.controllers())):
@@ -168,16 +168,17 @@ class Releases:
         return self.world.find(chart_objects.RUNNER_SET)
 
     def _outlive(self, res: Resource, number: str) -> None:
-        """A controller of another minor version deletes the runner sets it finds, which end as any other."""
+        """Delete the runner sets of another minor version than the controller's, as the controller does."""
         for row in self.world.find(chart_objects.RUNNER_SET):
             if minor(str(inner(row.inputs, "metadata", "labels", chart_objects.VERSION))) == minor(number) or is_ending(
                 row
             ):
                 continue
             busy = [] if self.runners.end(row, res.name) else self.runners.with_jobs(row)
-            waits = f"; it waits for {len(busy)} of its runners, which have jobs" if busy else ""
+            waits = f"; the set waits for {len(busy)} of its runners, which have jobs" if busy else ""
             res.log(
-                f"the controller {number} deletes the runner set {row.id}, which is of another minor{waits}", "warning"
+                f"the controller {number} deletes the runner set {row.id}, which has another minor version{waits}",
+                "warning",
             )
 
     def _clear(self, res: Resource) -> None:
@@ -187,7 +188,7 @@ class Releases:
                 self.workloads.forget(row)
 
     def remove(self, res: Resource) -> None:
-        """Its objects go, and a scale set once its jobs have ended."""
+        """Delete the objects of the release; a runner set ends once its jobs have ended."""
         for row in self._made(res, chart_objects.RUNNER_SET):
             self.runners.end(row, res.name)
         for token in (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET):
@@ -196,7 +197,10 @@ class Releases:
                 self.workloads.forget(row)
 
     def drain(self, res: Resource) -> None:
-        """Before a release is removed: Helm waits for its objects to be gone, and then forgets it, come what may."""
+        """Wait before the removal of a release until its objects are deleted, as Helm does.
+
+        Helm then deletes its record of the release, even if the wait timed out.
+        """
         if charts.named(res.inputs) is None or res.inputs.get("skipAwait"):
             return
         if self.world.get(res.token, res.id) is None:
@@ -231,7 +235,10 @@ def _watching(controllers: list[Record], space: str) -> list[Record]:
 
 
 def _discovered(controllers: list[Record], space: str) -> Iterator[str]:
-    """templates/_helpers.tpl, managerServiceAccountName: finds the controller, or fails."""
+    """Yield the chart's errors if its lookup finds no single controller.
+
+    Source: templates/_helpers.tpl, managerServiceAccountName.
+    """
     single = [row for row in controllers if _watched(row)]
     several = [row for row in controllers if not _watched(row)]
     if not controllers:

@@ -1,9 +1,9 @@
-"""Which kinds live in a namespace and which fields an API server will not change, with the source of each table."""
+"""List cluster-wide kinds and the fields whose change replaces an object, with the source of each table."""
 
 from __future__ import annotations
 
-# pulumi-kubernetes, provider/pkg/kinds/kinds.go (at 94977969), `Namespaced`, and the kinds that came later
-# (kubernetes.io/docs/reference/kubernetes-api).
+# Sources: pulumi-kubernetes, provider/pkg/kinds/kinds.go (at 94977969), `Namespaced`; for newer kinds,
+# kubernetes.io/docs/reference/kubernetes-api.
 CLUSTER_WIDE = frozenset(
     {
         "APIService", "AuditSink", "CertificateSigningRequest", "ClusterCIDR", "ClusterRole", "ClusterRoleBinding",
@@ -17,8 +17,8 @@ CLUSTER_WIDE = frozenset(
     }
 )  # fmt: skip
 
-# pulumi-kubernetes, provider/pkg/provider/diff.go (at 94977969), `forceNew`: what makes a new object, by kind, in all
-# versions of its group but the ones that are gone. `metadata.name` and `metadata.namespace` do for every kind.
+# The fields that replace an object, by group and kind (pulumi-kubernetes, provider/pkg/provider/diff.go at 94977969,
+# `forceNew`). They apply to all current versions of a group. `metadata.name` and `metadata.namespace` replace any kind.
 IDENTITY = ("metadata.name", "metadata.namespace")
 _CONTAINER = (
     "args", "command", "env", "image", "imagePullPolicy", "lifecycle", "livenessProbe", "ports", "readinessProbe",
@@ -61,8 +61,8 @@ REPLACES: dict[tuple[str, str], tuple[str, ...]] = {
     ("storage.k8s.io", "StorageClass"): ("parameters", "provisioner"),
 }  # fmt: skip
 
-# Replaced too, unless the provider is told otherwise (enableSecretMutable, enableConfigMapMutable: pulumi_kubernetes
-# provider.py).
+# These fields also replace an object unless the provider sets enableSecretMutable or enableConfigMapMutable
+# (pulumi_kubernetes provider.py).
 DATA = {
     ("core", "Secret"): ("enableSecretMutable", ("stringData", "data")),
     ("core", "ConfigMap"): ("enableConfigMapMutable", ("binaryData", "data")),

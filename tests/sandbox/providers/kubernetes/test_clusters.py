@@ -32,7 +32,9 @@ TAKEN = (
     'runtimeclasses.node.k8s.io "runners"',
     'clusterroles.rbac.authorization.k8s.io "runners"',
 )
-OTHERS = "\n  hint: the stack test/dev has it in this cluster: leave it to that one, or choose another name"
+OTHERS = (
+    "\n  hint: the stack test/dev has this object in the same cluster: remove it from one of the stacks, or rename it"
+)
 MEANT: dict[str, tuple[dict[str, Any], str]] = {
     "none": ({}, ""),
     "not yet known": ({"kubeconfig": None}, ""),

@@ -111,7 +111,9 @@ def test_an_object_in_a_namespace_that_is_not_there_is_refused(bench: Bench) -> 
     lost = bench.checked(CONFIG_MAP, "app", {"metadata": {"name": "x", "namespace": "ci"}})
     (refusal,) = bench.cloud.refusals(lost)
     assert refusal.splitlines()[0] == 'namespaces "ci" not found'
-    assert refusal.splitlines()[1].startswith("  hint: create it in the stack, or, when the cluster has it already")
+    assert refusal.splitlines()[1].startswith(
+        "  hint: create the namespace in the stack, or, if it exists in the cluster"
+    )
     bench.world.insert(Record(NAMESPACE, "ci"))
     assert list(bench.cloud.refusals(lost)) == []
     for space in ("default", "kube-system"):

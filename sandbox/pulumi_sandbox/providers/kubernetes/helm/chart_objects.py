@@ -1,6 +1,6 @@
-"""What a known chart puts into a cluster, as far as the scheduler and the order of a stack need it.
+"""Create the objects of known charts that matter to the scheduler and to the order of a stack.
 
-The sources are those of chart_rules.py.
+chart_rules.py lists the sources.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Values = Mapping[str, Any]
 
 
 def objects(chart: Chart, inputs: Values) -> Iterator[Object]:
-    """Tokens and inputs. Helm's own annotations tell which release they are of."""
+    """Yield the token and the inputs of each object. Helm's annotations name the release."""
     release, space = str(inputs.get("name")), str(inputs.get("namespace"))
     mark = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": space}
     values = inputs.get("values") or {}
@@ -117,7 +117,7 @@ def _plugin(release: str, _: str, values: Values, number: str) -> Iterator[Objec
     if inner(values, "devicePlugin", "enabled") is not False:
         spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
         yield DAEMON_SET, {"metadata": {"name": name, "labels": labels}, "spec": spec}
-    # The other chart it brings labels the nodes that have a card of NVIDIA's.
+    # The subchart node-feature-discovery labels the nodes with an NVIDIA GPU.
     if inner(values, "gfd", "enabled") or inner(values, "nfd", "enabled"):
         tolerated = [dict(one) for _, one in items(inner(values, "nfd", "worker", "tolerations"))] or NFD_TOLERATIONS
         worker = {"tolerations": tolerated, "containers": [{"name": "worker"}]}
@@ -128,7 +128,7 @@ def _plugin(release: str, _: str, values: Values, number: str) -> Iterator[Objec
 
 
 def _placed(values: Values) -> dict[str, Any]:
-    """Where the pods may run, as far as the values say so: they take the place of the chart's own."""
+    """Return the scheduling fields of the values, which replace those of the chart."""
     return {name: values[name] for name in ("affinity", "nodeSelector", "tolerations") if values.get(name) is not None}
 
 

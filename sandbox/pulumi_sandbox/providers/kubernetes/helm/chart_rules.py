@@ -1,4 +1,4 @@
-"""The charts' own `fail` conditions that their values alone decide, in their words.
+"""Check the `fail` conditions of known charts that depend only on their values, with the charts' messages.
 
 gha-runner-scale-set*: actions/actions-runner-controller@9bb16ae49d0ce585d8e682aa7e2668a6e832d5d8, charts/*/templates.
 nvidia-device-plugin: NVIDIA/k8s-device-plugin@1b826acc6af3079d8923bac395c3124b8861a9a6,
@@ -44,11 +44,12 @@ def check(chart: str, inputs: Values) -> Iterator[Problem]:
 
 
 def absent(chart: str, inputs: Values) -> Iterator[str]:
-    """What a scale set needs and is not given, said when the chart is rendered and not before.
+    """Yield the errors for missing required values of a scale set, at creation instead of in Check.
 
-    The real provider's Check renders no chart (pulumi-kubernetes at 94977969, provider/pkg/provider/helm_release.go).
-    With --continue-on-error the engine asks it about releases behind what failed, too, leaves out what it does not know
-    of them, and then skips them. A refusal there would end the program, and with it what has nothing to do with it.
+    The real provider's Check does not render charts (pulumi-kubernetes at 94977969,
+    provider/pkg/provider/helm_release.go). With --continue-on-error, the engine also calls Check for releases that
+    depend on a failed resource. It leaves out unknown values and later skips these releases. An error in Check would
+    end the whole program, with unrelated resources.
     """
     values = inputs.get("values") or {}
     if chart == SCALE_SET and values.get("githubConfigUrl") is None:
@@ -58,7 +59,7 @@ def absent(chart: str, inputs: Values) -> Iterator[str]:
 
 
 def scale_set_name(inputs: Values, values: Values) -> Any:
-    """The `runs-on` of a scale set; the release's name unless the values have another."""
+    """Return the `runs-on` name of a scale set: runnerScaleSetName, or the name of the release."""
     return values.get("runnerScaleSetName") or inputs.get("name")
 
 
@@ -87,7 +88,10 @@ def _scale_set(inputs: Values, values: Values) -> Iterator[Problem]:
 
 
 def _github_secret(given: Any) -> Iterator[Problem]:
-    """templates/githubsecret.yaml: the name of a Secret, or a token, or all that identifies a GitHub App."""
+    """Check that githubConfigSecret is a Secret's name, a token or a complete GitHub App.
+
+    Source: templates/githubsecret.yaml.
+    """
     path = "values.githubConfigSecret"
     if isinstance(given, Unknown) or given is None:
         return
@@ -118,12 +122,12 @@ def _scaling(values: Values) -> Iterator[Problem]:
 
 
 def _pods(values: Values) -> Iterator[Problem]:
-    """What the chart takes without a word, and no runner then comes of."""
+    """Check values that the chart accepts although no runner can start with them."""
     mode = inner(values, "containerMode", "type")
     if isinstance(mode, str) and mode and mode not in MODES:
         yield Problem(
             "values.containerMode.type",
-            f"the chart knows no such mode, and takes it for none\n  got: {mode}\n  expected: {', '.join(MODES)}",
+            f"unknown mode, which the chart ignores\n  got: {mode}\n  expected: {', '.join(MODES)}",
         )
     if mode == "kubernetes" and not inner(values, "containerMode", "kubernetesModeWorkVolumeClaim"):
         yield Problem(
@@ -134,12 +138,12 @@ def _pods(values: Values) -> Iterator[Problem]:
     if listed is not None and not is_open(listed) and RUNNER not in [one.get("name") for _, one in items(listed)]:
         yield Problem(
             "values.template.spec.containers",
-            f"no container is named {RUNNER}, which is the one the controller runs and watches",
+            f"no container is named {RUNNER}; the controller runs and watches the container of this name",
         )
 
 
 def _controller(_: Values, values: Values) -> Iterator[Problem]:
-    """templates/_helpers.tpl, serviceAccountName."""
+    """Check the service account of the controller (templates/_helpers.tpl, serviceAccountName)."""
     account = values.get("serviceAccount") or {}
     if inner(account, "name") == "default":
         yield Problem("values.serviceAccount.name", "serviceAccount.name cannot be set to 'default'")

@@ -1,4 +1,4 @@
-"""The Helm charts the sandbox knows: which one a release names, and what its values may hold."""
+"""Look up the known Helm charts, and check the values of a release against them."""
 
 from __future__ import annotations
 
@@ -35,19 +35,22 @@ def charts() -> dict[str, Chart]:
 
 
 def named(inputs: Mapping[str, Any]) -> Chart | None:
-    """By the last part of its name: `oci://ghcr.io/.../gha-runner-scale-set`, a folder, or a name in a repository."""
+    """Return the known chart with the last element of the given name.
+
+    The name may be `oci://ghcr.io/.../gha-runner-scale-set`, a folder, or a chart in a repository.
+    """
     given = inputs.get("chart")
     return charts().get(given.rstrip("/").rsplit("/", 1)[-1]) if isinstance(given, str) else None
 
 
 def version(chart: Chart, inputs: Mapping[str, Any]) -> str:
-    """Without one, Helm takes the newest: here the one that is known."""
+    """Return the version of a chart. Without one, Helm installs the newest; the sandbox takes the known version."""
     given = inputs.get("version")
     return given.removeprefix("v") if isinstance(given, str) and given else chart.version
 
 
 def check(chart: Chart, given: Any) -> Iterator[Problem]:
-    """Values the chart never reads, and those of another form than it reads."""
+    """Yield the values that the chart never reads, and the values of a wrong type."""
     if isinstance(given, Mapping):
         yield from _check(chart, "values", chart.values, given)
 
@@ -59,8 +62,8 @@ def _check(chart: Chart, path: str, forms: Mapping[str, Any], given: Mapping[str
             near = did_you_mean(name, forms)
             yield Problem(
                 here,
-                f"the chart {chart.name} {chart.version} reads no such value",
-                f"did you mean '{near}'?" if near else f"it reads {', '.join(forms)}",
+                f"the chart {chart.name} {chart.version} does not read this value",
+                f"did you mean '{near}'?" if near else f"the chart reads {', '.join(forms)}",
             )
         elif value is None or isinstance(value, Unknown):
             continue
@@ -82,7 +85,7 @@ def _has_form(value: Any, form: str) -> bool:
 
 
 def _wrong(chart: Chart, path: str, form: str) -> Problem:
-    """Without the value, as it may be a token that is not marked as secret."""
+    """Return the problem of a wrong type, without the value, which may be a token that is not marked as secret."""
     return Problem(
-        path, f"the chart {chart.name} {chart.version} reads another form\n  expected: {form.replace('|', ' or ')}"
+        path, f"wrong type for the chart {chart.name} {chart.version}\n  expected: {form.replace('|', ' or ')}"
     )

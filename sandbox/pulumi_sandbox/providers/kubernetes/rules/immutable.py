@@ -1,4 +1,4 @@
-"""Updates an API server refuses, where pulumi-kubernetes sees an update and no replacement."""
+"""Check updates that an API server refuses although pulumi-kubernetes does not plan a replacement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
         "spec.successPolicy",
     ),
 }  # fmt: skip
-# What a claim may change (pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+# The message about the immutable fields of a claim (pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
 CLAIM = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 
 
@@ -29,7 +29,7 @@ def check(group: str, kind: str, old: Mapping[str, Any], new: Mapping[str, Any])
         case "ConfigMap" | "Secret" if old.get("immutable") is True:
             yield from _frozen(old, new)
         case "PersistentVolumeClaim" if _kept(old) != _kept(new):
-            # The API adds a diff of both specs, with the names of its own source.
+            # The API's message also has a diff of both specs, with the field names of its Go source.
             yield forbidden("spec", CLAIM)
             if (mode := inner(new, "spec", "volumeMode")) != inner(old, "spec", "volumeMode"):
                 yield invalid("volumeMode", mode, "field is immutable")
@@ -38,7 +38,10 @@ def check(group: str, kind: str, old: Mapping[str, Any], new: Mapping[str, Any])
 
 
 def _frozen(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
-    """ValidateSecretUpdate, ValidateConfigMapUpdate. An API server keeps stringData in data."""
+    """Check an update of an immutable Secret or ConfigMap (ValidateSecretUpdate, ValidateConfigMapUpdate).
+
+    An API server stores stringData in data.
+    """
     detail = "field is immutable when `immutable` is set"
     if new.get("immutable") is not True:
         yield forbidden("immutable", detail)
@@ -53,7 +56,7 @@ def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def error_text(group: str, kind: str, name: str, problems: list[Problem]) -> str:
-    """k8s.io/apimachinery v0.36.0, pkg/api/errors, NewInvalid."""
+    """Return the error text of an invalid object (k8s.io/apimachinery v0.36.0, pkg/api/errors, NewInvalid)."""
     qualified = kind if group == "core" else f"{kind}.{group}"
     texts = [f"{one.path}: {one.text}" for one in problems]
     return f'{qualified} "{name}" is invalid: {texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"}'

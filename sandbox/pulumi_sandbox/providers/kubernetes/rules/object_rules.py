@@ -1,6 +1,6 @@
-"""What an API server refuses in the kinds a stack for CI makes, beyond their schemas; each rule with its source.
+"""Check the API server's rules for kinds in CI stacks that no schema contains.
 
-All of k8s.io/kubernetes v1.36.0: pkg/apis/{core,batch,apps}/validation/validation.go.
+Source: k8s.io/kubernetes v1.36.0, pkg/apis/{core,batch,apps}/validation/validation.go.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
 
 Rule = Callable[[Mapping[str, Any]], Iterator[Problem]]
-# The most bytes of all values of a ConfigMap or a Secret (core/types.go, MaxSecretSize).
+# The maximum size of all values of a ConfigMap or a Secret in bytes (core/types.go, MaxSecretSize).
 DATA_MOST = 1024 * 1024
 JOB_COUNTS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
@@ -47,9 +47,9 @@ def check(group: str, kind: str, given: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _metadata(kind: str, given: Any) -> Iterator[Problem]:
-    """ValidateObjectMeta. What a kind may be called is its own; a subdomain for most of them."""
+    """Check the metadata (ValidateObjectMeta). For most kinds, the name must be a DNS subdomain."""
     name = inner(given, "name")
-    # A role's name is a path segment (ValidatePathSegmentName), which may hold a colon.
+    # A role's name is a path segment (ValidatePathSegmentName), which may contain a colon.
     if isinstance(name, str) and name and not kind.endswith(("Role", "RoleBinding")):
         rule = dns_label if kind in ("Namespace", "Service") else dns_subdomain
         yield from (invalid("metadata.name", name, message) for message in rule(name))
@@ -61,7 +61,7 @@ def _metadata(kind: str, given: Any) -> Iterator[Problem]:
 
 
 def _counts(spec: Any, *names: str) -> Iterator[Problem]:
-    """ValidateNonnegativeField."""
+    """Check that the named fields are not negative (ValidateNonnegativeField)."""
     for name in names:
         value = inner(spec, name)
         if isinstance(value, int | float) and value < 0:
@@ -69,7 +69,10 @@ def _counts(spec: Any, *names: str) -> Iterator[Problem]:
 
 
 def _workload(kind: str) -> Rule:
-    """Deployment, DaemonSet, StatefulSet, ReplicaSet: what they select are the pods they make, which never end."""
+    """Return the rule for a Deployment, DaemonSet, StatefulSet or ReplicaSet.
+
+    The selector must match the labels of the pod template, and pods must always restart.
+    """
 
     def check(given: Mapping[str, Any]) -> Iterator[Problem]:
         spec = given.get("spec")
@@ -109,7 +112,7 @@ def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
     if isinstance(mode, str) and mode not in ("NonIndexed", "Indexed"):
         yield unsupported("spec.completionMode", mode, ("NonIndexed", "Indexed"))
     if isinstance(name, str) and len(name) > LABEL_MOST:
-        # The pods carry the Job's name as two labels: job-name and batch.kubernetes.io/job-name.
+        # The pods have the Job's name in two labels: job-name and batch.kubernetes.io/job-name.
         yield from [invalid("spec.template.labels", name, too_long(LABEL_MOST))] * 2
     if mode == "Indexed":
         yield from _indexed(spec, name)
@@ -123,7 +126,7 @@ def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _ends(path: str, policy: Any, spec: Any) -> Iterator[Problem]:
-    """The pods of a Job are not started again for ever."""
+    """Check that the pods of a Job do not always restart."""
     if policy in (None, "", "Always"):
         yield required(path, 'valid values: "OnFailure", "Never"')
     elif isinstance(policy, str) and policy not in ("OnFailure", "Never"):
@@ -134,7 +137,7 @@ def _ends(path: str, policy: Any, spec: Any) -> Iterator[Problem]:
 
 def _indexed(spec: Any, name: Any) -> Iterator[Problem]:
     completions, parallelism = inner(spec, "completions"), inner(spec, "parallelism")
-    # Where neither is given, both are 1 (pkg/apis/batch/v1/defaults.go, SetDefaults_Job).
+    # If neither is given, both are 1 (pkg/apis/batch/v1/defaults.go, SetDefaults_Job).
     if completions is None and parallelism is not None:
         yield required("spec.completions", "when completion mode is Indexed")
     elif isinstance(completions, int) and completions > 0 and isinstance(name, str):
@@ -154,7 +157,7 @@ def _quota(given: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _keys(field: str, given: Any) -> Iterator[Problem]:
-    """IsConfigMapKey (k8s.io/apimachinery v0.36.0, pkg/util/validation)."""
+    """Check the keys of a map (k8s.io/apimachinery v0.36.0, pkg/util/validation, IsConfigMapKey)."""
     for name, _ in pairs(given):
         yield from (invalid(f"{field}[{name}]", name, message) for message in data_key(name))
 
@@ -182,8 +185,8 @@ def _size(path: str, plain: Any, encoded: Any, field: str) -> Iterator[Problem]:
         try:
             size += len(base64.b64decode(str(value), validate=True))
         except binascii.Error:
-            # Without the value, which may be secret. Go tells the first byte that is wrong, or the group of four that
-            # lacks its end (encoding/base64, CorruptInputError).
+            # The message does not contain the value, which may be secret. Go reports the first wrong byte, or the start
+            # of an incomplete group of four (encoding/base64, CorruptInputError).
             wrong = re.search("[^A-Za-z0-9+/=]|=(?=[^=])", str(value))
             at = wrong.start() if wrong else len(str(value)) // 4 * 4
             yield Problem(f"{field}.{name}", f"error decoding from json: illegal base64 data at input byte {at}")
@@ -198,7 +201,7 @@ def _pod(given: Mapping[str, Any]) -> Iterator[Problem]:
 RULES: dict[tuple[str, str], Rule] = {
     ("apps", "DaemonSet"): _workload("daemonset"),
     ("apps", "Deployment"): _workload("deployment"),
-    # The API's own words for a ReplicaSet name the other kind.
+    # The API's message for a ReplicaSet names a Deployment.
     ("apps", "ReplicaSet"): _workload("deployment"),
     ("apps", "StatefulSet"): _workload("statefulset"),
     ("batch", "Job"): _job,

@@ -1,4 +1,7 @@
-"""What an API server refuses in a pod: k8s.io/kubernetes v1.36.0, pkg/apis/core/validation/validation.go."""
+"""Check the API server's rules for pods that no schema contains.
+
+Source: k8s.io/kubernetes v1.36.0, pkg/apis/core/validation/validation.go.
+"""
 
 from __future__ import annotations
 
@@ -38,28 +41,28 @@ POLICIES = {
 
 
 def items(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The objects of a list; what a preview does not know is left out."""
+    """Yield the index and the object of each list element; unknown elements of a preview are left out."""
     for at, one in enumerate(value if isinstance(value, list) else ()):
         if isinstance(one, Mapping):
             yield at, one
 
 
 def pairs(value: Any) -> Iterator[tuple[str, Any]]:
-    """The entries of a map whose value is known."""
+    """Yield the entries of a map with a known value."""
     for name, one in value.items() if isinstance(value, Mapping) else ():
         if not isinstance(one, Unknown):
             yield name, one
 
 
 def inner(value: Any, *path: str) -> Any:
-    """What is at a path of maps, None where it ends earlier."""
+    """Return the value at a path of nested maps; None if the path does not exist."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
 
 def labels(path: str, given: Any) -> Iterator[Problem]:
-    """ValidateLabels (apimachinery, apis/meta/v1/validation): the path is that of the map."""
+    """Check labels (apimachinery, apis/meta/v1/validation, ValidateLabels). Problems have the path of the map."""
     for name, value in pairs(given):
         yield from (invalid(path, name, message) for message in label_key(name))
         if isinstance(value, str):
@@ -67,13 +70,16 @@ def labels(path: str, given: Any) -> Iterator[Problem]:
 
 
 def annotation_names(path: str, given: Any) -> Iterator[Problem]:
-    """ValidateAnnotations (k8s.io/apimachinery v0.36.0, pkg/api/validation/objectmeta.go)."""
+    """Check the names of annotations.
+
+    Source: k8s.io/apimachinery v0.36.0, pkg/api/validation/objectmeta.go, ValidateAnnotations.
+    """
     for name, _ in pairs(given):
         yield from (invalid(path, name, message) for message in label_key(name.lower()))
 
 
 def template(path: str, given: Any) -> Iterator[Problem]:
-    """A pod template. The API leaves `metadata` out of the paths of its labels and annotations."""
+    """Check a pod template. The API omits `metadata` from the paths of its labels and annotations."""
     if isinstance(given, Unknown):
         return
     yield from labels(f"{path}.labels", inner(given, "metadata", "labels"))
@@ -82,7 +88,7 @@ def template(path: str, given: Any) -> Iterator[Problem]:
 
 
 def spec(path: str, given: Any) -> Iterator[Problem]:
-    """What is left out is taken for empty, and then lacks its containers."""
+    """Check a pod spec. A missing spec counts as empty, so its containers are missing."""
     if isinstance(given, Unknown):
         return
     given = given or {}
@@ -110,7 +116,7 @@ def spec(path: str, given: Any) -> Iterator[Problem]:
 
 
 def _volumes(given: Mapping[str, Any]) -> set[str] | None:
-    """The names of a pod's volumes; None when a preview does not know them all."""
+    """Return the names of a pod's volumes; None if a preview does not know all of them."""
     listed = given.get("volumes") or []
     if isinstance(listed, Unknown) or any(not isinstance(inner(one, "name"), str) for one in listed):
         return None
@@ -140,7 +146,10 @@ def _container(path: str, given: Mapping[str, Any], names: set[str], volumes: se
 
 
 def resources(path: str, given: Any) -> Iterator[Problem]:
-    """validateResourceRequirements: GPUs cannot be overcommitted, so a request is the limit, in whole numbers."""
+    """Check resource requirements (validateResourceRequirements).
+
+    GPUs cannot be overcommitted, so a request must equal the limit and be a whole number.
+    """
     limits, requests = inner(given, "limits") or {}, inner(given, "requests") or {}
     for kind, amounts in (("limits", limits), ("requests", requests)):
         for name, value in pairs(amounts):
@@ -162,7 +171,7 @@ def resources(path: str, given: Any) -> Iterator[Problem]:
 
 
 def container_resource(path: str, name: str) -> Iterator[Problem]:
-    """validateContainerResourceName."""
+    """Check the name of a container's resource (validateContainerResourceName)."""
     yield from resource_name(path, name)
     if "/" not in name:
         if name not in ("cpu", "memory", "ephemeral-storage") and not name.startswith("hugepages-"):
@@ -172,7 +181,7 @@ def container_resource(path: str, name: str) -> Iterator[Problem]:
 
 
 def amount(path: str, name: str, value: Any) -> Iterator[Problem]:
-    """ValidateResourceQuantityValue."""
+    """Check an amount of a resource (ValidateResourceQuantityValue)."""
     found: Fraction | None = quantity(value)
     if found is None:
         return
@@ -205,7 +214,7 @@ def tolerations(path: str, given: Any) -> Iterator[Problem]:
             if value:
                 yield invalid(f"{here}.operator", value, "value must be empty when `operator` is 'Exists'")
         else:
-            # Lt and Gt are behind a feature gate that is off (TaintTolerationComparisonOperators, alpha in 1.36).
+            # Lt and Gt require a feature gate, off by default (TaintTolerationComparisonOperators, alpha in 1.36).
             more = ("Lt", "Gt") if operator in ("Lt", "Gt") else ()
             yield unsupported(f"{here}.operator", operator, ("Equal", "Exists", *more))
         if effect and effect not in EFFECTS:
@@ -227,7 +236,7 @@ def _node_affinity(path: str, given: Any) -> Iterator[Problem]:
 
 
 def _expressions(path: str, given: Any) -> Iterator[Problem]:
-    """ValidateNodeSelectorRequirement."""
+    """Check one requirement of a node selector (ValidateNodeSelectorRequirement)."""
     for at, one in items(given):
         here, operator, values = f"{path}[{at}]", one.get("operator"), one.get("values") or []
         if isinstance(operator, Unknown) or isinstance(values, Unknown):

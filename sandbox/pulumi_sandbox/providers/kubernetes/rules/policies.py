@@ -1,4 +1,4 @@
-"""What an API server refuses in a NetworkPolicy and in the binding of a role (k8s.io/kubernetes v1.36.0)."""
+"""Check the API server's rules for network policies and role bindings (k8s.io/kubernetes v1.36.0)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PORTS = "must be between 1 and 65535, inclusive"
 
 
 def network_policy(given: Mapping[str, Any]) -> Iterator[Problem]:
-    """pkg/apis/networking/validation/validation.go, ValidateNetworkPolicySpec."""
+    """Check a NetworkPolicy (pkg/apis/networking/validation/validation.go, ValidateNetworkPolicySpec)."""
     spec = given.get("spec")
     yield from selector("spec.podSelector", inner(spec, "podSelector"))
     for direction, peers in (("ingress", "from"), ("egress", "to")):
@@ -91,7 +91,10 @@ def _is_inside(part: Network, whole: Network) -> bool:
 
 
 def role_binding(*, namespaced: bool) -> Callable[[Mapping[str, Any]], Iterator[Problem]]:
-    """pkg/apis/rbac/validation/validation.go, ValidateRoleBinding and ValidateClusterRoleBinding."""
+    """Return the rule for a RoleBinding or a ClusterRoleBinding.
+
+    Source: pkg/apis/rbac/validation/validation.go, ValidateRoleBinding and ValidateClusterRoleBinding.
+    """
 
     def check(given: Mapping[str, Any]) -> Iterator[Problem]:
         kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)

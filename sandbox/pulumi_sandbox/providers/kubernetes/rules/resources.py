@@ -1,4 +1,4 @@
-"""The names of what pods ask for: k8s.io/kubernetes v1.36.0, pkg/apis/core/helper/helpers.go."""
+"""Classify and check resource names (k8s.io/kubernetes v1.36.0, pkg/apis/core/helper/helpers.go)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pulumi_sandbox.providers.kubernetes.fields import invalid, label_key
 from pulumi_sandbox.providers.resource import Problem
 
-# standardQuotaResources, and of them what is counted in whole numbers (integerResources).
+# integerResources, which are counted in whole numbers, and the rest of standardQuotaResources.
 COUNTED = (
     "configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services",
     "services.loadbalancers", "services.nodeports",
@@ -25,7 +25,7 @@ def is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """What a device plugin advertises, such as nvidia.com/gpu."""
+    """Return True for a resource of a device plugin, such as nvidia.com/gpu."""
     return not is_native(name) and not name.startswith("requests.") and not any(label_key(f"requests.{name}"))
 
 
@@ -34,12 +34,12 @@ def is_whole(name: str) -> bool:
 
 
 def is_overcommitted(name: str) -> bool:
-    """Whether more of it may be promised than there is (IsOvercommitAllowed)."""
+    """Return True if the resource may be overcommitted (IsOvercommitAllowed)."""
     return is_native(name) and not name.startswith("hugepages-")
 
 
 def resource_name(path: str, name: str) -> Iterator[Problem]:
-    """validateResourceName."""
+    """Check the name of a resource (validateResourceName)."""
     wrong = [invalid(path, name, message) for message in label_key(name)]
     yield from wrong
     if not wrong and "/" not in name and name not in STANDARD and not name.startswith(HUGE):
@@ -47,7 +47,7 @@ def resource_name(path: str, name: str) -> Iterator[Problem]:
 
 
 def quota_name(path: str, name: str) -> Iterator[Problem]:
-    """ValidateResourceQuotaResourceName."""
+    """Check the name of a resource in a quota (ValidateResourceQuotaResourceName)."""
     yield from resource_name(path, name)
     if "/" not in name and name not in QUOTA and not name.startswith(HUGE):
         yield invalid(path, name, "must be a standard resource for quota")

@@ -1,4 +1,4 @@
-"""Label selectors: what an API server refuses in one, and what it selects (k8s.io/apimachinery v0.36.0)."""
+"""Check label selectors, and match them with labels (k8s.io/apimachinery v0.36.0)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_empty(given: Mapping[str, Any]) -> bool:
 
 
 def selector(path: str, given: Any) -> Iterator[Problem]:
-    """pkg/apis/meta/v1/validation/validation.go, ValidateLabelSelector."""
+    """Check a label selector (pkg/apis/meta/v1/validation/validation.go, ValidateLabelSelector)."""
     yield from labels(f"{path}.matchLabels", inner(given, "matchLabels"))
     for at, one in items(inner(given, "matchExpressions")):
         here, operator, values = f"{path}.matchExpressions[{at}]", one.get("operator"), one.get("values") or []
@@ -34,7 +34,7 @@ def selector(path: str, given: Any) -> Iterator[Problem]:
 
 
 def matches(given: Any, found: Any) -> bool | None:
-    """Whether a selector selects an object with these labels; None while a preview knows too little of either."""
+    """Return True if the selector matches the labels; None if a preview does not know all of both."""
     if not isinstance(given, Mapping) or not isinstance(found, Mapping) or is_open(given) or is_open(found):
         return None
     if any(found.get(name) != value for name, value in (given.get("matchLabels") or {}).items()):
@@ -43,7 +43,10 @@ def matches(given: Any, found: Any) -> bool | None:
 
 
 def fits(requirement: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """One requirement of a selector or of a node's affinity (pkg/labels/selector.go, Requirement.Matches)."""
+    """Return True if the labels meet one requirement of a selector or of a node affinity.
+
+    Source: pkg/labels/selector.go, Requirement.Matches.
+    """
     key, values = str(requirement.get("key")), [str(one) for one in requirement.get("values") or ()]
     has = key in found
     match requirement.get("operator"):

@@ -1,7 +1,7 @@
-"""Pods that keep each other off: required anti-affinity between pods, in the words of the scheduler.
+"""Check required anti-affinity between pods, with the scheduler's messages.
 
-k8s.io/kubernetes v1.36.0, pkg/scheduler/framework/plugins/interpodaffinity/filtering.go. Pods that have ended keep
-nobody off: the scheduler forgets them.
+Pods that have ended do not count. Source: k8s.io/kubernetes v1.36.0,
+pkg/scheduler/framework/plugins/interpodaffinity/filtering.go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ THEIRS = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 class Pod(NamedTuple):
-    """What counts of a pod here, and the node it is on."""
+    """The metadata and the spec of a pod, and its node."""
 
     meta: Mapping[str, Any]
     spec: Mapping[str, Any]
@@ -27,7 +27,7 @@ class Pod(NamedTuple):
 
 
 def kept_off(pod: Pod, others: Iterable[Pod]) -> Misfit | None:
-    """Why a pod does not go onto a node beside others; these may leave, so it is not final."""
+    """Return the anti-affinity that keeps a pod off a node. The misfit is not final, as other pods may end."""
     there = list(others)
     if any(_repels(pod, other) for other in there):
         return Misfit((OWN,), final=False)
@@ -37,7 +37,7 @@ def kept_off(pod: Pod, others: Iterable[Pod]) -> Misfit | None:
 
 
 def _repels(pod: Pod, other: Pod) -> bool:
-    """Whether a term of the one is about the other, and both are in one place by its key."""
+    """Return True if a term of the pod matches the other pod in the same topology domain."""
     for term in _terms(pod.spec):
         spaces = term.get("namespaces") or [pod.meta.get("namespace")]
         key = str(term.get("topologyKey"))

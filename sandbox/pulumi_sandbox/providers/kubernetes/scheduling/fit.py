@@ -1,7 +1,7 @@
-"""Whether a pod fits a node, in the words of the scheduler.
+"""Check that a pod fits a node, with the scheduler's messages.
 
-k8s.io/kubernetes v1.36.0, pkg/scheduler/framework: plugins/{tainttoleration,nodeaffinity,noderesources}, in the order
-in which the default profile asks them; the first that says no is the reason.
+Source: k8s.io/kubernetes v1.36.0, pkg/scheduler/framework: plugins/{tainttoleration,nodeaffinity,noderesources}. The
+checks run in the order of the default profile. The first failed check gives the reason.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Amounts = Mapping[str, Fraction]
 
 @dataclass(frozen=True)
 class Misfit:
-    """Why a pod does not go onto a node. Where another pod only had to leave, it is not final."""
+    """The reasons why a pod does not fit a node; not final if the end of another pod would help."""
 
     reasons: tuple[str, ...]
     final: bool = True
 
 
 def requests(spec: Mapping[str, Any], kind: str = "requests") -> dict[str, Fraction]:
-    """What a pod asks for: the sum of its containers, or its largest init container where that is more."""
+    """Return the requests of a pod: for each resource, the sum of its containers or its largest init container."""
     total: dict[str, Fraction] = {}
     for _, one in items(spec.get("containers")):
         for name, amount in _requested(one, kind).items():
@@ -46,13 +46,13 @@ def requests(spec: Mapping[str, Any], kind: str = "requests") -> dict[str, Fract
 
 def _requested(container: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
     given = inner(container, "resources") or {}
-    # A request that is left out is the limit (pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
+    # The default of a request is the limit (pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
     amounts = {**(inner(given, "limits") or {}), **(inner(given, kind) or {})}
     return {name: amount for name, value in pairs(amounts) if (amount := quantity(value)) is not None}
 
 
 def tolerates(tolerations: Any, taint: Taint) -> bool:
-    """k8s.io/api v0.36.0, core/v1/toleration.go, ToleratesTaint."""
+    """Return True if a toleration matches the taint (k8s.io/api v0.36.0, core/v1/toleration.go, ToleratesTaint)."""
     return any(
         one.get("effect") in (None, "", taint.effect)
         and one.get("key") in (None, "", taint.key)
@@ -62,7 +62,7 @@ def tolerates(tolerations: Any, taint: Taint) -> bool:
 
 
 def is_wanted(spec: Mapping[str, Any], node: Node) -> bool:
-    """nodeSelector and required affinity: every expression of one of the terms."""
+    """Return True if the node matches the nodeSelector and every expression of one required affinity term."""
     if any(node.labels.get(name) != value for name, value in pairs(spec.get("nodeSelector"))):
         return False
     required = inner(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
@@ -78,7 +78,10 @@ def is_wanted(spec: Mapping[str, Any], node: Node) -> bool:
 
 
 def takes_daemon(spec: Mapping[str, Any], node: Node) -> bool:
-    """pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod; a DaemonSet waits for no room."""
+    """Return True if a DaemonSet runs a pod on the node; free resources do not matter.
+
+    Source: pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod.
+    """
     return is_wanted(spec, node) and not _untolerated(spec, node)
 
 
@@ -101,8 +104,11 @@ def misfit(spec: Mapping[str, Any], node: Node, used: Amounts) -> Misfit | None:
 
 
 def unschedulable(found: Sequence[Misfit]) -> str:
-    """framework/types.go (FitError), with what preemption adds (framework/preemption, plugins/defaultpreemption) and
-    dynamicresources says when it has nothing to take back."""
+    """Return the scheduler's message for a pod that fits no node.
+
+    Sources: framework/types.go (FitError); framework/preemption and plugins/defaultpreemption for the part about
+    preemption; plugins/dynamicresources for the part about claims.
+    """
     if not found:
         return NO_NODES
     total = f"0/{len(found)} nodes are available"

@@ -1,4 +1,4 @@
-"""The machines that the cluster autoscaler asks Amazon for, and what it does when there are none."""
+"""Emulate the node launches of the cluster autoscaler and their failures."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-# https://github.com/kubernetes/autoscaler/issues/3042, and pull/5756 there: what it says and how long it waits.
+# The messages and the wait come from https://github.com/kubernetes/autoscaler/issues/3042 and pull/5756.
 TRIGGERED = "TriggeredScaleUp: pod triggered scale-up: [{{{group} {now}->{then} (max: {most})}}]"
 ACTIVITY = "the activity of the Auto Scaling group {group}: Failed: {message}"
 REFUSED = "the cluster autoscaler: Instance group {group} cannot provision any more nodes!"
-LATER = "the cluster autoscaler tries again after 5 minutes, the sandbox at once"
+LATER = "the cluster autoscaler tries again after 5 minutes; the sandbox tries again at once"
 
 
 @dataclass
 class Launches:
-    """Those for the pods of one resource."""
+    """The launches for the pods of one resource."""
 
     world: World
     workspace: Workspace
     log: Log
     lasting: set[str] = field(default_factory=set)
-    """Groups whose fault stays: a later try before the deadline would meet it again."""
+    """Groups with a permanent fault, which would also fail a later attempt before the deadline."""
 
     def refused(self, group: Group) -> bool:
-        """Whether a group gets no node more, which is told."""
+        """Return True, and log the reason, if the group cannot get another node."""
         if group.name in self.lasting:
             return True
         row = self.world.get(NODE_GROUP, f"{group.cluster}:{group.name}")

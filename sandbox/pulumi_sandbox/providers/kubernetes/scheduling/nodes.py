@@ -1,4 +1,4 @@
-"""The nodes of the world: those of EKS node groups, and those a person lists in sandbox.yaml."""
+"""List the nodes of a cluster, from EKS node groups and from sandbox.yaml."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pulumi_sandbox.world.store import Record, World
 NODE_GROUP, TAG, TEMPLATE = (
     "aws:eks/nodeGroup:NodeGroup", "aws:autoscaling/tag:Tag", "aws:ec2/launchTemplate:LaunchTemplate",
 )  # fmt: skip
-# The words of Amazon's API for those of Kubernetes (docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html).
+# Taint effects of the EKS API, with those of Kubernetes (docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html).
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
-# What the cluster autoscaler knows of a group that has no node (kubernetes/autoscaler,
+# The prefix of tags that describe the nodes of a group without nodes to the cluster autoscaler (kubernetes/autoscaler,
 # cluster-autoscaler/cloudprovider/aws/README.md, "Auto-Discovery Setup").
 HINT = "k8s.io/cluster-autoscaler/node-template/"
-# docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html: what a group without types or disk size gets.
+# The default instance type and disk size (docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html).
 DEFAULT_TYPE = "t3.medium"
 DEFAULT_DISK_GIB = 20
 DISK = "ephemeral-storage"
@@ -43,17 +43,17 @@ class Node:
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    # A resource that is missing here has no limit, but for extended ones, of which there is none then.
+    # A missing native resource has no limit. A missing extended resource does not exist on the node.
     allocatable: Mapping[str, Fraction] = field(default_factory=dict)
     gpus: int = 0
-    """Cards of NVIDIA's that a driver is there for, advertised or not."""
+    """NVIDIA GPUs with an installed driver, advertised or not."""
     brings_plugin: bool = False
     toolkit: Toolkit = PACKAGED
 
 
 @dataclass(frozen=True)
 class Group:
-    """A managed node group: so many nodes as it wants, and at most so many."""
+    """A managed node group, with its desired and its maximum number of nodes."""
 
     name: str
     cluster: str
@@ -67,7 +67,7 @@ class Group:
         return replace(self.pattern, name=name, labels={**self.pattern.labels, "kubernetes.io/hostname": name})
 
     def imagined(self) -> Node:
-        """What the cluster autoscaler takes a first node for: the type of the instance, and the tags of the group."""
+        """Return the first node as the cluster autoscaler predicts it from the instance type and the group's tags."""
         hints = {key.removeprefix(HINT): value for key, value in self.tags.items() if key.startswith(HINT)}
         kept = {name: value for name, value in self.pattern.labels.items() if not _is_own(name)}
         labels = {name.removeprefix("label/"): value for name, value in hints.items() if name.startswith("label/")}
@@ -81,19 +81,19 @@ class Group:
                 text, _, effect = value.rpartition(":")
                 taints.append(Taint(name.removeprefix("taint/"), text, effect))
         gpus = {GPU: Fraction(self.pattern.gpus)} if self.pattern.gpus else {}
-        # Of disks it knows what a tag says alone (the same repository, cloudprovider/aws/aws_manager.go,
+        # The autoscaler knows the disk only from a tag (the same repository, cloudprovider/aws/aws_manager.go,
         # buildNodeFromTemplate).
         known = {**self.pattern.allocatable, DISK: Fraction(0), **gpus, **amounts}
         return Node(f"{self.name}-0", {**kept, **labels}, tuple(taints), known)
 
 
 def _is_own(label: str) -> bool:
-    """Whether only the group says so, and not the type of its instances."""
+    """Return True if the label comes from the group and not from its instance type."""
     return not label.startswith(("node.kubernetes.io/instance-type", "kubernetes.io/arch", "kubernetes.io/os"))
 
 
 def groups(world: World, cluster: str) -> Iterator[Group]:
-    """The node groups of a cluster; where nothing tells which it is, those of the only one that has any."""
+    """Yield the node groups of a cluster. Without a name, it is the only cluster with node groups."""
     rows = world.find(NODE_GROUP)
     if not cluster and len({_cluster(row) for row in rows}) > 1:
         return
@@ -110,7 +110,7 @@ def groups(world: World, cluster: str) -> Iterator[Group]:
 
 
 def _cluster(row: Record) -> tuple[Any, Any]:
-    """Its name and its region."""
+    """Return the name and the region of a node group's cluster."""
     return row.inputs.get("clusterName"), row.outputs.get("region")
 
 
@@ -144,8 +144,11 @@ def _pattern(world: World, name: str, row: Record) -> Node:
 
 
 def _disk(ami: str, given: Mapping[str, Any], template: Mapping[str, Any]) -> Fraction:
-    """What pods may request of the disk: the kubelet keeps 1 GiB, and a tenth for eviction (awslabs/
-    amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). On Bottlerocket it is the second volume."""
+    """Return the bytes of the disk that pods may request.
+
+    The kubelet reserves 1 GiB, and a tenth for eviction (awslabs/
+    amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). On Bottlerocket the disk is the second volume.
+    """
     device = "/dev/xvdb" if ami.startswith("BOTTLEROCKET_") else "/dev/xvda"
     volumes = {
         one.get("deviceName"): inner(one, "ebs", "volumeSize") for _, one in items(template.get("blockDeviceMappings"))
@@ -155,18 +158,21 @@ def _disk(ami: str, given: Mapping[str, Any], template: Mapping[str, Any]) -> Fr
 
 
 def _has_driver(ami: str) -> bool:
-    """Whether an image has NVIDIA's driver: those made for it, and one's own."""
+    """Return True if an image has the NVIDIA driver. Custom images are assumed to have the driver."""
     known = {one.ami_type: one.nvidia for one in gpu_catalog.ami_types()}
     return ami in ("", "CUSTOM") or known.get(ami, False)
 
 
 def _is_bottlerocket(ami: str) -> bool:
-    """Its NVIDIA variants bring the device plugin (docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html)."""
+    """Return True for an NVIDIA variant of Bottlerocket, which contains the device plugin.
+
+    Source: docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html.
+    """
     return ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
 
 
 def _template(world: World, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a group's launch template says."""
+    """Return the inputs of a group's launch template."""
     wanted = inner(given, "launchTemplate") or {}
     for row in world.find(TEMPLATE):
         if wanted and (row.id == wanted.get("id") or row.inputs.get("name") == wanted.get("name")):
@@ -175,13 +181,13 @@ def _template(world: World, given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _instance_type(given: Mapping[str, Any], template: Mapping[str, Any]) -> str:
-    """The first of the list, which is also the one the cluster autoscaler calculates with."""
+    """Return the first instance type of the list, which the cluster autoscaler also uses."""
     listed = given.get("instanceTypes") or []
     return str(listed[0] if listed else template.get("instanceType") or DEFAULT_TYPE)
 
 
 def _machine(kind: str) -> gpu_catalog.Machine | None:
-    """None for a machine without GPUs: the catalog knows none of them, so nothing is known of its size."""
+    """Return the catalog entry of an instance type; None without GPUs, as the catalog has only GPU machines."""
     try:
         return gpu_catalog.machine(kind, "aws")
     except gpu_catalog.UnknownMachine:
@@ -189,7 +195,7 @@ def _machine(kind: str) -> gpu_catalog.Machine | None:
 
 
 def _tags(world: World, name: str, row: Record) -> dict[str, str]:
-    """The tags of the group's Auto Scaling group; those of the node group itself do not reach it."""
+    """Return the tags of the group's Auto Scaling group, which does not get the tags of the node group."""
     scaled = {str(one.get("name")) for _, at in items(row.outputs.get("resources")) for one in _scaling_groups(at)}
     found = {}
     for tag in world.find(TAG):
@@ -205,7 +211,10 @@ def _scaling_groups(resources: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]
 
 
 def listed(given: Any, cluster: str) -> Iterator[Node]:
-    """`values: {kubernetes: {nodes: [...]}}` of sandbox.yaml: name, labels, taints, allocatable, cluster."""
+    """Yield the nodes of `values: {kubernetes: {nodes: [...]}}` in sandbox.yaml.
+
+    The keys of a node are name, labels, taints, allocatable and cluster.
+    """
     for at, one in items(given):
         if cluster and one.get("cluster") not in (None, cluster, cluster.rpartition("/")[2]):
             continue
@@ -222,7 +231,7 @@ def listed(given: Any, cluster: str) -> Iterator[Node]:
 
 
 def numbered(group: Group, used: Collection[str]) -> Iterator[Node]:
-    """The nodes of a group: those it wants, and those that were started for pods that still run."""
+    """Yield the nodes of a group: the desired ones, and those started for pods that still run."""
     for number in range(max(group.desired, group.most)):
         if number < group.desired or f"{group.name}-{number}" in used:
             yield group.node(number)

@@ -1,7 +1,7 @@
-"""ResourceQuota: what a namespace's pods may ask for together, in the words of the admission plugin.
+"""Check the resource quotas of a namespace, with the messages of the admission plugin.
 
-k8s.io/apiserver v0.36.0, pkg/admission/plugin/resourcequota/controller.go, CheckRequest; what a pod counts for is in
-k8s.io/kubernetes v1.36.0, pkg/quota/v1/evaluator/core/pods.go, podComputeUsageHelper.
+Sources: k8s.io/apiserver v0.36.0, pkg/admission/plugin/resourcequota/controller.go, CheckRequest; for the usage of a
+pod, k8s.io/kubernetes v1.36.0, pkg/quota/v1/evaluator/core/pods.go, podComputeUsageHelper.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ENDED = ("Succeeded", "Failed")
 
 
 def usage(spec: Mapping[str, Any]) -> dict[str, Fraction]:
-    """GPUs count as requests.nvidia.com/gpu only."""
+    """Return the usage of a pod by quota key. GPUs count only as requests.nvidia.com/gpu."""
     found = {"pods": Fraction(1), "count/pods": Fraction(1)}
     for name, amount in requests(spec).items():
         if name in COMPUTE:
@@ -40,7 +40,7 @@ def limits(spec: Mapping[str, Any]) -> dict[str, Fraction]:
 
 
 def refusals(world: World, namespace: str, name: str, spec: Mapping[str, Any]) -> Iterator[str]:
-    """Why a pod is not made."""
+    """Yield the reasons why a quota refuses a pod."""
     asked = usage(spec)
     for row in world.find(QUOTA):
         if inner(row.inputs, "metadata", "namespace") != namespace:
@@ -63,7 +63,10 @@ def refusals(world: World, namespace: str, name: str, spec: Mapping[str, Any]) -
 
 
 def uncounted(hard: Any) -> list[str]:
-    """Extended resources are counted by their requests alone; any other key of one is taken, and counts nothing."""
+    """Return the quota keys without effect.
+
+    Extended resources are counted only by their requests. The API accepts other keys of them, but counts nothing.
+    """
     return [name for name, _ in pairs(hard) if is_extended(name) and not name.startswith("count/")]
 
 
@@ -82,5 +85,5 @@ def _amounts(names: list[str], amounts: Mapping[str, Fraction]) -> str:
 
 
 def _format_amount(name: str, amount: Fraction) -> str:
-    """Of a sum nobody knows how its parts were written; bytes mostly are in powers of 1024."""
+    """Print a sum of amounts. Memory and storage use binary units, as most manifests do."""
     return printed(amount, binary="memory" in name or "storage" in name)

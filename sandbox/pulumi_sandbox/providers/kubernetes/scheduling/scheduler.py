@@ -1,4 +1,4 @@
-"""Puts pods onto the nodes of the world: device plugins first, then who fits where, then one node more."""
+"""Place pods on the nodes of a cluster, and start nodes for pods that do not fit."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ POD = "kubernetes:core/v1:Pod"
 PLUGIN = "k8s-device-plugin"
 LABELLER = "node-feature-discovery"
 ENDED = ("Succeeded", "Failed")
-# bottlerocket.dev/en/os/1.54.x/api/settings/kubelet-device-plugins: its own plugin's deviceListStrategy.
+# The deviceListStrategy of Bottlerocket's plugin (bottlerocket.dev/en/os/1.54.x/api/settings/kubelet-device-plugins).
 BROUGHT = "volume-mounts"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a pod goes; or why it stays Pending."""
+    """The node of a pod, or the reason why the pod stays Pending."""
 
     node: str = ""
     message: str = ""
     started: str = ""
-    """The group that a node was started in for it."""
+    """The group in which a node was started for the pod."""
 
 
 @dataclass
 class Scheduler:
     world: World
     values: Callable[[], Mapping[str, Any]]
-    """What sandbox.yaml and the fixtures say of the cluster."""
+    """Returns the values of sandbox.yaml and the fixtures for the cluster."""
     cluster: Callable[[], str]
-    """The name of the cluster; empty where the provider's configuration tells none."""
+    """Returns the name of the cluster; empty if the provider's configuration has none."""
     workspace: Workspace
 
     def launches(self, log: Log) -> Launches:
         return Launches(self.world, self.workspace, log)
 
     def is_blind(self) -> bool:
-        """Whether nothing is known of any node: then nothing can be said of where a pod goes."""
+        """Return True if the sandbox knows no node and therefore cannot place pods."""
         return not any(groups(self.world, self.cluster())) and not self.values().get("nodes")
 
     def nodes(self) -> list[Node]:
-        """Those that run, with what is advertised on them."""
+        """Return the running nodes with their advertised GPUs."""
         cluster, used = self.cluster(), {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
         found = [*listed(self.values().get("nodes"), cluster)]
         for group in groups(self.world, cluster):
@@ -61,15 +61,17 @@ class Scheduler:
         return [self.advertised(one) for one in found]
 
     def running(self, node: str = "") -> Iterator[Record]:
-        """Pods on a node, or on any."""
+        """Yield the pods on a node, or on all nodes without a name."""
         for row in self.world.find(POD):
             place = inner(row.inputs, "spec", "nodeName")
             if place and place == (node or place) and inner(row.outputs, "status", "phase") not in ENDED:
                 yield row
 
     def daemons(self, what: str) -> Iterator[Mapping[str, Any]]:
-        """The pods of DaemonSets that run an image, or have a name, of some kind; none of one that is edited to have
-        no pod that is ready."""
+        """Yield the pod specs of DaemonSets with `what` in their name or image.
+
+        A DaemonSet that was edited to have no ready pod is left out.
+        """
         for row in self.world.find(DAEMON_SET):
             if inner(row.outputs, "status", "numberReady") == 0:
                 continue
@@ -79,7 +81,7 @@ class Scheduler:
                 yield spec
 
     def advertised(self, node: Node) -> Node:
-        """A device plugin on the node tells the cluster of its GPUs; without one there are none."""
+        """Return the node with its GPUs as allocatable if a device plugin runs on the node."""
         if not node.gpus:
             return node
         if any(takes_daemon(spec, node) for spec in self.daemons(LABELLER)):
@@ -89,7 +91,7 @@ class Scheduler:
         return node
 
     def gpus(self, name: str, container: Mapping[str, Any]) -> int:
-        """How many a container has on a node of that name; none where the node is not known."""
+        """Return the number of GPUs that a container sees on the node; 0 for an unknown node."""
         for node in (one for one in self.nodes() if one.name == name and one.gpus):
             spoken = [BROUGHT] if node.brings_plugin else []
             for spec in self.daemons(PLUGIN):
@@ -100,10 +102,12 @@ class Scheduler:
     def place(
         self, spec: Mapping[str, Any], meta: Mapping[str, Any] | None = None, launches: Launches | None = None
     ) -> Placement:
-        """Onto a node that runs, else onto one that the cluster autoscaler starts, else nowhere.
+        """Place a pod on a running node, or on a node that the cluster autoscaler starts.
 
-        Of the pod's metadata its namespace and labels count, by which pods keep each other off. Without launches nobody
-        is asked for a machine: it says where the pod would go.
+        Args:
+            spec: The spec of the pod.
+            meta: The namespace and the labels of the pod, for anti-affinity.
+            launches: The launches of new nodes. Without them, no node is started and the result is a prediction.
         """
         nodes, meta = self.nodes(), meta or {}
         found = [self._misfit(spec, one) or self._kept_off(spec, meta, one, nodes) for one in nodes]
@@ -139,7 +143,10 @@ class Scheduler:
         return affinity.kept_off(affinity.Pod(meta, spec, node), others)
 
     def _growing(self, spec: Mapping[str, Any]) -> Iterable[Group]:
-        """Groups the autoscaler would start a node in: it looks at one that runs, or imagines one from the tags."""
+        """Yield the groups in which the autoscaler would start a node for the pod.
+
+        The autoscaler checks a running node of the group, or predicts the first node from the tags.
+        """
         for group in groups(self.world, self.cluster()):
             if self._next(group) >= group.most:
                 continue
@@ -148,13 +155,13 @@ class Scheduler:
                 yield group
 
     def _next(self, group: Group) -> int:
-        """The number of the next node; that of its most nodes when it has them all."""
+        """Return the number of the next node, or the maximum if the group is full."""
         used = {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
         free = (number for number in range(group.desired, group.most) if f"{group.name}-{number}" not in used)
         return next(free, group.most)
 
 
 def _strategy(spec: Mapping[str, Any]) -> str:
-    """How a plugin's pod was told to name GPUs."""
+    """Return the device list strategy of a plugin's pod."""
     variables = [one for _, container in items(spec.get("containers")) for _, one in items(container.get("env"))]
     return next((str(one.get("value")) for one in variables if one.get("name") == STRATEGY), "")

@@ -1,6 +1,6 @@
-"""Which GPUs of its node a container gets: by what NVIDIA's container toolkit listens to, and what the plugin says.
+"""Compute the GPUs that a container sees, from the settings of NVIDIA's container toolkit and device plugin.
 
-NVIDIA/nvidia-container-toolkit@d34b304, internal/config/image/cuda_image.go; NVIDIA/k8s-device-plugin@7774fe3,
+Sources: NVIDIA/nvidia-container-toolkit@d34b304, internal/config/image/cuda_image.go; NVIDIA/k8s-device-plugin@7774fe3,
 internal/plugin/server.go.
 """
 
@@ -22,7 +22,7 @@ VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class Toolkit:
-    """What it listens to in unprivileged containers."""
+    """The device lists that the toolkit accepts from unprivileged containers."""
 
     by_variable: bool
     by_mounts: bool
@@ -31,12 +31,15 @@ class Toolkit:
 PACKAGED = Toolkit(by_variable=True, by_mounts=False)
 # bottlerocket-os/bottlerocket-core-kit@db48620, packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s.
 BOTTLEROCKET = Toolkit(by_variable=False, by_mounts=True)
-# The two settings in config.toml, with or without the command that sets them, and in Bottlerocket's settings.
+# The two settings, in config.toml, in a command that changes it, or in Bottlerocket's settings.
 _SETTING = re.compile(r"visible-devices-(envvar-when-unprivileged|as-volume-mounts) *= *(true|false)\b")
 
 
 def toolkit(ami: str, user_data: Any) -> Toolkit:
-    """What a node's user data makes of what its image has. Releases of AL2023 differ, and are taken for open."""
+    """Return the toolkit settings of an image with the changes of the user data.
+
+    Releases of AL2023 differ; the sandbox assumes the less restrictive setting.
+    """
     found = BOTTLEROCKET if ami.startswith("BOTTLEROCKET_") else PACKAGED
     settings = {name: value == "true" for name, value in _SETTING.findall(_text(user_data))}
     return Toolkit(
@@ -49,11 +52,11 @@ def _text(user_data: Any) -> str:
     try:
         return base64.b64decode(str(user_data or ""), validate=True).decode(errors="replace")
     except (binascii.Error, ValueError):
-        return ""  # a digest, where the stack calls it a secret
+        return ""  # a secret, stored as a digest
 
 
 def gpus(container: Mapping[str, Any], found: Toolkit, strategies: Collection[str], on_node: int) -> int:
-    """How many of its node's a container has. What its image says is not known here, only what its pod does."""
+    """Return the number of GPUs that a container sees. Variables of its image are unknown and do not count."""
     if inner(container, "securityContext", "privileged") is True:
         return on_node
     asked = int(quantity(inner(container, "resources", "limits", GPU)) or 0)

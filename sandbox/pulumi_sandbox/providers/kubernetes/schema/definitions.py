@@ -1,4 +1,4 @@
-"""Custom resource definitions: who brings them into the world, and what a controller of ARC makes of them."""
+"""Emulate the custom resource definitions of ARC: their installation, their updates and their versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PATCH = f"{DEFINITION}Patch"
 GROUP = "actions.github.com"
 # actions/actions-runner-controller@9bb16ae, charts/gha-runner-scale-set-controller/crds.
 KINDS = ("AutoscalingListener", "AutoscalingRunnerSet", "EphemeralRunner", "EphemeralRunnerSet")
-# The sandbox's own mark of what a chart brought: of which version that was.
+# The sandbox's annotation with the version of the chart that installed a definition.
 BROUGHT = "pulumi-sandbox/chart-version"
 
 
@@ -26,8 +26,10 @@ def find(world: World, kind: str) -> Record | None:
 
 
 def bring(world: World, number: str) -> None:
-    """What Helm makes of a chart's crds/ when it installs it, and never again: those that are missing
-    (helm/helm v3.20.2, pkg/action/install.go, installCRDs)."""
+    """Create the missing definitions of a chart, as Helm does at the installation only.
+
+    Source: helm/helm v3.20.2, pkg/action/install.go, installCRDs.
+    """
     for kind in KINDS:
         if find(world, kind) is None:
             called, names = name(kind), {"kind": kind, "plural": f"{kind.lower()}s"}
@@ -39,30 +41,32 @@ def bring(world: World, number: str) -> None:
 
 
 def patch(res: Resource) -> None:
-    """A patch of a definition makes the one that is missing and takes over the one that is there, as a whole
-    (pulumi-kubernetes at 94977969, provider/pkg/await/await.go, Creation and updateResource)."""
+    """Apply a patch of a definition, which creates or takes over the whole definition.
+
+    Source: pulumi-kubernetes at 94977969, provider/pkg/await/await.go, Creation and updateResource.
+    """
     res.world.delete(DEFINITION, res.id, f"taken over by {res.name}")
 
 
 def refusals(world: World, res: Resource) -> Iterator[str]:
-    """A controller that finds no kind of its own ends at once, and its release is never ready."""
+    """Yield an error if a definition is missing: the controller exits, and its release never becomes ready."""
     if res.old_inputs is None and not res.inputs.get("skipCrds"):
         return
     if missing := [name(kind) for kind in KINDS if find(world, kind) is None]:
         yield (
-            f"the controller finds no definition of its kinds: {', '.join(missing)}\n"
-            "  hint: a cluster takes the release, and its pod then ends again and again; Helm brings definitions with "
-            "the first version of a release and without skipCrds only, so make them before it"
+            f"the controller's custom resource definitions are missing: {', '.join(missing)}\n"
+            "  hint: a cluster accepts the release, but its pod exits again and again; Helm creates definitions only "
+            "at the installation of a release without skipCrds, so create them before the release"
         )
 
 
 def old(world: World, number: str) -> Iterator[str]:
-    """Definitions of another minor version than a controller's, as far as the sandbox knows who brought them."""
+    """Yield a warning for each definition that a chart of another minor version installed."""
     for kind in KINDS:
         row = find(world, kind)
         brought = inner(row.inputs, "metadata", "annotations", BROUGHT) if row else None
         if brought and minor(str(brought)) != minor(number):
-            yield f"{name(kind)} is still that of {brought}: Helm does not update it, and fields of {number} are lost"
+            yield f"{name(kind)} is still version {brought}: Helm does not update it, and fields of {number} are lost"
 
 
 def minor(number: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Values as Go prints them, because an API server's errors about types do (pkg.go.dev/fmt)."""
+"""Print values as Go does, for the API server's errors about types (pkg.go.dev/fmt)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LIST, MAP = "[]interface {}", "map[string]interface {}"
 
 
 def type_of(value: Any) -> str:
-    """%T"""
+    """Return the type of a value as the verb `%T` prints it."""
     match value:
         case bool():
             return "bool"
@@ -26,7 +26,7 @@ def type_of(value: Any) -> str:
 
 
 def text(value: Any) -> str:
-    """%v"""
+    """Return a value as the verb `%v` prints it."""
     match value:
         case None:
             return "<nil>"
@@ -40,7 +40,7 @@ def text(value: Any) -> str:
 
 
 def source(value: Any) -> str:
-    """%#v"""
+    """Return a value as the verb `%#v` prints it."""
     match value:
         case None:
             return "interface {}(nil)"

@@ -1,4 +1,4 @@
-"""An object against the JSON schema of its kind, which kubernetes-validate ships for each version of Kubernetes."""
+"""Validate objects against the JSON schemas that kubernetes-validate ships for each version of Kubernetes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
 
 VERSION = "1.36"
-# A schema may say so by `type` alone; the words are those of a server-side apply (sigs.k8s.io/structured-merge-diff v6,
+# JSON schema types, with their names in the errors of a server-side apply (sigs.k8s.io/structured-merge-diff v6,
 # typed/validate.go).
 WANTED = {
     "string": "string",
@@ -31,7 +31,7 @@ WANTED = {
 JSON_TYPES = {bool: "bool", float: "number", list: "array", dict: "object"}
 DEFINITION = "/api/_definitions.json#/$defs/"
 QUANTITY, PORT = "io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-# A keyword of JSON schema each: what such a list, amount and port may be.
+# A schema keyword for lists with keys. QUANTITY and PORT are also used as keywords.
 KEYS = "x-kubernetes-list-map-keys"
 # k8s.io/api v0.36.0, core/v1/types.go: the one key with a default.
 KEY_DEFAULTS = {"protocol": "TCP"}
@@ -39,7 +39,7 @@ KEY_DEFAULTS = {"protocol": "TCP"}
 
 @cache
 def definitions() -> dict[str, Any]:
-    """Every type of the API, each one by the name it has in Kubernetes' OpenAPI document."""
+    """Return the types of the API by their names in Kubernetes' OpenAPI document."""
     folder = files("kubernetes_validate").joinpath("kubernetes-json-schema", f"v{VERSION}.0-local-strict")
     found: dict[str, Any] = json.loads(folder.joinpath("_definitions.json").read_text(encoding="utf-8"))["$defs"]
     return found
@@ -47,7 +47,7 @@ def definitions() -> dict[str, Any]:
 
 @cache
 def kinds() -> dict[tuple[str, str], str]:
-    """What a kind is called there: by `apps/v1` (or `v1`) and its name."""
+    """Return the OpenAPI name of each kind by its API version, such as `apps/v1` or `v1`, and its name."""
     found = {}
     for name, definition in definitions().items():
         for one in definition.get("x-kubernetes-group-version-kind", ()):
@@ -57,12 +57,12 @@ def kinds() -> dict[tuple[str, str], str]:
 
 
 def _each_once(_validator: Any, keys: list[str], listed: Any, _schema: Any) -> Iterator[ValidationError]:
-    """typed/validate.go, visitListItems: lists whose elements are told apart by some of their fields."""
+    """Yield an error for list elements with the same key fields (typed/validate.go, visitListItems)."""
     seen = set()
     for _, one in items(listed):
         found = [(key, one.get(key, KEY_DEFAULTS.get(key))) for key in sorted(keys)]
         if any(not isinstance(value, str | int) for _, value in found):
-            continue  # an element without its key is refused for that, and what is not known yet is no mistake
+            continue  # another rule reports a missing key, and an unknown value is not an error
         text = ",".join(f"{key}={format_value(value)}" for key, value in found)
         if text in seen:
             yield ValidationError(f"duplicate entries for key [{text}]")
@@ -77,7 +77,7 @@ def _amount(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterato
 
 
 def _port(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-    """encoding/json, UnmarshalTypeError: a number, or the name of one."""
+    """Yield an error unless the port is a number or a name (encoding/json, UnmarshalTypeError)."""
     if isinstance(value, bool | float | list | dict):
         number = f" {value}" if isinstance(value, float) else ""
         yield ValidationError(f"json: cannot unmarshal {JSON_TYPES[type(value)]}{number} into Go value of type int32")
@@ -94,7 +94,7 @@ def _validator(name: str) -> Any:
 
 
 def check(api_version: str, kind: str, given: Mapping[str, Any]) -> Iterator[Problem]:
-    """Everything the schema does not allow; nothing for a kind it does not know."""
+    """Yield the problems that the schema finds; a kind without a schema has none."""
     name = kinds().get((api_version, kind))
     if name is None:
         return
@@ -105,11 +105,11 @@ def check(api_version: str, kind: str, given: Mapping[str, Any]) -> Iterator[Pro
 def _problems(error: ValidationError) -> Iterator[Problem]:
     path = joined(error.absolute_path)
     if isinstance(error.instance, Unknown):
-        return  # what a preview does not know yet
+        return  # the value is unknown during a preview
     match error.validator:
         case "required":
             missing = [name for name in error.validator_value if name not in error.instance]
-            # One error names one property; the others have their own.
+            # Each missing property has its own error.
             name = next(one for one in missing if repr(one) in error.message)
             yield required(f"{path}.{name}" if path else name)
         case "additionalProperties":
@@ -143,7 +143,7 @@ def _listed(types: str | list[str]) -> list[str]:
 
 
 def joined(path: Any) -> str:
-    """`spec.containers[0].name`, with the keys of a map as they are."""
+    """Return a path such as `spec.containers[0].name`; map keys are not quoted."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)

@@ -1,8 +1,10 @@
-"""What `pulumi up` says of a Job that does not succeed: pulumi-kubernetes at 94977969.
+"""Build the errors of `pulumi up` for a Job that does not succeed.
 
-provider/pkg/await/{job,error}.go and provider/pkg/await/checker/{job,pod}/check.go. Two things follow from them that
-surprise: only two reasons of failure are recognized, every other one is waited out; and why a pod is Pending is said
-nowhere.
+Sources: pulumi-kubernetes at 94977969, provider/pkg/await/{job,error}.go and
+provider/pkg/await/checker/{job,pod}/check.go. Two effects of the real provider are surprising:
+
+- It recognizes only two reasons of a failed Job. For other reasons, it waits until the timeout.
+- It never reports why a pod is Pending.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ TIMEOUT, SKIP, REPLACE = (f"pulumi.com/{one}" for one in ("timeoutSeconds", "ski
 
 
 def timeout_sec(res: Resource) -> float:
-    """metadata/overrides.go, TimeoutDuration. The clock starts again with every event of the Job."""
+    """Return the timeout of a Job (metadata/overrides.go, TimeoutDuration); every event of the Job restarts it."""
     given = annotation(res.inputs, TIMEOUT)
     return res.timeout or (float(given) if given.isdigit() else DEFAULT_TIMEOUT_SEC)
 
@@ -35,7 +37,7 @@ def is_complete(status: Any) -> bool:
 
 
 def failure(status: Any) -> str:
-    """job/check.go, collectJobConditionErrors; empty for what it does not recognize."""
+    """Return the recognized reason of a failed Job; else empty (job/check.go, collectJobConditionErrors)."""
     for _, one in items(inner(status, "conditions")):
         if one.get("type") == "Failed" and one.get("reason") in RECOGNIZED:
             return f"[{one['reason']}] {one['message']}"
@@ -43,7 +45,10 @@ def failure(status: Any) -> str:
 
 
 def pod_warning(pod: Mapping[str, Any]) -> str:
-    """pod/check.go, podInitialized and podReady: nothing of a pod that waits to be scheduled."""
+    """Return the warning about a pod; empty for a pod that waits for a node.
+
+    Source: pod/check.go, podInitialized and podReady.
+    """
     states = [one for _, one in items(inner(pod, "status", "containerStatuses"))]
     errors = [text for one in states if (text := _container(one))]
     if not errors or inner(pod, "status", "phase") == "Succeeded":
@@ -55,7 +60,7 @@ def pod_warning(pod: Mapping[str, Any]) -> str:
 
 
 def _container(status: Mapping[str, Any]) -> str:
-    """containerWaitingError, containerTerminatedError."""
+    """Return the error of a container (containerWaitingError, containerTerminatedError)."""
     if waiting := inner(status, "state", "waiting"):
         return f"[{waiting['reason']}] {waiting['message']}"
     ended = inner(status, "state", "terminated")
@@ -72,13 +77,13 @@ def qualified(meta: Any) -> str:
 
 
 def reasons(status: Any, pods: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What its pods warned of, and then what became of the Job."""
+    """Return the warnings of the Job's pods, followed by the reason of the Job's failure."""
     warnings = [text for pod in pods if (text := pod_warning(pod))]
     return list(dict.fromkeys([*warnings, *([failure(status)] if failure(status) else [])]))
 
 
 def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, Any]], *, cancelled: bool) -> NotReady:
-    """The error of an `up`, by what is known of the Job."""
+    """Return the error of an `up` for a Job that is not ready."""
     name = str(inner(res.inputs, "metadata", "name"))
     if failure(status):
         why = failed(name)

@@ -1,8 +1,8 @@
-"""Runs a container whose command is a program the stack brings itself: a zip in a ConfigMap, run by python3.
+"""Run containers whose command is a program of the stack: a zip in a ConfigMap that python3 runs.
 
-Any other container needs its image, which the sandbox has not. This one runs on this machine, as a machine's startup
-script does (machines/supervisor.py): its mounts are folders of its own, and their paths are put in the place of the
-container's, in its command and its environment.
+Any other container needs its image, which the sandbox does not have. The program runs on this computer, as the startup
+script of a VM does (machines/supervisor.py). Each mount becomes a temporary folder. The command and the environment get
+the paths of these folders instead of the container's paths.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from pulumi_sandbox.world.store import World
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 ZIP = b"PK\x03\x04"
 DEVICES, TERMINATION_LOG = "/dev", "/dev/termination-log"
-# k8s.io/kubernetes v1.36.0, pkg/kubelet/container/runtime.go: MaxContainerTerminationMessageLength, and what is kept of
-# a log in its place.
+# The limits of a termination message, and of the log that replaces a missing one (k8s.io/kubernetes v1.36.0,
+# pkg/kubelet/container/runtime.go, MaxContainerTerminationMessageLength).
 MESSAGE_BYTES, LOG_BYTES, LOG_LINES = 4096, 2048, 80
 PREFIX = "startup-script: "
 FAILED = re.compile(r'Script "startup-script" failed with error: exit status (-?\d+)')
@@ -42,7 +42,7 @@ FINISHED = "Finished running startup scripts."
 
 @dataclass(frozen=True)
 class Ended:
-    """How a container ended; `killed` when it was stopped from outside."""
+    """The result of a container; `killed` is True if the sandbox stopped the container."""
 
     name: str
     exit_code: int = 0
@@ -52,7 +52,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Pod:
-    """What a container may ask of the pod it is in."""
+    """The fields of a pod that its containers can read."""
 
     name: str
     namespace: str
@@ -60,10 +60,10 @@ class Pod:
     spec: Mapping[str, Any]
     environment: Mapping[str, str] = field(default_factory=dict)
     gpus: Callable[[Mapping[str, Any]], int] = lambda _: 0
-    """How many GPUs of the pod's node a container of it has."""
+    """Returns the number of GPUs that a container of the pod sees."""
     labels: Mapping[str, str] = field(default_factory=dict)
     names: Path | None = None
-    """The file in which the names of the pods stand that it may ask for (names.py)."""
+    """The file with the names of the pods that this pod can resolve (dns_names.py)."""
 
 
 @dataclass
@@ -74,14 +74,14 @@ class Containers:
     images: Images
 
     def programs(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> list[str]:
-        """The paths in a container's command at which a zip of a ConfigMap is mounted."""
+        """Return the paths in a container's command that are zip files of a ConfigMap."""
         command = " ".join(_command(container))
         return [
             path for path, data in self.files(namespace, spec, container).items() if data[:4] == ZIP and path in command
         ]
 
     def files(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, bytes]:
-        """What ConfigMaps put into the container, by path."""
+        """Return the files that ConfigMaps mount into the container, by path."""
         volumes = {str(one.get("name")): one for _, one in items(spec.get("volumes"))}
         found: dict[str, bytes] = {}
         for _, mount in items(container.get("volumeMounts")):
@@ -115,7 +115,8 @@ class Containers:
             moved[log] = str(root / "termination-log")
             environment = {**api, **self._environment(pod, container)}
             command = [_expanded(one, environment) for one in _command(container)]
-            # What sandbox.yaml gives names paths of this computer, which may lie below a mount's, such as /tmp.
+            # Values of sandbox.yaml contain paths of this computer and stay as they are. Such a path may start like a
+            # mount path, such as /tmp.
             there = {
                 name: value if name in pod.environment else _moved(value, moved) for name, value in environment.items()
             }
@@ -128,7 +129,7 @@ class Containers:
             return Ended(str(container.get("name")), code, message, killed)
 
     def _mount(self, root: Path, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
-        """Folders and files for the mounts: where in the container, and where here."""
+        """Create folders and files for the mounts, and return their local paths by the paths in the container."""
         moved = {}
         for _, one in items(container.get("volumeMounts")):
             place = str(one.get("mountPath")).rstrip("/")
@@ -138,7 +139,7 @@ class Containers:
         for path, data in self.files(pod.namespace, pod.spec, container).items():
             here = root / "mounts" / path.strip("/")
             if here.is_dir():
-                here.rmdir()  # a single file, mounted by its subPath
+                here.rmdir()  # a single file, mounted with subPath
             here.write_bytes(data)
         return moved
 
@@ -175,19 +176,19 @@ class Containers:
             if until is not None and time.monotonic() >= until:
                 break
         killed = not over.is_set()
-        process.stdin.close()  # the lifeline: everything the container started ends with it
+        process.stdin.close()  # closing the pipe ends every process that the container started
         try:
             process.wait(STOP_SEC)
         except subprocess.TimeoutExpired:
             process.kill()
         reader.join(timeout=1)
         process.stdout.close()
-        # SIGKILL, as a container that is stopped ends.
+        # 137 is the exit code of a container that SIGKILL ended.
         return lines, 137 if killed else (codes[0] if codes else 0), killed
 
 
 def _devices(folder: Path, gpus: int) -> str:
-    """A folder with the GPUs a container has, for programs that are told where devices are."""
+    """Create a folder with a device file for each GPU, for programs with a device folder as an argument."""
     folder.mkdir()
     for number in range(gpus):
         (folder / f"nvidia{number}").touch()
@@ -200,7 +201,7 @@ def contents(config_map: Mapping[str, Any]) -> dict[str, bytes]:
         try:
             found[name] = base64.b64decode(value, validate=True)
         except (binascii.Error, TypeError, ValueError):
-            continue  # a digest, where the stack calls it a secret
+            continue  # a secret, stored as a digest
     return found
 
 
@@ -209,13 +210,19 @@ def _command(container: Mapping[str, Any]) -> list[str]:
 
 
 def _expanded(text: str, environment: Mapping[str, str]) -> str:
-    """$(NAME) of a command or a variable; $$ keeps one (kubernetes.io, "Define Dependent Environment Variables")."""
+    """Expand $(NAME) in a command or a variable; `$$` becomes `$`.
+
+    Source: kubernetes.io, "Define Dependent Environment Variables".
+    """
     found = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
     return found.sub(lambda at: "$" if at[0] == "$$" else environment.get(at[1], at[0]), text)
 
 
 def _moved(text: str, places: Mapping[str, str]) -> str:
-    """The text with what lies here in the place of paths in the container. All at once: these lie below /tmp too."""
+    """Replace paths of the container by local paths.
+
+    One pass replaces all paths, because a local path is below /tmp and could match a second time.
+    """
     longest = "|".join(re.escape(place) for place in sorted(places, key=len, reverse=True))
     return re.sub(rf"(?<![\w./-])({longest})(?![\w.-])", lambda found: places[found[1]], text)
 
@@ -235,7 +242,7 @@ def _read(stream: Any, lines: list[str], codes: list[int], over: threading.Event
 
 
 def _message(path: Path, container: Mapping[str, Any], lines: list[str], code: int) -> str:
-    """What the kubelet keeps of a container's last words."""
+    """Return the termination message that the kubelet would store."""
     found = path.read_bytes()[:MESSAGE_BYTES].decode(errors="replace") if path.is_file() else ""
     if not found and code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         found = "\n".join(lines[-LOG_LINES:]).encode()[-LOG_BYTES:].decode(errors="replace")

@@ -1,7 +1,8 @@
-"""Cluster DNS, as far as pods need it to find each other: the names behind headless Services.
+"""Emulate the DNS names of pods behind headless Services.
 
-kubernetes.io/docs/concepts/services-networking/dns-pod-service, "Pod's hostname and subdomain fields". A container of
-the sandbox is a process of this machine, so what resolves names here would not know its pods: cluster_dns/ does.
+Source: kubernetes.io/docs/concepts/services-networking/dns-pod-service, "Pod's hostname and subdomain fields". A
+container of the sandbox is a process of this computer, whose resolver does not know pods. cluster_dns/ resolves their
+names instead.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ STAND_IN = Path(__file__).parent / "cluster_dns"
 
 
 def names(world: World, namespace: str) -> Iterator[tuple[str, str]]:
-    """Of every pod that runs and has a hostname of its own: its name below its Service, and an address."""
+    """Yield the DNS name and an address of every running pod with a hostname behind a headless Service."""
     for row in world.find(POD):
         spec, meta = inner(row.inputs, "spec") or {}, inner(row.inputs, "metadata") or {}
         host, subdomain = spec.get("hostname"), spec.get("subdomain")
         running = inner(row.outputs, "status", "phase") == "Running"
         if host and running and meta.get("namespace") == namespace and _is_behind(world, meta, str(subdomain)):
             number = zlib.crc32(row.id.encode())
-            # 10.244.0.0/16 is what kubeadm's guides give to pods.
+            # kubeadm's guides use 10.244.0.0/16 for pods.
             yield f"{host}.{subdomain}", f"10.244.{number >> 8 & 255}.{number & 255}"
 
 
@@ -41,13 +42,16 @@ def _is_behind(world: World, meta: Mapping[str, Any], service: str) -> bool:
 
 
 def environment(file: Path, service: str, others: Mapping[str, str]) -> dict[str, str]:
-    """What has a Python program ask that file; `others` are the variables it has besides."""
+    """Return the variables that make a Python program resolve names from the file.
+
+    `others` are the program's other variables.
+    """
     paths = os.pathsep.join(filter(None, (str(STAND_IN), others.get("PYTHONPATH"))))
     return {"PYTHONPATH": paths, "PULUMI_SANDBOX_NAMES": str(file), "PULUMI_SANDBOX_SERVICE": service}
 
 
 def write(file: Path, world: World, namespace: str) -> None:
-    """The names there are now; whoever reads sees all of them, or those of before."""
+    """Write the current names. The replacement is atomic, so a reader never sees half a file."""
     text = "".join(f"{name} {address}\n" for name, address in sorted(names(world, namespace)))
     if not file.exists() or file.read_text() != text:
         new = file.with_suffix(".new")

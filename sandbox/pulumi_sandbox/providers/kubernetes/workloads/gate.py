@@ -1,4 +1,4 @@
-"""A Job as the kubernetes provider sees it: run when it is made, judged again at every later step."""
+"""Run a Job at its creation, and check its status again at every later step, as the kubernetes provider does."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from pulumi_sandbox.world.store import Record, World
 
 JOB = "kubernetes:batch/v1:Job"
 NOT_ALLOWED = (
-    "the sandbox runs the program of the container {} here, as you, and this project does not say that it may; add "
-    "`guest: {{}}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/how-it-works/sandbox.md)"
+    "the sandbox runs the program of the container {} on this computer as your user, and sandbox.yaml does not allow "
+    "that\n  hint: add `guest: {{}}` to sandbox.yaml next to Pulumi.yaml (docs/how-it-works/sandbox.md)"
 )
 NO_FOLDER = (
-    "sandbox.yaml: guest.path: no such folder\n  got: {}\n  expected: a folder with what the container's image would "
-    "have installed\n  hint: make it or remove the entry; a comment beside it may say how"
+    "sandbox.yaml: guest.path: folder does not exist\n  got: {}\n  expected: a folder with the programs of the "
+    "container's image\n  hint: create the folder or remove the entry; a comment in sandbox.yaml may say how"
 )
-WAITED_OUT = "the provider does not recognize {}, and waits {:.0f} s for another end; the sandbox does not"
+WAITED_OUT = "the provider does not recognize {} and waits {:.0f} s; the sandbox does not wait"
 
 
 @dataclass
 class Gate:
-    """What a stack waits for: the Jobs of one provider."""
+    """The Jobs of one provider, for which a stack waits."""
 
     world: World
     workspace: Workspace
@@ -52,7 +52,7 @@ class Gate:
             raise Refused(str(wrong)) from None
 
     def refusals(self, res: Resource) -> Iterator[str]:
-        """Programs are run only where the project says that they may."""
+        """Yield an error if sandbox.yaml does not allow the Job's programs or lists a missing folder."""
         spec, space = (
             inner(res.inputs, "spec", "template", "spec") or {},
             str(inner(res.inputs, "metadata", "namespace")),
@@ -66,7 +66,11 @@ class Gate:
                     yield from (NO_FOLDER.format(path) for path in settings.path if not Path(path).is_dir())
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
-        """The Job's status; raises Unready unless it succeeded."""
+        """Return the Job's status.
+
+        Raises:
+            NotReady: The Job did not succeed.
+        """
         if res.old_inputs is None:
             status = JobRun(res, self.workloads, self.containers, self.cancelled).run()
         else:
@@ -84,17 +88,17 @@ class Gate:
         raise unready
 
     def stuck(self, record: Record) -> NotReady | None:
-        """job.go, Read."""
+        """Return the error of a Job that has not succeeded (job.go, Read)."""
         status = record.outputs.get("status")
         skipped = await_rules.annotation(record.inputs, await_rules.SKIP) == "true"
-        # One without a status was not made here, and nothing is known of it.
+        # The sandbox did not create a Job without a status, and does not know its state.
         if skipped or not status or await_rules.is_complete(status):
             return None
         name = str(inner(record.inputs, "metadata", "name"))
         return NotReady(await_rules.failed(name), await_rules.reasons(status, self._pods(record.inputs)))
 
     def is_replaced(self, res: Resource) -> bool:
-        """provider.go, Diff: pulumi.com/replaceUnready."""
+        """Return True if pulumi.com/replaceUnready replaces the Job (provider.go, Diff)."""
         if await_rules.annotation(res.inputs, await_rules.REPLACE) != "true":
             return False
         record = self.world.get(res.token, res.id)

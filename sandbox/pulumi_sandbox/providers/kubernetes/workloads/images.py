@@ -1,4 +1,4 @@
-"""Pulls images as the kubelet does, and knows what sandbox.yaml says of their contents.
+"""Emulate image pulls of the kubelet, for images that sandbox.yaml describes.
 
 `values: {kubernetes: {images: [{match: "ghcr.io/acme/*", private: true, user: 1001, userPackages: folder}]}}`
 
@@ -21,7 +21,7 @@ from pulumi_sandbox.world.store import World
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
 LOGIN = "kubernetes.io/dockerconfigjson"
-# pkg/kubelet/events/event.go, FailedToRetrieveImagePullSecret. The kubelet goes on without them.
+# pkg/kubelet/events/event.go, FailedToRetrieveImagePullSecret. The kubelet continues without the missing Secrets.
 NO_SECRETS = (
     "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets ({}); attempting to pull the image "
     "may not succeed."
@@ -38,21 +38,21 @@ class Images:
 
     world: World
     values: Callable[[], Mapping[str, Any]]
-    """What sandbox.yaml and the fixtures say of the cluster."""
+    """Returns the values of sandbox.yaml and the fixtures for the cluster."""
     project: Path
 
     def described(self, image: str) -> Mapping[str, Any]:
-        """The first entry that matches the image; empty where none does."""
+        """Return the first entry that matches the image; empty if no entry matches."""
         found = (one for _, one in items(self.values().get("images")) if fnmatchcase(image, str(one.get("match"))))
         return next(found, {})
 
     def missing_secrets(self, namespace: str, spec: Mapping[str, Any]) -> str:
-        """The event about pull secrets that do not exist; empty where all exist."""
+        """Return the event about missing pull secrets; empty if all exist."""
         missing = [name for name in _pull_secrets(spec) if not self._exists(namespace, name)]
         return NO_SECRETS.format(", ".join(missing)) if missing else ""
 
     def back_off(self, namespace: str, spec: Mapping[str, Any]) -> str:
-        """The message of ImagePullBackOff for the first image that a registry refuses; else empty."""
+        """Return the message of ImagePullBackOff for the first image that a registry refuses; else empty."""
         for kind in ("initContainers", "containers"):
             for _, container in items(spec.get(kind)):
                 image = str(container.get("image"))
@@ -62,10 +62,10 @@ class Images:
         return ""
 
     def user_packages(self, spec: Mapping[str, Any], container: Mapping[str, Any]) -> str:
-        """The folder with what pip installed for the image's user, as `pip install` after USER does.
+        """Return the folder of packages that pip installed for the image's user (`pip install` after USER).
 
-        Python finds ~/.local only as that user: another one may not enter a home of mode 0750 (Ubuntu's adduser), and
-        HOME in the environment names another folder (docs.python.org/3/library/site.html#site.USER_BASE).
+        Python finds ~/.local only as that user with an unchanged HOME. Another user may not enter a home of mode 0750
+        (Ubuntu's adduser). Another HOME changes the folder (docs.python.org/3/library/site.html#site.USER_BASE).
         """
         given = self.described(str(container.get("image")))
         runs_as = inner(container, "securityContext", "runAsUser") or inner(spec, "securityContext", "runAsUser")
@@ -80,7 +80,10 @@ class Images:
         return identity in existing or self.world.get(SECRET, identity) is not None
 
     def _logins(self, namespace: str, spec: Mapping[str, Any], registry: str) -> list[str]:
-        """Registries that the pod's Secrets have a login for. Of a Secret that the world cannot read, the one asked."""
+        """Return the registries for which the pod's Secrets have a login.
+
+        A Secret with unknown contents counts as a login for the given registry.
+        """
         found: list[str] = []
         for name in _pull_secrets(spec):
             row = self.world.get(SECRET, f"{namespace}/{name}")

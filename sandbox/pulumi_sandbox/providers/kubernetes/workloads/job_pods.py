@@ -1,4 +1,4 @@
-"""The pods of one Job of the world: made, put onto nodes, really run, and taken away again."""
+"""Create, place, run and delete the pods of one Job."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record
 
 UNKNOWN_NODE = "a-node-the-sandbox-does-not-know"
-NOT_RUN = "the container {} is taken to succeed: the sandbox runs only programs that a ConfigMap brings as a zip"
+NOT_RUN = "the sandbox assumes that the container {} succeeds: it runs only programs in a zip of a ConfigMap"
 
 
 @dataclass
 class Attempt:
-    """A pod of a Job, from its creation to its end."""
+    """One pod of a Job, from its creation to its end."""
 
     index: int | None
     name: str = ""
     node: str = ""
     waiting: str = ""
     last_message: str = ""
-    """Why no node takes it."""
+    """The reason why no node fits the pod."""
 
 
 @dataclass
@@ -42,11 +42,11 @@ class JobPods:
     workloads: Workloads
     containers: Containers
     names: Path
-    """A file for the names by which the pods find each other."""
+    """The file with the DNS names of the pods."""
     stopped: threading.Event = field(default_factory=threading.Event)
-    """Set once the Job is over: what still runs is ended."""
+    """Set once the Job is over, to stop containers that still run."""
     refused: str = ""
-    """Why the controller could not make a pod."""
+    """The reason why the controller could not create a pod."""
 
     def __post_init__(self) -> None:
         self.world = self.workloads.world
@@ -54,7 +54,7 @@ class JobPods:
         self.job, self.namespace = str(meta.get("name")), str(meta.get("namespace"))
         self.spec: Mapping[str, Any] = inner(self.res.inputs, "spec") or {}
         self.pod: Mapping[str, Any] = inner(self.spec, "template", "spec") or {}
-        # What the world may keep of the pods.
+        # The emulated state stores the pods with hashed secrets.
         kept = hash_secrets(self.res.inputs, self.res.secrets, self.world.key)
         self.kept: Mapping[str, Any] = inner(kept, "spec", "template", "spec") or {}
         self.launches = self.workloads.scheduler.launches(self.res.log)
@@ -63,13 +63,13 @@ class JobPods:
         return pods_of(self.world, self.namespace, self.job)
 
     def labels(self, one: Attempt) -> dict[str, str]:
-        """Those of the template, and the controller's (pkg/controller/job, k8s.io/kubernetes v1.36.0)."""
+        """Return the labels of the template and of the controller (pkg/controller/job, k8s.io/kubernetes v1.36.0)."""
         job = {f"{prefix}job-name": self.job for prefix in ("", "batch.kubernetes.io/")}
         index = {} if one.index is None else {"batch.kubernetes.io/job-completion-index": str(one.index)}
         return {**(inner(self.spec, "template", "metadata", "labels") or {}), **job, **index}
 
     def start(self, one: Attempt) -> None:
-        """Make it, unless a quota refuses, and put it onto a node, unless none takes it."""
+        """Create the pod unless a quota refuses it, and place it on a node if one fits."""
         index = "" if one.index is None else f"{one.index}-"
         name = one.name or f"{self.job}-{index}{ending()}"
         if not one.name:
@@ -102,19 +102,19 @@ class JobPods:
             one.waiting = images.back_off(self.namespace, self.pod)
         if one.waiting:
             state = {"waiting": {"reason": "ImagePullBackOff", "message": one.waiting}}
-            if one.index is not None:  # others of the Job may run for long, and the error comes after them
+            if one.index is not None:  # log now: the error comes after the Job's other pods, which may run for long
                 self.res.log(f"{name}: {one.waiting}", "info")
             self._amend(row, "Pending", [{"name": self._first(), "state": state}])
 
     def publish(self) -> None:
-        """Names follow who runs."""
+        """Write the DNS names of the running pods."""
         dns_names.write(self.names, self.world, self.namespace)
 
     def _first(self) -> str:
         return next((str(one.get("name")) for _, one in items(self.pod.get("containers"))), "")
 
     def run(self, one: Attempt, left_sec: float) -> list[Ended]:
-        """Init containers one after the other, then the rest beside each other."""
+        """Run the init containers one after another, then the other containers in parallel."""
         fault = self.world.take("guest", self.res.token, self.res.name, id=self.res.id)
         settings = self.containers.settings()
         index = {} if one.index is None else {"JOB_COMPLETION_INDEX": str(one.index)}
@@ -131,7 +131,7 @@ class JobPods:
         return found
 
     def _container(self, about: Pod, container: Mapping[str, Any], left_sec: float) -> Ended:
-        """With restartPolicy OnFailure it is started again in its pod, as often as the backoff limit lets it."""
+        """Run one container. With restartPolicy OnFailure, repeat up to the backoff limit."""
         if self.containers.settings().assumed is not None or not self.containers.programs(
             self.namespace, self.pod, container
         ):
@@ -153,7 +153,7 @@ class JobPods:
         self.world.delete(POD, f"{self.namespace}/{one.name}", self.job)
 
     def finish(self, one: Attempt, containers: list[Ended], *, succeeded: bool) -> None:
-        """Keep how it ended, and its last words."""
+        """Store the exit codes and termination messages of a pod."""
         row = self.world.get(POD, f"{self.namespace}/{one.name}")
         if row is not None:
             states = [
@@ -166,7 +166,7 @@ class JobPods:
             self._amend(row, "Succeeded" if succeeded else "Failed", states)
 
     def _amend(self, row: Record, phase: str, states: list[dict[str, Any]]) -> None:
-        """What an init container said is in a list of its own, which Pulumi does not read."""
+        """Update the status of a pod. Init containers have their own list, which Pulumi does not read."""
         before = {str(one.get("name")) for _, one in items(self.pod.get("initContainers"))}
         lists = {
             "initContainerStatuses": [one for one in states if one["name"] in before],
@@ -177,7 +177,7 @@ class JobPods:
         self.world.update(row.type, row.id, outputs={**row.outputs, "status": status})
 
     def pending(self) -> Iterator[str]:
-        """The scheduler's events of those that wait for a node."""
+        """Yield the scheduler's events of pods that wait for a node."""
         for row in self.rows():
             for _, one in items(inner(row.outputs, "status", "conditions")):
                 if one.get("reason") == "Unschedulable":

@@ -1,4 +1,4 @@
-"""When a Job has failed, and for what reason: k8s.io/kubernetes v1.36.0, pkg/controller/job."""
+"""Decide if a Job has failed, and for what reason (k8s.io/kubernetes v1.36.0, pkg/controller/job)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ DEADLINE = ("DeadlineExceeded", "Job was active longer than specified deadline")
 INDEXES = ("FailedIndexes", "Job has failed indexes")
 TOO_MANY = ("MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes")
 DEFAULT_BACKOFF_LIMIT = 6
-# An Ignore rule may match forever; after so many pods the sandbox says that nothing else comes.
+# An Ignore rule may match forever. After this number of pods, the sandbox gives up.
 IGNORED_MOST = 6
 
 
 @dataclass
 class Tally:
-    """What has happened so far, and what the controller concludes from it."""
+    """The ended pods of a Job, and the condition that the controller sets."""
 
     spec: Mapping[str, Any]
     succeeded: int = 0
@@ -33,7 +33,7 @@ class Tally:
     condition: tuple[str, str] | None = None
 
     def count(self, pod: str, index: int | None, containers: Sequence[Ended]) -> None:
-        """One pod more that has ended."""
+        """Count one more pod that has ended."""
         if not any(one.exit_code for one in containers):
             self.succeeded += 1
             return
@@ -64,7 +64,7 @@ class Tally:
             self.condition = BACKOFF
 
     def _matched(self, containers: Sequence[Ended]) -> tuple[str, int, Ended | None]:
-        """pod_failure_policy.go, matchPodFailurePolicy: the first rule on exit codes that fits."""
+        """Return the first matching rule on exit codes (pod_failure_policy.go, matchPodFailurePolicy)."""
         for number, rule in items(inner(self.spec, "podFailurePolicy", "rules")):
             wanted = rule.get("onExitCodes") or {}
             values = wanted.get("values") or ()

@@ -1,6 +1,6 @@
-"""Runs the Jobs of the world: its pods are scheduled, and containers that can be run really run.
+"""Run Jobs: schedule their pods, and really run the containers that the sandbox can run.
 
-Where nothing more would happen for minutes, the sandbox says at once what would come after them.
+If nothing more would happen for minutes, the sandbox reports the result after these minutes at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pulumi_sandbox.providers.kubernetes.workloads.pods import BLIND, Workloads
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.world.store import now
 
-# A node group that the same `up` makes beside the Job may come a moment later.
+# The same `up` may create a node group in parallel, a moment after the Job.
 PATIENCE_SEC = 3.0
 TICK_SEC = 0.2
 
@@ -51,7 +51,7 @@ class JobRun:
         return None if given is None else float(given)
 
     def run(self) -> dict[str, Any]:
-        """The Job's status once it is over, or once nothing more would happen."""
+        """Return the Job's status once the Job is over or nothing more would happen."""
         parallel = int(1 if self.spec.get("parallelism") is None else self.spec["parallelism"])
         wanted = int(parallel if self.spec.get("completions") is None else self.spec["completions"])
         if self.workloads.scheduler.is_blind():
@@ -92,12 +92,12 @@ class JobRun:
                 break
 
     def _progress(self) -> None:
-        """job/check.go, jobComplete."""
+        """Log the progress of the Job (job/check.go, jobComplete)."""
         counts = f"Active: {len(self.active)} | Succeeded: {self.tally.succeeded} | Failed: {self.tally.failed}"
         self.res.log(f'Waiting for Job "{self.label}" to succeed ({counts})', "status")
 
     def _start(self, several: ThreadPoolExecutor) -> None:
-        """Whoever finds a node runs beside those that do already."""
+        """Start the pods that find a node, in parallel with those that already run."""
         homeless = [one for one in self.active if not one.node and not one.waiting]
         for one in homeless:
             self.pods.start(one)
@@ -107,7 +107,7 @@ class JobRun:
                 self.running[several.submit(self.pods.run, one, self._left())] = one
 
     def _ended(self, one: Attempt, containers: list[Ended]) -> list[int | None]:
-        """What follows from a pod's end; answers its index where that is to be tried again."""
+        """Record the end of a pod, and return its index in a list if it needs another attempt."""
         self.active.remove(one)
         if any(container.killed for container in containers):
             self._killed(one)
@@ -121,25 +121,25 @@ class JobRun:
         return [one.index] if not succeeded and one.index not in self.tally.failed_indexes else []
 
     def _left(self) -> float:
-        """Until the Job's deadline, or until the provider has waited long enough for a sign of life."""
+        """Return the seconds until the Job's deadline or the provider's timeout."""
         gone = time.monotonic() - self.began
         return self.limit if self.deadline is None else max(0.0, min(self.limit, self.deadline - gone))
 
     def _killed(self, one: Attempt) -> None:
-        """A Job that is over deletes the pods it still had; one nobody waits for any more ends with the sandbox."""
+        """Delete a pod that the deadline, the timeout or the end of the sandbox stopped, and give up the Job."""
         if self.deadline is not None and time.monotonic() - self.began >= self.deadline:
             self.tally.condition = job_rules.DEADLINE
         self.given_up = True
         self.pods.remove(one)
 
     def _clear(self) -> None:
-        """The controller deletes what a Job that is over still had: pods that ran, and pods that waited."""
+        """Delete the pods that still run or wait, as the controller does when a Job is over."""
         for one in self.active:
             self.pods.remove(one)
         self.active.clear()
 
     def _report_pending(self) -> None:
-        """Said once, as an event."""
+        """Log each new event of pending and refused pods once."""
         messages = [*self.pods.pending()]
         if self.pods.refused:
             messages.append(f"{self.pods.job}: FailedCreate: Error creating: {self.pods.refused}")
@@ -149,7 +149,7 @@ class JobRun:
                 self.res.log(text, "info")
 
     def _wait_out(self) -> None:
-        """Nothing more happens. What a cluster would say after minutes of silence is said now."""
+        """Report at once the result that a cluster would report after minutes without events."""
         gone = time.monotonic() - self.began
         self._report_pending()
         if self.given_up:

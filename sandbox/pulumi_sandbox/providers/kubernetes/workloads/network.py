@@ -1,9 +1,11 @@
-"""What network policies let a pod reach, such as the Kubernetes API server, whose address every container has.
+"""Emulate network policies for the addresses that the pods of the sandbox use, such as that of the API server.
 
-The first service address of a cluster is that of the API server (kubernetes.io/docs/tasks/run-application/
-access-api-from-pod). On EKS policies count only where the VPC CNI has enableNetworkPolicy, and in its standard mode a
-pod is open for its first seconds (docs.aws.amazon.com/eks/latest/userguide/cni-network-policy.html; aws/
-aws-network-policy-agent issues 189 and 345). `values: {kubernetes: {networkPolicies: false}}` is a cluster without it.
+- Every container has the address of the API server, which is the first service address of a cluster
+  (kubernetes.io/docs/tasks/run-application/access-api-from-pod).
+- On EKS, the VPC CNI enforces policies only with enableNetworkPolicy. In its standard mode, a pod is open for its first
+  seconds (docs.aws.amazon.com/eks/latest/userguide/cni-network-policy.html; aws/aws-network-policy-agent issues 189 and
+  345).
+- `values: {kubernetes: {networkPolicies: false}}` emulates a cluster that does not enforce policies.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ _QUEUE = 1024
 
 @contextlib.contextmanager
 def api_server(world: World, namespace: str, labels: Mapping[str, str], enforced: bool) -> Iterator[dict[str, str]]:
-    """The variables with a local address in the place of the API server's, at which a pod finds it open or closed."""
-    # Nothing accepts: connections are established, and wait in the queue.
+    """Yield the variables of the API server's address, replaced by an open or closed local address."""
+    # No code accepts connections. They are established and stay in the backlog.
     with socket.create_server(("127.0.0.1", 0), backlog=_QUEUE) as server:
         host, port = server.getsockname()
         timer = threading.Timer(OPEN_SEC, server.close)
@@ -42,9 +44,12 @@ def api_server(world: World, namespace: str, labels: Mapping[str, str], enforced
 def lets_out(
     world: World, namespace: str, labels: Mapping[str, str], target: tuple[str, int], protocol: str = "TCP"
 ) -> bool:
-    """Whether a pod reaches an address that is no pod's. One that a policy selects for egress reaches only what one of
-    its policies names (kubernetes.io/docs/concepts/services-networking/network-policies, "The two sorts of pod
-    isolation"), and only an `ipBlock` names such an address."""
+    """Return True if a pod can reach an address outside of the pod network.
+
+    If a policy selects the pod for egress, the pod reaches only the addresses that its policies allow
+    (kubernetes.io/docs/concepts/services-networking/network-policies, "The two sorts of pod isolation"). Only an
+    `ipBlock` can allow such an address.
+    """
     specs = [
         spec
         for row in world.find(POLICY)

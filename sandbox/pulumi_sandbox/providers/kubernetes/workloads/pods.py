@@ -1,4 +1,4 @@
-"""The pods that controllers keep: runners of scale sets, and the daemons of DaemonSets, as far as they take room."""
+"""Create the pods of controllers: the runners of scale sets and the pods of DaemonSets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, runne
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world.store import Record, World
 
-# k8s.io/apimachinery, pkg/util/rand: without vowels and what is easily misread.
+# Characters of random names, without vowels and easily misread ones (k8s.io/apimachinery, pkg/util/rand).
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 BLIND = (
-    "no node is known in the sandbox, so nothing is said of where pods go; node groups of EKS are seen, others are "
-    "told in sandbox.yaml: values: {kubernetes: {nodes: [...]}}"
+    "the sandbox knows no node of this cluster, so it does not schedule pods; it uses the node groups of EKS and the "
+    "nodes in sandbox.yaml: values: {kubernetes: {nodes: [...]}}"
 )
 
 
@@ -36,7 +36,7 @@ def pod(
     placed: Placement,
     labels: Mapping[str, str] | None = None,
 ) -> Record:
-    """A row for a pod; `owner` is the id of what made it."""
+    """Return the record of a pod; `owner` is the name of the object that created the pod."""
     meta: dict[str, Any] = {"name": name, "namespace": namespace, "ownerReferences": [{"name": owner}]}
     if labels:
         meta["labels"] = dict(labels)
@@ -65,13 +65,13 @@ class Workloads:
     images: Images
 
     def settle(self, row: Record, log: Log) -> None:
-        """Says where the pods of an object that just came go, and keeps the room of those that stay."""
+        """Place the pods of a new object, log the result, and store the pods that keep running."""
         blind = self.scheduler.is_blind()
         if row.type == RUNNER_SET and blind:
             log(BLIND, "info")
         elif row.type == RUNNER_SET:
             self._runners(row, log)
-        elif row.type == DAEMON_SET and not blind:  # whose pods come with the nodes
+        elif row.type == DAEMON_SET and not blind:  # without known nodes, a DaemonSet has no pods
             self._daemons(row, log)
 
     def forget(self, row: Record) -> None:
@@ -96,7 +96,7 @@ class Workloads:
             self.world.insert(runner(made))
             if not placed.node:
                 log(f"the runner {made.name} stays Pending: {placed.message}", "warning")
-                return  # so does the next one
+                return  # the next runners would stay Pending too
         if not inner(row.inputs, "spec", "minRunners"):
             placed = self.scheduler.place(spec)
             if not placed.node:

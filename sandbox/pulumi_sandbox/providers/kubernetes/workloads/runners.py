@@ -1,4 +1,4 @@
-"""Runners of scale sets: which of them have a job, and how a set ends that has such ones.
+"""Emulate the runners of scale sets, and the deletion of a set while its runners have jobs.
 
 Sources: actions/actions-runner-controller@9bb16ae, apis/actions.github.com/v1alpha1/ephemeralrunner_types.go (HasJob,
 IsDone) and controllers/actions.github.com.
@@ -20,14 +20,14 @@ from pulumi_sandbox.world.store import Record, World, now
 
 RUNNER = "kubernetes:actions.github.com/v1alpha1:EphemeralRunner"
 DONE = ("Succeeded", "Failed", "Outdated")
-# Helm asks every two seconds (helm/helm v3.20.2, pkg/kube/wait.go, waitForDeletedResources).
+# Helm polls every two seconds (helm/helm v3.20.2, pkg/kube/wait.go, waitForDeletedResources).
 ASK_SEC = 0.2
-# The same, pkg/action/uninstall.go, Run. It forgets the release all the same.
+# The same, pkg/action/uninstall.go, Run. Helm deletes its record of the release in any case.
 WAITED = (
     "uninstallation completed with 1 error(s): context deadline exceeded\n"
     "  got: {0} after {1} s\n"
-    "  hint: Helm has forgotten the release, and the controller ends the set when its jobs have ended; then run "
-    "pulumi refresh, and up again"
+    "  hint: Helm has deleted its record of the release, and the controller deletes the set once its jobs have ended; "
+    "then run pulumi refresh, and pulumi up again"
 )
 
 
@@ -58,16 +58,22 @@ class Runners:
         return [row for row in self.of(runner_set) if has_job(row)]
 
     def dismiss(self, runner_set: Record) -> None:
-        """Those without a job go, and their pods. GitHub does not let go of one that has a job, and so it stays
-        (ephemeralrunnerset_controller.go, deleteEphemeralRunnerWithActionsClient)."""
+        """Delete the runners without a job, and their pods.
+
+        GitHub refuses to remove a runner with a job, so that runner stays (ephemeralrunnerset_controller.go,
+        deleteEphemeralRunnerWithActionsClient).
+        """
         for row in self.of(runner_set):
             if not has_job(row):
                 self.world.delete(row.type, row.id, runner_set.name)
                 self.world.delete(POD, row.id, runner_set.name)
 
     def end(self, runner_set: Record, why: str) -> bool:
-        """The set is told to go; whether it is gone. Its finalizer keeps it while a runner has a job
-        (autoscalingrunnerset_controller.go and ephemeralrunnerset_controller.go, cleanUpEphemeralRunners)."""
+        """Start to delete a set, and return True if it is deleted.
+
+        Its finalizer keeps the set while a runner has a job (autoscalingrunnerset_controller.go and
+        ephemeralrunnerset_controller.go, cleanUpEphemeralRunners).
+        """
         self.dismiss(runner_set)
         if not self.of(runner_set):
             self.world.delete(runner_set.type, runner_set.id, why)
@@ -79,7 +85,11 @@ class Runners:
         return False
 
     def drain(self, runner_set: Record, why: str, timeout: float, log: Log) -> None:
-        """Waits until the set is gone, as Helm does; raises Refused when jobs run longer than that."""
+        """Wait until the set is deleted, as Helm does.
+
+        Raises:
+            Refused: Jobs still run after `timeout` seconds, or the operation was cancelled.
+        """
         until = time.monotonic() + timeout
         while not self._ended(runner_set, why):
             busy = _running_jobs(self.with_jobs(runner_set))
@@ -100,7 +110,7 @@ def _running_jobs(rows: list[Record]) -> str:
 
 
 def runner(pod: Record) -> Record:
-    """The object beside a runner's pod, which has its name."""
+    """Return the EphemeralRunner of a runner's pod, which has the same name."""
     given: Mapping[str, Any] = {"metadata": pod.inputs["metadata"]}
     status = {"phase": inner(pod.outputs, "status", "phase")}
     return Record(RUNNER, pod.id, pod.name, "", dict(given), {**given, "status": status}, "controller")

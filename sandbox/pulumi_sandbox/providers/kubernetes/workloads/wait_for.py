@@ -1,7 +1,7 @@
-"""Resources that wait for a field of their object, by the annotation `pulumi.com/waitFor`.
+"""Check the conditions of the annotation `pulumi.com/waitFor`.
 
-pulumi-kubernetes at 94977969, provider/pkg: metadata/overrides.go (ReadyCondition), jsonpath/jsonpath.go and
-await/internal/awaiter.go. Paths are those of RFC 9535, so a name with a dash needs brackets.
+Sources: pulumi-kubernetes at 94977969, provider/pkg: metadata/overrides.go (ReadyCondition), jsonpath/jsonpath.go and
+await/internal/awaiter.go. A path follows RFC 9535, so a name with a hyphen needs brackets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMED_OUT = (
 
 
 def expressions(inputs: Mapping[str, Any]) -> list[str]:
-    """The conditions that a resource waits for: one, or a JSON list of them."""
+    """Return the conditions that a resource waits for; the annotation has one condition or a JSON list."""
     given = annotation(inputs, WAIT_FOR)
     try:
         found = json.loads(given)
@@ -45,8 +45,9 @@ def _holds(expression: str, live: Mapping[str, Any]) -> bool:
     found = EXPRESSION.fullmatch(expression)
     if found is None or "".join(step[0] for step in STEP.finditer(found[1])) != found[1]:
         raise Refused(
-            f"{WAIT_FOR}: the sandbox reads a path of names, in brackets where one has a dash\n  got: {expression}\n"
-            '  expected: such as jsonpath={.metadata.annotations["some-name"]}'
+            f"{WAIT_FOR}: not a path that the sandbox supports\n  got: {expression}\n"
+            "  expected: a path of names, with brackets around a name with a hyphen, such as "
+            'jsonpath={.metadata.annotations["some-name"]}'
         )
     names = [next(filter(None, step.groups())) for step in STEP.finditer(found[1])]
     value = inner(live, *names)

@@ -41,22 +41,22 @@ def test_values_a_chart_reads_are_taken(cluster: Cluster) -> None:
     ("given", "said"),
     [
         (scale_set(maxRunner=4), (
-            "values.maxRunner: the chart gha-runner-scale-set 0.14.2 reads no such value\n"
+            "values.maxRunner: the chart gha-runner-scale-set 0.14.2 does not read this value\n"
             "  hint: did you mean 'maxRunners'?"
         )),
         (scale_set(containerMode={"kind": "dind"}), (
-            "values.containerMode.kind: the chart gha-runner-scale-set 0.14.2 reads no such value\n"
-            "  hint: it reads kubernetesModeAdditionalRoleRules, kubernetesModeWorkVolumeClaim, type"
+            "values.containerMode.kind: the chart gha-runner-scale-set 0.14.2 does not read this value\n"
+            "  hint: the chart reads kubernetesModeAdditionalRoleRules, kubernetesModeWorkVolumeClaim, type"
         )),
         (scale_set(minRunners="1"), (
-            "values.minRunners: the chart gha-runner-scale-set 0.14.2 reads another form\n  expected: integer"
+            "values.minRunners: wrong type for the chart gha-runner-scale-set 0.14.2\n  expected: integer"
         )),
         (scale_set(githubConfigSecret=["hush"]), (
-            "values.githubConfigSecret: the chart gha-runner-scale-set 0.14.2 reads another form\n"
+            "values.githubConfigSecret: wrong type for the chart gha-runner-scale-set 0.14.2\n"
             "  expected: string or map"
         )),
         (release(CONTROLLER, {"flags": "debug"}), (
-            "values.flags: the chart gha-runner-scale-set-controller 0.14.2 reads another form\n  expected: map"
+            "values.flags: wrong type for the chart gha-runner-scale-set-controller 0.14.2\n  expected: map"
         )),
     ],
 )  # fmt: skip
@@ -109,15 +109,15 @@ def test_a_value_no_template_reads_is_refused_with_the_nearest_one(
         (
             scale_set(containerMode={"type": "docker"}),
             (
-                "values.containerMode.type: the chart knows no such mode, and takes it for none\n  got: docker\n"
+                "values.containerMode.type: unknown mode, which the chart ignores\n  got: docker\n"
                 "  expected: dind, kubernetes, kubernetes-novolume"
             ),
         ),
         (
             scale_set(template={"spec": {"containers": [{"name": "run", "image": "x"}]}}),
             (
-                "values.template.spec.containers: no container is named runner, which is the one the controller runs "
-                "and watches"
+                "values.template.spec.containers: no container is named runner; the controller runs and "
+                "watches the container of this name"
             ),
         ),
         (

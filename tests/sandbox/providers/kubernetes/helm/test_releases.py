@@ -88,13 +88,12 @@ def test_a_scale_set_of_another_minor_version_than_its_controller_is_shown_as_th
     assert refused(ready, changed(scale_set(), "version", "0.13.1")) == (
         "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
         "  got: autoscalingRunnerSetVersion 0.13.1, buildVersion 0.14.2\n"
-        "  hint: a cluster takes the release, and the controller then deletes the runner set; install both charts in "
+        "  hint: a cluster accepts the release, and the controller then deletes the runner set; install both charts in "
         "the same minor version"
     )
     ready.up(RELEASE, "gpu-t4", changed(scale_set(), "version", "0.14.1"))
-    assert ("info", "the values of gha-runner-scale-set 0.14.1 are not checked; the sandbox knows those of 0.14.2") in (
-        ready.said
-    )
+    unchecked = "the sandbox does not check the values of gha-runner-scale-set 0.14.1; it knows version 0.14.2"
+    assert ("info", unchecked) in ready.said
 
 
 def test_a_controller_of_another_minor_version_deletes_the_scale_sets_it_finds(ready: Cluster) -> None:
@@ -104,7 +103,7 @@ def test_a_controller_of_another_minor_version_deletes_the_scale_sets_it_finds(r
     assert names(ready, RUNNER_SET) == []
     assert (
         "warning",
-        "the controller 0.15.0 deletes the runner set ci/gpu-t4, which is of another minor",
+        "the controller 0.15.0 deletes the runner set ci/gpu-t4, which has another minor version",
     ) in ready.said
 
 
@@ -124,7 +123,7 @@ def test_a_release_needs_its_namespace_unless_it_makes_it(cluster: Cluster) -> N
     assert cluster.said == [
         (
             "info",
-            "only the shape of this release is checked; the sandbox does not know what the chart redis reads or makes",
+            "the sandbox does not know the chart redis, so it checks neither its values nor its objects",
         )
     ]
 
@@ -196,5 +195,5 @@ def test_a_registered_scale_set_keeps_its_id_through_an_update_of_its_release(re
 def test_a_name_with_a_dash_needs_brackets_in_a_condition(ready: Cluster) -> None:
     controller(ready)
     ready.up(RELEASE, "gpu-t4", scale_set())
-    with pytest.raises(Refused, match="a path of names, in brackets where one has a dash"):
+    with pytest.raises(Refused, match="a path of names, with brackets around a name with a hyphen"):
         ready.up(f"{RUNNER_SET}Patch", "it", registration("jsonpath={.metadata.annotations.runner-scale-set-id}"))

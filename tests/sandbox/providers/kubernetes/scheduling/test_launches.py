@@ -14,7 +14,7 @@ from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import SPEC, g
 
 TRIGGERED = ("info", "TriggeredScaleUp: pod triggered scale-up: [{eks-t4 0->1 (max: 2)}]")
 CANNOT = ("info", "the cluster autoscaler: Instance group eks-t4 cannot provision any more nodes!")
-LATER = ("info", "the cluster autoscaler tries again after 5 minutes, the sandbox at once")
+LATER = ("info", "the cluster autoscaler tries again after 5 minutes; the sandbox tries again at once")
 STARTED = ("info", "the cluster autoscaler starts t4-0 in the group t4")
 
 

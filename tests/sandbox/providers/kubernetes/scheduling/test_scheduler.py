@@ -239,4 +239,4 @@ def test_a_quota_of_gpus_that_counts_nothing_is_told(cluster: Cluster) -> None:
     meta = {"name": "gpus", "namespace": "default"}
     hard = {GPU: 1, f"requests.{GPU}": 1, "count/jobs.batch": 2}
     cluster.up("kubernetes:core/v1:ResourceQuota", "gpus", {"metadata": meta, "spec": {"hard": hard}})
-    assert cluster.said == [("warning", f"spec.hard[{GPU}] counts nothing; the quota of it is requests.{GPU}")]
+    assert cluster.said == [("warning", f"spec.hard[{GPU}] has no effect; use requests.{GPU} to limit this resource")]

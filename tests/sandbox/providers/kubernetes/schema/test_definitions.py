@@ -14,7 +14,7 @@ from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release
 
 KINDS = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
 NAMES = [f"{kind}.actions.github.com" for kind in KINDS]
-OLD = "{} is still that of 0.13.1: Helm does not update it, and fields of 0.14.2 are lost"
+OLD = "{} is still version 0.13.1: Helm does not update it, and fields of 0.14.2 are lost"
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def test_a_controller_without_definitions_is_refused_and_told_what_is_missing(re
     with pytest.raises(Refused) as caught:
         ready.up(RELEASE, "arc", controller("0.14.2", skipCrds=True))
     assert str(caught.value) == (
-        "the controller finds no definition of its kinds: ephemeralrunnersets.actions.github.com\n"
-        "  hint: a cluster takes the release, and its pod then ends again and again; Helm brings definitions with the "
-        "first version of a release and without skipCrds only, so make them before it"
+        "the controller's custom resource definitions are missing: ephemeralrunnersets.actions.github.com\n"
+        "  hint: a cluster accepts the release, but its pod exits again and again; Helm creates definitions only at "
+        "the installation of a release without skipCrds, so create them before the release"
     )
     patch(ready, NAMES[3])
     ready.up(RELEASE, "arc", controller("0.14.2", skipCrds=True))

@@ -213,10 +213,7 @@ def test_a_failure_the_provider_does_not_recognize_is_waited_out(ready: Cluster)
     said = f"Container smoke for pod default/{name(ready)} failed with exit code 3 matching FailJob rule at index 0"
     assert ready.said[-2:] == [
         ("info", f"PodFailurePolicy: {said}"),
-        (
-            "info",
-            "the provider does not recognize PodFailurePolicy, and waits 600 s for another end; the sandbox does not",
-        ),
+        ("info", "the provider does not recognize PodFailurePolicy and waits 600 s; the sandbox does not wait"),
     ]
 
 
@@ -333,7 +330,7 @@ def test_a_container_of_an_image_alone_succeeds_and_says_that_it_was_not_run(rea
     run(ready, job())
     assert ready.said[1] == (
         "info",
-        "the container smoke is taken to succeed: the sandbox runs only programs that a ConfigMap brings as a zip",
+        "the sandbox assumes that the container smoke succeeds: it runs only programs in a zip of a ConfigMap",
     )
 
 
@@ -382,13 +379,13 @@ def test_a_program_runs_only_where_the_project_says_that_it_may(ready: Cluster) 
     with pytest.raises(Refused) as caught:
         run(ready, check_job())
     assert str(caught.value) == (
-        "the sandbox runs the program of the container smoke here, as you, and this project does not say that it may; "
-        "add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/how-it-works/sandbox.md)"
+        "the sandbox runs the program of the container smoke on this computer as your user, and sandbox.yaml does not "
+        "allow that\n  hint: add `guest: {}` to sandbox.yaml next to Pulumi.yaml (docs/how-it-works/sandbox.md)"
     )
     ready.settings("guest: {path: [nowhere]}\n")
     with pytest.raises(Refused) as caught:
         run(ready, check_job())
-    assert str(caught.value).splitlines()[0] == "sandbox.yaml: guest.path: no such folder"
+    assert str(caught.value).splitlines()[0] == "sandbox.yaml: guest.path: folder does not exist"
     assert ready.world.find(JOB) == []
 
 

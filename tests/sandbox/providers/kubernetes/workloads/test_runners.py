@@ -60,8 +60,8 @@ def test_a_controller_of_another_minor_lets_a_running_job_end(busy: tuple[Cluste
     status(cluster, working, jobId="17")
     cluster.change(arc, changed(arc.inputs, "version", "0.15.0"))
     assert (runners(cluster), sets(cluster)) == ([working], ["ci/gpu-t4"])
-    said = "the controller 0.15.0 deletes the runner set ci/gpu-t4, which is of another minor; it waits for 1 of its "
-    assert cluster.said[-1] == ("warning", f"{said}runners, which have jobs")
+    said = "the controller 0.15.0 deletes the runner set ci/gpu-t4, which has another minor version; "
+    assert cluster.said[-1] == ("warning", f"{said}the set waits for 1 of its runners, which have jobs")
 
 
 def test_a_release_is_gone_once_its_jobs_have_ended(busy: tuple[Cluster, Resource, Resource]) -> None:
@@ -102,21 +102,21 @@ def test_a_job_that_outlasts_the_wait_goes_on_and_helm_has_forgotten_its_release
     assert str(caught.value) == (
         "uninstallation completed with 1 error(s): context deadline exceeded\n"
         f"  got: {working.removeprefix('ci/')} has job 17 after 0.3 s\n"
-        "  hint: Helm has forgotten the release, and the controller ends the set when its jobs have ended; then run "
-        "pulumi refresh, and up again"
+        "  hint: Helm has deleted its record of the release, and the controller deletes the set once its jobs have "
+        "ended; then run pulumi refresh, and pulumi up again"
     )
     assert (runners(cluster), cluster.world.get(RELEASE, "ci/gpu-t4")) == ([working], None)
     with pytest.raises(Refused) as caught:
         cluster.life.delete(pool)
     assert str(caught.value) == (
-        "uninstall: Release not loaded: gpu-t4: release: not found\n  hint: run pulumi refresh, and up again"
+        "uninstall: Release not loaded: gpu-t4: release: not found\n  hint: run pulumi refresh, then pulumi up again"
     )
     with pytest.raises(Refused) as caught:
         cluster.up(RELEASE, "gpu-t4", given())
     assert str(caught.value) == (
         "the runner set ci/gpu-t4 is being deleted\n"
-        "  hint: a cluster takes the release, and the set goes with it when its jobs have ended; wait until it is "
-        "gone, and run up again"
+        "  hint: a cluster accepts the release, but deletes its runner set once the jobs have ended; wait until the "
+        "set is deleted, then run pulumi up again"
     )
     status(cluster, working, phase="Succeeded")
     cluster.up(RELEASE, "gpu-t4", given())

@@ -1,6 +1,7 @@
-"""The cluster's DNS for a Python program in a container of the sandbox; standard library only, loaded by `site`.
+"""Emulate cluster DNS for a Python program in a container of the sandbox.
 
-Names of pods behind the headless Service of the program's own pod are answered from a file; all others as ever.
+The module `site` loads this file, which uses only the standard library. A file lists the names of the pods behind the
+headless Service of the program's own pod. All other names resolve as usual.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 
-# The names there are, as `<host>.<service> <address>`, one in a line; and the Service.
+# The file with one name per line, as `<host>.<service> <address>`, and the name of the Service.
 NAMES = os.environ.get("PULUMI_SANDBOX_NAMES")
 SERVICE = os.environ.get("PULUMI_SANDBOX_SERVICE")
 _elsewhere = socket.getaddrinfo
 
 
 def answer(host: Any, *more: Any, **named: Any) -> Any:
-    """What socket.getaddrinfo answers in a pod, where `a-0.check` and `a-0.check.ci.svc.cluster.local.` are one."""
+    """Return the result of socket.getaddrinfo in a pod.
+
+    The names `a-0.check` and `a-0.check.ci.svc.cluster.local.` are the same.
+    """
     labels = str(host).split(".")
     if labels[1:2] != [SERVICE]:
         return _elsewhere(host, *more, **named)
@@ -33,7 +37,7 @@ def answer(host: Any, *more: Any, **named: Any) -> Any:
 if NAMES:
     socket.getaddrinfo = answer
 
-# The image may have one of these of its own, which is loaded as if this one were not there.
+# The image may have its own sitecustomize module, which must still be loaded.
 sys.path[:] = [path for path in sys.path if Path(path).absolute() != Path(__file__).absolute().parent]
 found = PathFinder.find_spec("sitecustomize", sys.path)
 if found and found.loader:
