@@ -64,7 +64,7 @@ def page() -> Iterator[str]:
     yield ""
     yield "## Enforced"
     yield ""
-    yield "The sandbox, or the fakes of the tests, behave as the real service does. The named tests fail for code that"
+    yield "The sandbox or the fakes of the tests behave as the real service does. The named tests fail for code that"
     yield "ignores it."
     yield ""
     yield "| service | behaviour | enforced by | tests | source |"
@@ -74,11 +74,11 @@ def page() -> Iterator[str]:
         where = f"[{Path(row.where).name}](../../{row.where})"
         yield f"| {row.service} | {_cell(row.behaviour)} | {where} | {tests} | {_cell(row.source)} |"
     yield ""
-    yield "## Kinder than the real service"
+    yield "## Less strict than the real service"
     yield ""
-    yield "No test here sees code that ignores these."
+    yield "The emulation lacks these behaviours, so no test fails for code that ignores them."
     yield ""
-    yield "| service | behaviour | what you may meet | source |"
+    yield "| service | behaviour | effect | source |"
     yield "|---|---|---|---|"
     for kinder in sorted((row for area in rows for row in area.kinder), key=_order):
         texts = (kinder.behaviour, kinder.consequence, kinder.source)
