@@ -46,7 +46,7 @@ def worker_pool(inputs: dict[str, Any]) -> Iterator[Problem]:
     if isinstance(name, str) and not re.fullmatch(POOL_ID, name):
         yield Problem("name", f'"name" ("{name}") doesn\'t match regexp "^{POOL_ID}$"')
     if isinstance(place, str) and place not in locations("cloudbuild.v1"):
-        yield Problem("location", f"Cloud Build is in no location {place}", "such as us-central1")
+        yield Problem("location", f"{place} is not a location of Cloud Build", "such as us-central1")
     display = inputs.get("displayName")
     if isinstance(display, str) and not 1 <= len(display) <= 63:
         yield Problem("displayName", f"expected length of displayName to be in the range (1 - 63), got {len(display)}")
@@ -80,7 +80,7 @@ def workers(given: dict[str, Any]) -> Iterator[Problem]:
         return
     has_gpus = machine in gpu_catalog.machine_types("gcp") and not gpu_catalog.takes_accelerator(machine)
     if has_gpus or (machine.startswith("e2-") and machine not in E2):
-        why = "has GPUs, which workers cannot have" if has_gpus else "is no machine type of private pools"
+        why = "has GPUs, which workers cannot have" if has_gpus else "is not a machine type of private pools"
         yield Problem("workerConfig.machineType", f"{machine} {why}", "such as e2-standard-8")
 
 
@@ -91,7 +91,7 @@ def repository(inputs: dict[str, Any]) -> Iterator[Problem]:
         yield Problem("repositoryId", f'"repositoryId" ("{name}") doesn\'t match regexp "^{REPOSITORY_ID}$"')
     place = inputs.get("location")
     if isinstance(place, str) and place and place not in (*MULTI_REGIONS, *locations("artifactregistry.v1")):
-        yield Problem("location", f"Artifact Registry is in no location {place}", "such as us-central1")
+        yield Problem("location", f"{place} is not a location of Artifact Registry", "such as us-central1")
     policies = rows(inputs.get("cleanupPolicies"))
     if len(policies) > POLICIES_MOST:
         yield Problem("cleanupPolicies", f"expected at most {POLICIES_MOST} cleanup policies, got {len(policies)}")
@@ -100,7 +100,7 @@ def repository(inputs: dict[str, Any]) -> Iterator[Problem]:
         policy, path = table(row), f"cleanupPolicies[{index}]"
         name = policy.get("id")
         if isinstance(name, str) and name in seen:
-            yield Problem(f"{path}.id", f'the policy "{name}" is there twice')
+            yield Problem(f"{path}.id", f'the policy "{name}" is listed twice')
         if isinstance(name, str) and len(name) > POLICY_ID_MOST:
             yield Problem(f"{path}.id", f"expected at most {POLICY_ID_MOST} characters, got {len(name)}")
         seen.add(str(name))

@@ -38,7 +38,7 @@ def every_disk(disks: Any) -> Iterator[Problem]:
         return
     if not rows(disks):
         # github.com/googleapis/java-compute/pull/46: "the API now requires that a disk be specified".
-        yield Problem("disks", "expected at least one disk, which the machine boots from")
+        yield Problem("disks", "expected at least one disk, the boot disk")
         return
     yield from boots(rows(disks))
     for index, row in enumerate(rows(disks)):
@@ -129,9 +129,9 @@ def local_disks(chosen: MachineType, card: str, disks: Any) -> Iterator[Problem]
     counts = " or ".join(map(str, offer.local_disks.counts))
     match offer.local_disks.mode:
         case "optional":
-            yield Problem("disks", f"{chosen.name} takes 0 or {counts} local SSDs, got {given}")
+            yield Problem("disks", f"{chosen.name} supports 0 or {counts} local SSDs, got {given}")
         case "bundled" if counts:
             text = f"{chosen.name} comes with {counts} local SSDs; {given} cannot be added"
-            yield Problem("disks", text, "leave them out")
+            yield Problem("disks", text, "remove these disks")
         case "none":
-            yield Problem("disks", f"{chosen.name} takes no local SSDs, got {given}")
+            yield Problem("disks", f"{chosen.name} does not support local SSDs, got {given}")

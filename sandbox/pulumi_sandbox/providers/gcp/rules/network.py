@@ -25,7 +25,7 @@ RESERVED_PREFIX = (8, 30)
 PROHIBITED = {
     "0.0.0.0/8": "this network",
     "127.0.0.0/8": "loopback",
-    "169.254.0.0/16": "link-local, the metadata server among it",
+    "169.254.0.0/16": "link-local, with the metadata server",
     "199.36.153.4/30": "restricted.googleapis.com",
     "199.36.153.8/30": "private.googleapis.com",
     "224.0.0.0/4": "multicast",
@@ -87,7 +87,7 @@ def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
     direction = inputs.get("direction") or "INGRESS"
     if direction == "EGRESS" and sources:
         # Discovery document compute v1, Firewall.direction: for egress no source field can be given.
-        yield Problem(sources[0], "cannot be given for a rule of what goes out", "set direction to INGRESS")
+        yield Problem(sources[0], "cannot be set for an egress rule", "set direction to INGRESS")
     if direction == "INGRESS" and not any(inputs.get(name) for name in SOURCES):
         # The provider's message (resourceComputeFirewallSourceFieldsCustomizeDiff).
         yield Problem("sourceRanges", "one of source_tags, source_ranges, or source_service_accounts must be defined")
@@ -130,7 +130,7 @@ def traffic(row: dict[str, Any], path: str, field: str) -> Iterator[Problem]:
         return
     if ports and name not in WITH_PORTS:
         # Discovery document compute v1, Firewall.allowed.ports: only for a protocol with ports.
-        yield Problem(f"{path}.ports", "only a protocol that has ports can name some")
+        yield Problem(f"{path}.ports", "cannot be set for a protocol without ports")
         return
     for index, given in enumerate(ports):
         found = re.fullmatch(PORT, given) if isinstance(given, str) else None

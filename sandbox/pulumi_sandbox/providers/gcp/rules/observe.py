@@ -61,7 +61,9 @@ def alert_policy(inputs: dict[str, Any]) -> Iterator[Problem]:
     for key, value in table(inputs.get("userLabels")).items():
         wrong = isinstance(value, str) and not re.fullmatch(USER_LABEL_VALUE, value)
         if wrong or not re.fullmatch(USER_LABEL_KEY, key):
-            yield Problem("userLabels", f"Invalid user label {key}={value}: lowercase letters, digits, _ and - alone")
+            yield Problem(
+                "userLabels", f"Invalid user label {key}={value}: use only lowercase letters, digits, _ and -"
+            )
 
 
 def seconds(given: Any) -> float | None:

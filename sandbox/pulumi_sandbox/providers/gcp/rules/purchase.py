@@ -114,7 +114,7 @@ def reservation(scheduling: dict[str, Any], affinity: Any) -> Iterator[Problem]:
         yield Problem(
             "reservationAffinity.type",
             "must not be SPECIFIC_RESERVATION for a Spot VM or a preemptible one, which cannot consume a reservation",
-            "leave reservationAffinity out",
+            "remove reservationAffinity",
         )
     # terraform-provider-google e03b7622, compute_instance_helpers.go, expandReservationAffinity.
     if kind and (kind == "SPECIFIC_RESERVATION") != bool(named):

@@ -84,7 +84,7 @@ def accelerators(chosen: MachineType, given: Any) -> Iterator[Problem]:
                 yield Problem(
                     path,
                     f"{chosen.name} comes with {chosen.gpus} x {chosen.accelerator}; {cards} x {card} cannot be added",
-                    "leave guestAccelerators out",
+                    "remove guestAccelerators",
                 )
         elif chosen.takes_accelerators:
             yield from n1(chosen, card, cards, path)
@@ -121,7 +121,7 @@ def place(chosen: MachineType, card: str, region: str) -> Iterator[Problem]:
     near = [name for name in offer.regions if name.split("-")[0] == region.split("-")[0]]
     yield Problem(
         "region",
-        f"{what} is in no zone of {region}",
+        f"{what} is not available in any zone of {region}",
         f"the nearest regions with it: {', '.join(near[:4])}" if near else "",
     )
 
@@ -138,7 +138,7 @@ def nics(chosen: MachineType, given: Any) -> Iterator[Problem]:
         if isinstance(kind, str) and kind and kind not in usable:
             yield Problem(
                 f"networkInterfaces[{index}].nicType",
-                f"{chosen.name} does not take {kind}",
+                f"{chosen.name} does not support {kind}",
                 f"use {' or '.join(usable)}",
             )
 
@@ -167,4 +167,4 @@ def confidential(chosen: MachineType, has_gpu: bool, given: Any) -> Iterator[Pro
     usable = CONFIDENTIAL.get(kind) if isinstance(kind, str) else None
     if has_gpu and usable is not None and chosen.name not in usable:
         only = f"only {' and '.join(usable)} does" if usable else "none does"
-        yield Problem("confidentialInstanceConfig", f"{chosen.name} does not take {kind}; of machines with GPUs {only}")
+        yield Problem("confidentialInstanceConfig", f"{chosen.name} does not support {kind}; of GPU machines {only}")

@@ -52,7 +52,7 @@ def trigger(inputs: dict[str, Any]) -> Iterator[Problem]:
         yield Problem("name", f'"name" ("{name}") doesn\'t match regexp "^{TRIGGER_NAME}$"')
     place = inputs.get("location")
     if isinstance(place, str) and place not in ("", "global", *locations("cloudbuild.v1")):
-        yield Problem("location", f"Cloud Build is in no location {place}", "such as us-central1")
+        yield Problem("location", f"{place} is not a location of Cloud Build", "such as us-central1")
     for key in table(inputs.get("substitutions")):
         if not re.fullmatch(SUBSTITUTION, key):
             yield Problem(text(("substitutions", key)), f'the key "{key}" doesn\'t match regexp "^{SUBSTITUTION}$"')
@@ -98,12 +98,12 @@ def expressions(inputs: dict[str, Any]) -> Iterator[Problem]:
         if not isinstance(given, str) or RE2_ALONE.search(given):
             continue
         if found := NOT_RE2.search(given):
-            yield Problem(path, f"RE2 has no {found.group()}, which stands in {given}")
+            yield Problem(path, f"RE2 does not support {found.group()}, got {given}")
             continue
         try:
             re.compile(given)
         except re.error as error:
-            yield Problem(path, f"{given} is no regular expression: {error.msg}")
+            yield Problem(path, f"{given} is not a regular expression: {error.msg}")
 
 
 def timeouts(build: dict[str, Any]) -> Iterator[Problem]:

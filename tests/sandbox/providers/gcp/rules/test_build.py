@@ -82,7 +82,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a zone": (
         types.WORKER_POOL,
         {"location": "us-central1-a"},
-        "location: Cloud Build is in no location us-central1-a\n  hint: such as us-central1",
+        "location: us-central1-a is not a location of Cloud Build\n  hint: such as us-central1",
     ),
     "peered and attached": (
         types.WORKER_POOL,
@@ -120,7 +120,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "an E2 type there is not": (
         types.WORKER_POOL,
         {**POOL, "workerConfig": {"machineType": "e2-highmem-32"}},
-        "workerConfig.machineType: e2-highmem-32 is no machine type of private pools\n  hint: such as e2-standard-8",
+        "workerConfig.machineType: e2-highmem-32 is not a machine type of private pools\n  hint: such as e2-standard-8",
     ),
     "a pool's name in capitals": (
         types.WORKER_POOL,
@@ -221,12 +221,12 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a repository in a region there is not": (
         types.REPOSITORY,
         {**REPOSITORY, "location": "mars-1"},
-        "location: Artifact Registry is in no location mars-1\n  hint: such as us-central1",
+        "location: mars-1 is not a location of Artifact Registry\n  hint: such as us-central1",
     ),
     "a policy twice": (
         types.REPOSITORY,
         {**REPOSITORY, "cleanupPolicies": [KEEP, {**DELETE, "id": "keep"}]},
-        'cleanupPolicies[1].id: the policy "keep" is there twice',
+        'cleanupPolicies[1].id: the policy "keep" is listed twice',
     ),
     "an age in weeks": (
         types.REPOSITORY,

@@ -54,7 +54,7 @@ def sized(index: int, given: int, words: str) -> str:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no disk": ({"disks": []}, "disks: expected at least one disk, which the machine boots from"),
+    "no disk": ({"disks": []}, "disks: expected at least one disk, the boot disk"),
     "two that boot": (
         {"disks": [BOOT, {**BOOT, "boot": True}]},
         (

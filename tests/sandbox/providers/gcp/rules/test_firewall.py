@@ -48,11 +48,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a source of what goes out": (
         {**DENY, "direction": "EGRESS"},
-        "sourceRanges: cannot be given for a rule of what goes out\n  hint: set direction to INGRESS",
+        "sourceRanges: cannot be set for an egress rule\n  hint: set direction to INGRESS",
     ),
     "ports of everything": (
         {**DENY, "denies": [{"protocol": "all", "ports": ["22"]}]},
-        "denies[0].ports: only a protocol that has ports can name some",
+        "denies[0].ports: cannot be set for a protocol without ports",
     ),
     "a port there is not": (
         {**ALLOW, "allows": [{"protocol": "tcp", "ports": ["22", "65536"]}]},
@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "ports of a protocol that has none": (
         {**ALLOW, "allows": [{"protocol": "esp", "ports": ["22"]}]},
-        "allows[0].ports: only a protocol that has ports can name some",
+        "allows[0].ports: cannot be set for a protocol without ports",
     ),
     "a source that begins elsewhere": (
         {**ALLOW, "sourceRanges": ["35.235.240.0/20", "10.0.0.1/8"]},

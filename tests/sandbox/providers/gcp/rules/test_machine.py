@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "guestAccelerators[0]: g2-standard-8 comes with 1 x nvidia-l4; 1 x nvidia-tesla-t4 cannot be added\n"
-                "  hint: leave guestAccelerators out"
+                "  hint: remove guestAccelerators"
             )
         ],
     ),
@@ -90,7 +90,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             (
                 "guestAccelerators[0]: g2-standard-8 comes with 1 x nvidia-l4; 2 x nvidia-l4 cannot be added\n"
-                "  hint: leave guestAccelerators out"
+                "  hint: remove guestAccelerators"
             )
         ],
     ),
@@ -163,14 +163,14 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a region without the machine": (
         {"region": "africa-south1"},
-        ["region: g2-standard-8 is in no zone of africa-south1"],
+        ["region: g2-standard-8 is not available in any zone of africa-south1"],
     ),
     "a region without the card": (
         {"region": "europe-north1", **n1("n1-standard-8", "nvidia-tesla-t4", 1)},
         [
             (
-                "region: nvidia-tesla-t4 is in no zone of europe-north1\n  hint: the nearest regions with it: "
-                "europe-central2, europe-west1, europe-west2, europe-west3"
+                "region: nvidia-tesla-t4 is not available in any zone of europe-north1\n  hint: the nearest regions with "
+                "it: europe-central2, europe-west1, europe-west2, europe-west3"
             )
         ],
     ),

@@ -167,7 +167,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {**SUBNET, "ipCidrRange": "169.254.0.0/24"},
         (
             "ipCidrRange: Invalid value for field 'resource.ipCidrRange': '169.254.0.0/24'. It overlaps "
-            "169.254.0.0/16, which is prohibited: link-local, the metadata server among it.\n"
+            "169.254.0.0/16, which is prohibited: link-local, with the metadata server.\n"
             "  hint: such as 10.10.0.0/20"
         ),
     ),

@@ -85,6 +85,6 @@ def test_what_can_be_taken_away_uses_no_reservation(google: Google, scheduling: 
         (
             "reservationAffinity.type: must not be SPECIFIC_RESERVATION for a Spot VM or a preemptible one, which "
             "cannot consume a reservation\n"
-            "  hint: leave reservationAffinity out"
+            "  hint: remove reservationAffinity"
         )
     ]

@@ -83,23 +83,23 @@ def test_parts_that_a_machine_takes_are_accepted(google: Google) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two where there is room for one": (
         machine("g2-standard-8", 2),
-        "disks: g2-standard-8 takes 0 or 1 local SSDs, got 2",
+        "disks: g2-standard-8 supports 0 or 1 local SSDs, got 2",
     ),
     "one where there have to be two": (
         machine("g2-standard-24", 1),
-        "disks: g2-standard-24 takes 0 or 2 local SSDs, got 1",
+        "disks: g2-standard-24 supports 0 or 2 local SSDs, got 1",
     ),
     "nine beside a T4": (
         t4(9),
-        "disks: n1-standard-8 takes 0 or 1 or 2 or 3 or 4 or 5 or 6 or 7 or 8 or 16 or 24 local SSDs, got 9",
+        "disks: n1-standard-8 supports 0 or 1 or 2 or 3 or 4 or 5 or 6 or 7 or 8 or 16 or 24 local SSDs, got 9",
     ),
     "another beside those that come with it": (
         machine("a2-ultragpu-2g", 1),
-        "disks: a2-ultragpu-2g comes with 2 local SSDs; 1 cannot be added\n  hint: leave them out",
+        "disks: a2-ultragpu-2g comes with 2 local SSDs; 1 cannot be added\n  hint: remove these disks",
     ),
     "one on a machine that has none": (
         machine("g4-standard-6", 1, HYPERDISK),
-        "disks: g4-standard-6 takes no local SSDs, got 1",
+        "disks: g4-standard-6 does not support local SSDs, got 1",
     ),
     "a scratch disk on the network": (
         local(diskType="pd-ssd"),
@@ -122,7 +122,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "virtio where gVNIC is needed": (
         nic("a3-highgpu-8g", "VIRTIO_NET"),
-        "networkInterfaces[0].nicType: a3-highgpu-8g does not take VIRTIO_NET\n  hint: use GVNIC",
+        "networkInterfaces[0].nicType: a3-highgpu-8g does not support VIRTIO_NET\n  hint: use GVNIC",
     ),
     "no interface": (
         {"networkInterfaces": []},
@@ -137,15 +137,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "AMD SEV on G2": (
         confidential(),
-        ("confidentialInstanceConfig: g2-standard-8 does not take SEV; of machines with GPUs only g4-standard-48 does"),
+        ("confidentialInstanceConfig: g2-standard-8 does not support SEV; of GPU machines only g4-standard-48 does"),
     ),
     "Intel TDX beside a T4": (
         {**t4(0), "scheduling": TEMPLATE["scheduling"], **confidential("TDX")},
-        ("confidentialInstanceConfig: n1-standard-8 does not take TDX; of machines with GPUs only a3-highgpu-1g does"),
+        ("confidentialInstanceConfig: n1-standard-8 does not support TDX; of GPU machines only a3-highgpu-1g does"),
     ),
     "AMD SEV-SNP on G4": (
         {**G4, **confidential("SEV_SNP")},
-        "confidentialInstanceConfig: g4-standard-48 does not take SEV_SNP; of machines with GPUs none does",
+        "confidentialInstanceConfig: g4-standard-48 does not support SEV_SNP; of GPU machines none does",
     ),
     "gVNIC on bare metal": (
         nic("a4x-maxgpu-4g-metal", "GVNIC", disk=HYPERDISK)
@@ -156,7 +156,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
                 "specificReservation": {"key": "compute.googleapis.com/reservation-name", "values": ["gb300"]},
             },
         },
-        "networkInterfaces[0].nicType: a4x-maxgpu-4g-metal does not take GVNIC\n  hint: use IDPF",
+        "networkInterfaces[0].nicType: a4x-maxgpu-4g-metal does not support GVNIC\n  hint: use IDPF",
     ),
 }
 

@@ -55,19 +55,19 @@ TEMPLATE = {"location": "us-central1", "filename": "cloudbuild.yaml"}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a trigger in a region there is not": (
         {**branch("^main$"), "location": "mars-1"},
-        "location: Cloud Build is in no location mars-1\n  hint: such as us-central1",
+        "location: mars-1 is not a location of Cloud Build\n  hint: such as us-central1",
     ),
     "a parenthesis that does not close": (
         branch("("),
-        "github.push.branch: ( is no regular expression: missing ), unterminated subpattern",
+        "github.push.branch: ( is not a regular expression: missing ), unterminated subpattern",
     ),
     "a tag of nothing that repeats": (
         on(push={"tag": "*"}),
-        "github.push.tag: * is no regular expression: nothing to repeat",
+        "github.push.tag: * is not a regular expression: nothing to repeat",
     ),
     "looking ahead": (
         on(pullRequest={"branch": "^(?!main$)"}),
-        "github.pullRequest.branch: RE2 has no (?!, which stands in ^(?!main$)",
+        "github.pullRequest.branch: RE2 does not support (?!, got ^(?!main$)",
     ),
     "a repository of 1st gen as one of 2nd gen": (
         linked(repository="acme/kernels", push={"branch": "^main$"}),
@@ -76,10 +76,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             "projects/*/locations/*/connections/*/repositories/*"
         ),
     ),
-    "possessive": (branch("^a++$"), "github.push.branch: RE2 has no ++, which stands in ^a++$"),
+    "possessive": (branch("^a++$"), "github.push.branch: RE2 does not support ++, got ^a++$"),
     "a branch of a repository that is not GitHub's": (
         {**TEMPLATE, "triggerTemplate": {"repoName": "one", "branchName": "["}},
-        "triggerTemplate.branchName: [ is no regular expression: unterminated character set",
+        "triggerTemplate.branchName: [ is not a regular expression: unterminated character set",
     ),
     "a second more than 24 hours": (
         build(timeout="86401s"),
