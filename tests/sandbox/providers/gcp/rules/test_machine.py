@@ -169,8 +169,8 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"region": "europe-north1", **n1("n1-standard-8", "nvidia-tesla-t4", 1)},
         [
             (
-                "region: nvidia-tesla-t4 is not available in any zone of europe-north1\n  hint: the nearest regions with "
-                "it: europe-central2, europe-west1, europe-west2, europe-west3"
+                "region: nvidia-tesla-t4 is not available in any zone of europe-north1\n  hint: the nearest regions "
+                "with it: europe-central2, europe-west1, europe-west2, europe-west3"
             )
         ],
     ),
