@@ -67,7 +67,7 @@ def _read(text: str, context: str, cluster: str) -> Active:
 
 
 def _entry(document: Any, kind: str, name: Any) -> Any:
-    """Return the entry of a list by name, or the first entry if the name is None."""
+    """Return the entry of a list by name, or the first entry without a name."""
     found = (one.get(kind) for _, one in items(inner(document, f"{kind}s")) if name in (None, one.get("name")))
     return next(found, None)
 

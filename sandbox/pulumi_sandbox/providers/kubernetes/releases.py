@@ -33,8 +33,8 @@ ELSEWHERE = (
 CONSIDER = (
     "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
 )
-# Helm deletes its record of a release even if the removal took too long (helm/helm v3.20.2, pkg/action/uninstall.go and
-# pkg/storage/driver/driver.go). pulumi-kubernetes prints Helm's message (helm_release.go at 94977969, Delete).
+# Helm deletes its record of a release even if the removal took too long. pulumi-kubernetes prints Helm's message.
+# Sources: helm/helm v3.20.2, pkg/action/uninstall.go, pkg/storage/driver/driver.go; helm_release.go at 94977969.
 FORGOTTEN = "uninstall: Release not loaded: {0}: release: not found\n  hint: run pulumi refresh, then pulumi up again"
 # helm_release.go, defaultTimeoutSeconds.
 TIMEOUT_SEC = 300
