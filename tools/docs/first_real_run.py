@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from gpu_ci.cli.verify import eks, google, gpu
@@ -18,6 +19,7 @@ _SECTIONS: Sequence[tuple[str, str, Sequence[Step[Any]]]] = (
 )
 
 
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
 _PAGE = re.compile(r"\bdocs/([\w/-]+\.md(?:#[\w-]+)?)")
 
 
@@ -43,7 +45,8 @@ runs the steps marked *verify* and changes nothing. You do the other steps.
 
 def _link(path: re.Match[str]) -> str:
     """Return the Markdown link to a page that a step names by its path in the repository, for a terminal."""
-    return f"[{path[1].partition('.md')[0].rpartition('/')[2].replace('-', ' ')}](../{path[1]})"
+    title, _, _ = (_DOCS / path[1].partition("#")[0]).read_text(encoding="utf-8").partition("\n")
+    return f"[{title.removeprefix('# ')}](../{path[1]})"
 
 
 def page() -> Iterator[str]:
