@@ -214,7 +214,9 @@ def test_the_python_program_of_the_github_page_builds_the_same() -> None:
 
 
 def test_the_python_program_of_the_google_cloud_page_waits_for_the_network_and_for_the_verdict() -> None:
-    [program] = [text for language, text in fences(ROOT / "docs/guides/compute-engine.md") if language == "python"]
+    [program] = [
+        text for language, text in fences(ROOT / "docs/guides/gpu-machine-in-python.md") if language == "python"
+    ]
     # A preview, as the ids the recorder makes up are no paths of subnetworks.
     made = deploy(lambda: exec(program, {}), preview=True)  # noqa: S102 - our own page
     rows = {row.name: row for row in made.rows if row.request.custom}

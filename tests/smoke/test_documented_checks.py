@@ -103,7 +103,7 @@ def test_every_reference_of_the_page_is_used_and_every_use_has_one() -> None:
 
 
 def test_the_page_of_checks_has_the_limits_of_the_code() -> None:
-    rows = table(CHECKS, "error of the whole, at most")
+    rows = table(CHECKS, "maximum error of the whole product")
     told = {dtype: plan.Limit(float(norm), float(element)) for dtype, norm, element in rows}
     assert told == plan.LIMITS
     says = {name: row[1] for row in table(CHECKS, "fails when") for name in quoted([row[0]])}

@@ -379,7 +379,7 @@ STEPS: tuple[Step[Cluster], ...] = (
     Step(
         "first up", "pulumi up --stack STACK",
         "a node joins within five minutes, and the check passes",
-        "docs/operate/failed-check.md has a row for each event",
+        "docs/operate/eks-check-fails.md has a row for each event",
     ),
     Step(
         "max while a job runs", "pulumi up --stack STACK",

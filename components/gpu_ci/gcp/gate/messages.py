@@ -10,7 +10,7 @@ from .runner import Question
 from .verdict import NO_CAPACITY, NO_VERDICT, Verdict
 
 NEXT_STEPS = {
-    "no-driver": "use another image or driver branch (docs/how-it-works/gpu-checks.md)",
+    "no-driver": "use another image or driver branch (docs/guides/machines.md)",
     "check-hung": "raise smoke.deadlineSec if driver and torch take long to install; if the GPU hangs, try again to "
     "get another machine",
     "no-secret": "add a version of the App's key to the secret that gpu-ci:site.github.runnerApp.privateKey names, "
@@ -26,7 +26,7 @@ NEXT_STEPS = {
     "no-tool": "use an image that contains the named program",
     "no-runner": "check that the network has internet access, or include the runner in the image",
     "wrong-checksum": "set runner.sha256 to the checksum in the runner's release notes",
-    "no-docker": "use an image in which rootless Docker starts (docs/how-it-works/runner-machine.md), or "
+    "no-docker": "use an image in which rootless Docker starts (docs/how-it-works/job-isolation.md), or "
     "runner.docker: none",
     "disk-full": "raise diskGib",
     "not-isolated": "remove the named access from the image, or use another runner.docker: a job could have reached "
@@ -84,7 +84,7 @@ def _next_step(error: ApiError, question: Question) -> str:
     if error.constraint:
         return (
             f"the organization policy {error.constraint} forbids it: ask its administrator for an exception for the "
-            f"project {question.project}, or change the pool to what the policy allows (docs/how-it-works/check.md)"
+            f"project {question.project}, or change the pool to what the policy allows (docs/guides/google-project.md)"
         )
     if error.about_account:
         return "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to apply"

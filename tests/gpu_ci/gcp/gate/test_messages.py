@@ -114,7 +114,8 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
             ApiError("conditionNotMet", "Constraint constraints/compute.trustedImageProjects violated.", 412),
             (
                 "the organization policy compute.trustedImageProjects forbids it: ask its administrator for an "
-                "exception for the project p, or change the pool to what the policy allows (docs/how-it-works/check.md)"
+                "exception for the project p, or change the pool to what the policy allows "
+                "(docs/guides/google-project.md)"
             ),
         ),
         (
