@@ -101,4 +101,4 @@ def creating(words: str, code: str = "InvalidParameterException", status: int = 
 
 
 def listing(path: str) -> str:
-    return f"\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"
+    return f"\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"
