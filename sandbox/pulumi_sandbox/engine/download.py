@@ -14,7 +14,7 @@ from pulumi_sandbox.engine.model import HOST, VERSION, Engine, WayError, ask_ver
 from pulumi_sandbox.progress import Progress
 
 # pulumi.automation.PulumiCommand.install downloads its script from this address. The address is requested first with a
-# short timeout: the installer has no timeout of its own and would hang on a network without internet access.
+# short timeout, because the installer has no timeout. It would hang on a network without internet access.
 ADDRESS = "https://get.pulumi.com/install.sh"
 PATIENCE = 10
 

@@ -37,8 +37,8 @@ class Cloud:
     """The sandbox provider of one package. Hooks may be called from several threads at the same time."""
 
     package: ClassVar[str]
-    # True for bridged providers (gcp, aws, github). Like the Terraform bridge, they convert between "5" and 5 and
-    # between "true" and True, record default values under `__defaults`, and treat an empty list or map as missing.
+    # True for bridged providers (gcp, aws, github). Like the Terraform bridge, they convert "5" to 5, "true" to True, and
+    # the reverse. They record default values under `__defaults`, and treat an empty list or map as missing.
     coerces_scalars: ClassVar[bool] = True
     # Inputs whose change replaces a resource of any type without a table.
     always_new: ClassVar[Collection[str]] = ()
@@ -50,7 +50,7 @@ class Cloud:
 
     context: Context
 
-    # -- life ----------------------------------------
+    # -- start and configuration ----------------------
 
     def start(self, context: Context) -> None:
         """Called once, first: store the context and start background services. Must be fast."""

@@ -41,7 +41,7 @@ def never_same(_: str, __: Any, ___: Any) -> bool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How to compare two sets of inputs."""
+    """The settings of a comparison of two sets of inputs."""
 
     same: Same = never_same
     # The Terraform bridge treats an empty list or map as missing.

@@ -78,9 +78,9 @@ def code_of(wrong: sqlite3.DatabaseError) -> int:
 def open_file(path: Path) -> sqlite3.Connection:
     """Return a connection to the world in this file. Create the file if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # SQLite creates its -wal and -shm files with the mode of this file. An existing file is not opened here: close()
-    # would cancel the locks that another connection of this process holds on the file
-    # (sqlite.org/howtocorrupt.html, "Posix advisory locks canceled by a separate thread doing close()").
+    # SQLite creates its -wal and -shm files with the mode of this file. An existing file is not opened here, because
+    # close() would cancel the locks of another connection of this process.
+    # Source: sqlite.org/howtocorrupt.html, "Posix advisory locks canceled by a separate thread doing close()".
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)

@@ -1,7 +1,7 @@
 """The AWS schema of each resource type of pulumi-aws, and the mapping of property names.
 
-A property has the same name in both, except for case. Differences are in `fields`: the key is the path of names in
-pulumi-aws, the value is the path in the schema, relative to the parent object.
+A property has the same name in both, except for case. Differences are in `fields`. The key is the path of names in
+pulumi-aws. The value is the path in the schema, relative to the parent object.
 """
 
 from __future__ import annotations

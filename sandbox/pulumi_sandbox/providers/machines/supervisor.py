@@ -150,7 +150,7 @@ def serial(guest: subprocess.Popen[bytes], journal: bool) -> None:
 
 
 def outcome(guest: subprocess.Popen[bytes], reader: threading.Thread, off: threading.Event) -> None:
-    """Print the lines of Google's guest agent at the end of the script (google_metadata_script_runner)."""
+    """Print the same lines as Google's guest agent at the end of the script (google_metadata_script_runner)."""
     code = guest.wait()
     reader.join(timeout=GRACE_SEC)
     if off.is_set():

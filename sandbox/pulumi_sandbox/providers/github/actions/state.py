@@ -72,7 +72,7 @@ class Actions:
     repositories: Repositories
     now: Callable[[], float] = time.time
 
-    # -- what there is ------------------------------------------------------------------------------------------------
+    # -- reads --------------------------------------------------------------------------------------------------------
 
     def run(self, number: int) -> Outputs | None:
         found = self.world.get(RUN, str(number))
@@ -327,7 +327,7 @@ class Actions:
             return []
         return [f"{', '.join(names) or 'no repository'} ({group})" for group, names in served.items()]
 
-    # -- the passing of time ------------------------------------------------------------------------------------------
+    # -- changes caused by time ---------------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Apply the changes caused by time: runners without contact, and jobs that waited too long."""
