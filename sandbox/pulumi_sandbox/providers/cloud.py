@@ -37,8 +37,8 @@ class Cloud:
     """The sandbox provider of one package. Hooks may be called from several threads at the same time."""
 
     package: ClassVar[str]
-    # True for bridged providers (gcp, aws, github). Like the Terraform bridge, they convert "5" to 5, "true" to True, and
-    # the reverse. They record default values under `__defaults`, and treat an empty list or map as missing.
+    # True for bridged providers (gcp, aws, github). Like the Terraform bridge, they convert between texts, numbers and
+    # booleans, record default values under `__defaults`, and treat an empty list or map as missing.
     coerces_scalars: ClassVar[bool] = True
     # Inputs whose change replaces a resource of any type without a table.
     always_new: ClassVar[Collection[str]] = ()
