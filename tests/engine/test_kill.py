@@ -172,7 +172,7 @@ def test_ctrl_c_leaves_no_process_and_no_lock(sandbox: SandboxRunner) -> None:
     assert up.returncode == 1, before + after
     assert "received; cancelling" in after
     assert "received; terminating" not in after
-    assert "stopped while it waited, as was asked" in after
+    assert "cancelled while it waited" in after
     assert sandbox.gone() == {}
     assert [path for path in Path(sandbox.folder).rglob("locks/**/*.json") if path.is_file()] == []
     assert sandbox.json("world", "faults", "--json") == []

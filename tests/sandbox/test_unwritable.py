@@ -19,7 +19,7 @@ from pulumi_sandbox.world.file import unreadable
 from pulumi_sandbox.world.store import World
 
 COMMAND = str(Path(sys.executable).parent / "pulumi-sandbox")
-HINT = "  hint: free or unlock this folder, or set PULUMI_SANDBOX_DIR to one that can be written to\n"
+HINT = "  hint: make this folder writable and free disk space, or set PULUMI_SANDBOX_DIR to a writable folder\n"
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_world_that_another_command_writes_to_keeps_its_own_words(
     world.close()
     assert capsys.readouterr().err == (
         "world.db: database is locked\n"
-        "  hint: another command is at work in this sandbox; run this one again when it has ended\n"
+        "  hint: another command is using this sandbox; run this command again when the other one has finished\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""The third way to a Pulumi CLI: build it from the Go modules that tools/engine/go.mod pins."""
+"""Build the Pulumi CLI from the Go modules that tools/engine/go.mod pins."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pulumi_sandbox.progress import Progress
 CLI = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 SDK = "github.com/pulumi/pulumi/sdk/v3"
 FLAGS = (
-    "-trimpath",  # no path of this machine in the file
+    "-trimpath",  # keeps local paths out of the binary
     "-tags", "osusergo grpcnotrace",
     "-ldflags", f"-s -w -X {SDK}/go/common/version.Version=v{VERSION}",
 )  # fmt: skip
 
-# Scripts inside the SDK's Go module that the official distribution ships beside the CLI.
+# Scripts of the SDK's Go module. The official distribution ships them in the CLI's folder.
 COMPANIONS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resource-pulumi-python")
 
 
@@ -33,19 +33,22 @@ def module_folder() -> Path:
 
 @contextlib.contextmanager
 def only_one(home: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock of our folder; the system drops it when the holder ends, however it ends."""
+    """Hold the lock of the engine folder. The kernel releases the lock when the process ends, also after a crash."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            say("another command is getting the engine; waiting for it")
+            say("another command is installing the Pulumi CLI; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def build(home: Path, say: Callable[[str], None]) -> Engine:
-    """Compile the CLI (3 minutes and 1.8 GB of memory on 2 cores when nothing is cached) and put it into our folder."""
+    """Compile the CLI and put it into the engine folder.
+
+    A build without a Go cache takes 3 minutes and 1.8 GB of memory on 2 cores.
+    """
     modules = module_folder()
     if not (modules / "go.mod").is_file():
         raise WayError(
@@ -60,12 +63,12 @@ def build(home: Path, say: Callable[[str], None]) -> Engine:
     for leftover in home.glob("pulumi.*.partial"):
         leftover.unlink(missing_ok=True)
     draft = home / f"pulumi.{os.getpid()}.partial"
-    say("no other way is open; the build takes minutes once, and goes on where it stopped when it is interrupted")
+    say("no installed Pulumi CLI can be used; building one takes minutes, and an interrupted build can be resumed")
     try:
         with Progress("building the Pulumi CLI", say) as progress:
             compile_cli(go, modules, draft, progress)
         if ask_version(draft) != VERSION:
-            raise WayError(f"the CLI it built says it is {ask_version(draft)}", "report this as a bug")
+            raise WayError(f"the built CLI reports version {ask_version(draft)}, not {VERSION}", "report this as a bug")
         copy_companions(go, modules, home)
         write_launcher(home)
         draft.replace(home / "pulumi")
@@ -83,7 +86,7 @@ def compile_cli(go: str, modules: Path, draft: Path, progress: Progress) -> None
 
 
 def run_go(go: str, modules: Path, arguments: list[str], progress: Progress) -> str:
-    """Run the go tool, turn what it names on standard error into progress, and return its standard output."""
+    """Run the go tool and return its standard output. Report the modules and packages it names as progress."""
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
     with subprocess.Popen(
         [go, *arguments], cwd=modules, env=environment, text=True, errors="replace", stdin=subprocess.DEVNULL,
@@ -96,11 +99,11 @@ def run_go(go: str, modules: Path, arguments: list[str], progress: Progress) -> 
             with Drain(process.stdout) as output:
                 stderr_lines += [line.strip() for line in process.stderr if not note(line.strip(), progress)]
         except BaseException:
-            process.terminate()  # what go compiled so far stays in its cache
+            process.terminate()  # the Go cache keeps the packages compiled so far
             raise
         if process.wait() != 0:
             raise WayError(
-                f"`go {arguments[0]}` failed: {explain(stderr_lines) or f'ended with {process.returncode}'}",
+                f"`go {arguments[0]}` failed: {explain(stderr_lines) or f'exit code {process.returncode}'}",
                 "check `go version` against tools/engine/go.mod, and that `go env GOPROXY` can be reached",
             )
         return output.text
@@ -128,7 +131,10 @@ class Drain:
 
 
 def note(line: str, progress: Progress) -> bool:
-    """Whether the line only says what go is doing: `go: downloading MODULE VERSION`, or a package's import path."""
+    """Report a progress line of go, and return True if the line is one.
+
+    Progress lines are `go: downloading MODULE VERSION` and the import path of a package.
+    """
     if line.startswith("go: downloading "):
         progress.at(f"fetching {line.removeprefix('go: downloading ')}")
         return True
@@ -157,7 +163,7 @@ def copy_companions(go: str, modules: Path, home: Path) -> None:
 
 
 def write_launcher(home: Path) -> None:
-    """The Python language host under the name the engine starts; written again when the interpreter has moved."""
+    """Write the script that starts the Python language host. It is rewritten when the interpreter has moved."""
     text = (
         "#!/bin/sh\n"
         "# Starts pulumi_sandbox's language host; -P keeps the project's own modules from shadowing the host's.\n"

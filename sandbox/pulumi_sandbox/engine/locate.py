@@ -1,5 +1,7 @@
-"""Finds the Pulumi CLI, or gets one: from PATH, from ~/.pulumi/bin, from the official installer, or built from pinned
-Go modules."""
+"""Find the Pulumi CLI, or install one.
+
+The sources, in order: PATH, ~/.pulumi/bin, the official installer, a build from pinned Go modules.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ WAYS = ("path", "home", "official", "build")
 
 
 def home() -> Path:
-    """Where engines of our own are kept, behind any link: bubblewrap shows an isolated process no link."""
+    """Return the folder of the engines that pulumi-sandbox installed.
+
+    Symbolic links are resolved, because bubblewrap does not show them to an isolated process.
+    """
     checkout = Path(__file__).resolve().parents[3]
     if chosen := os.environ.get("PULUMI_SANDBOX_ENGINE_DIR"):
         place = Path(chosen)
@@ -41,20 +46,21 @@ def home() -> Path:
 
 
 def ways() -> tuple[str, ...]:
-    """The ways to try, in order."""
+    """Return the sources of a CLI to try, in order."""
     forced = os.environ.get("PULUMI_SANDBOX_ENGINE")
     if not forced:
         return WAYS
     if forced not in WAYS:
         raise EngineError(
-            f"PULUMI_SANDBOX_ENGINE: unknown way to an engine\n  got: {forced}\n  expected: one of {', '.join(WAYS)}\n"
-            "  hint: unset it and all of them are tried"
+            f"PULUMI_SANDBOX_ENGINE: unknown source of the Pulumi CLI\n  got: {forced}\n"
+            f"  expected: one of {', '.join(WAYS)}\n"
+            "  hint: unset PULUMI_SANDBOX_ENGINE to try all of them"
         )
     return (forced,)
 
 
 def on_path() -> Engine:
-    """The first way: `pulumi` on PATH, with the Python language host that belongs to it."""
+    """Return the `pulumi` on PATH with its Python language host, or raise WayError."""
     found = next(executables_on_path(), None)
     if found is None:
         raise MissingError("there is no `pulumi` on PATH", "install Pulumi, or put it on PATH")
@@ -62,20 +68,20 @@ def on_path() -> Engine:
 
 
 def in_home() -> Engine:
-    """The second way: the default folder of Pulumi's installer, for a shell that does not have it on PATH."""
-    found = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin", "pulumi")  # install.sh asks $HOME, too
+    """Return the `pulumi` in the default folder of Pulumi's installer, which may be missing from PATH."""
+    found = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin", "pulumi")  # install.sh reads $HOME, too
     if not os.access(found, os.X_OK):
-        raise MissingError(f"there is no {found}", "install Pulumi (https://www.pulumi.com/docs/install)")
+        raise MissingError(f"{found} is missing", "install Pulumi (https://www.pulumi.com/docs/install)")
     return distribution(found, "home")
 
 
 def distribution(executable: Path, way: str) -> Engine:
-    """An official Pulumi that is whole: the CLI, and its Python language host in the same folder."""
+    """Check that an official Pulumi has its Python language host in the CLI's folder and a supported version."""
     real = executable.resolve()
     folders = [real.parent] if real.name == "pulumi" else []
     folder = next((each for each in (*folders, executable.parent) if os.access(each / HOST, os.X_OK)), None)
     if folder is None:
-        raise WayError(f"{executable} has no {HOST} beside it", "reinstall Pulumi; its Python language host is missing")
+        raise WayError(f"{HOST} is missing from the folder of {executable}", "reinstall Pulumi")
     version = known_version(executable)
     if not new_enough(version):
         raise WayError(f"{executable} is version {version or 'unknown'}", how_to_replace(version))
@@ -92,10 +98,10 @@ def how_to_replace(version: str) -> str:
 
 
 def executables_on_path() -> Iterator[Path]:
-    """Every `pulumi` on PATH that is not ours; `eval "$(pulumi-sandbox env)"` puts ours there too."""
+    """Yield every `pulumi` on PATH, except ours. `eval "$(pulumi-sandbox env)"` puts ours on PATH, too."""
     ours = home()
     for part in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        # An empty part of PATH is the folder that a command is called in, and whoever wrote its files has the CLI then.
+        # An empty entry of PATH is the current folder. The author of any checkout could put a `pulumi` there.
         candidate = Path(part) / "pulumi"
         if (
             candidate.is_absolute()
@@ -107,7 +113,7 @@ def executables_on_path() -> Iterator[Path]:
 
 
 def known_version(executable: Path) -> str:
-    """The CLI's version, asked once for each file: starting it takes longer than all else `pulumi-sandbox` does."""
+    """Return the CLI's version from a cache by file, because starting the CLI is the slowest step of a command."""
     if is_shim(executable):
         return ask_version(executable)
     status = executable.resolve().stat()
@@ -116,30 +122,30 @@ def known_version(executable: Path) -> str:
     known = read_json(notes)
     if key not in known:
         known = {**known, key: ask_version(executable)}
-        with contextlib.suppress(OSError):  # a folder that is read-only costs time, not the answer
+        with contextlib.suppress(OSError):  # a read-only folder only makes the next call slower
             write_whole(notes, json.dumps(known))
     return str(known[key])
 
 
 def notes() -> list[Path]:
-    """The files in which it is noted which CLI is there: an isolated process finds it by them."""
+    """Return the files that record the installed CLI. An isolated process needs them to find it."""
     return [file for file in (home() / STAMP, home() / "versions.json", home() / "warned.json") if file.is_file()]
 
 
 def is_shim(file: Path) -> bool:
-    """Whether a version manager starts the CLI by this file: a script, or a link to the manager.
+    """Return True if the file is a version manager's shim: a script, or a symbolic link to the manager.
 
-    Which CLI it starts may change while the file stays the same.
+    A shim may start another CLI version while the file stays the same.
     """
     try:
         with file.open("rb") as opened:
             return opened.read(2) == b"#!" or file.resolve().name != file.name
-    except OSError:  # it may be run and not be read
+    except OSError:  # the file may be executable and not readable
         return True
 
 
 def kept(allowed: tuple[str, ...]) -> Engine | None:
-    """The engine an earlier call put into our folder, if it is whole and of the pinned version."""
+    """Return the engine that an earlier call installed, if it is complete and of the pinned version."""
     stamp = read_json(home() / STAMP)
     folder = home() / str(stamp.get("folder", "."))
     whole = all(os.access(folder / name, os.X_OK) for name in ("pulumi", HOST))
@@ -149,7 +155,7 @@ def kept(allowed: tuple[str, ...]) -> Engine | None:
 
 
 def keep(engine: Engine) -> Engine:
-    """Note, last of all, that this engine is whole."""
+    """Record that this engine is complete. This is the last step of an installation."""
     note = {"version": engine.version, "way": engine.way, "folder": os.path.relpath(engine.folder, home())}
     write_whole(home() / STAMP, json.dumps(note) + "\n")
     return engine
@@ -159,12 +165,12 @@ FINDERS = {"path": on_path, "home": in_home}
 
 
 def installed() -> Engine | None:
-    """The engine that is there already: on PATH, else in the installer's folder, else in ours."""
+    """Return the installed engine: on PATH, else in the installer's folder, else in ours."""
     return found_there([]) or kept(ways())
 
 
 def found_there(failures: list[tuple[str, WayError]]) -> Engine | None:
-    """A Pulumi that the user installed; `failures` gets the reasons where there is none."""
+    """Return the Pulumi that the user installed, or None. The reasons for None are added to `failures`."""
     for way in ways():
         if find := FINDERS.get(way):
             try:
@@ -175,10 +181,11 @@ def found_there(failures: list[tuple[str, WayError]]) -> Engine | None:
 
 
 def search_path(path: str) -> str:
-    """PATH on which the engine finds itself and its own language host; doing it twice changes nothing.
+    """Return a PATH on which the engine finds itself and its own language host. The function is idempotent.
 
-    The engine prefers a host on PATH to the one beside it. A shell that has `eval "$(pulumi-sandbox env)"` of a built
-    engine, and got an official one since, would run the official CLI with our host.
+    The engine prefers a language host on PATH to the one in its own folder. Example: a shell has the PATH of
+    `eval "$(pulumi-sandbox env)"` with a built engine, and the user then installs an official CLI. Without this
+    function, the shell would run the official CLI with our language host.
     """
     engine, ours = installed(), home()
     if engine is None:
@@ -189,11 +196,11 @@ def search_path(path: str) -> str:
 
 
 def ensure(say: Callable[[str], None]) -> Engine:
-    """The engine, got by the first way that works. `say` is told what takes long, and of a version not tested."""
+    """Return the engine of the first source that works. Slow steps and an untested version are reported to `say`."""
     failures: list[tuple[str, WayError]] = []
     found = found_there(failures)
     engine = found or kept(ways())
-    if engine is not None or len(ways()) > 1:  # else the error says it
+    if engine is not None or len(ways()) > 1:  # with one source, the error reports it
         for way, error in failures:
             text = f"{TITLES[way]} is not used: {error.reason}\n  hint: {error.hint}"
             if not isinstance(error, MissingError) and first_time(text):
@@ -207,7 +214,7 @@ def ensure(say: Callable[[str], None]) -> Engine:
 
 
 def first_time(warning: str) -> bool:
-    """Whether this warning has not been given before: one command of make runs several of ours."""
+    """Return True if this warning was not given before. One make target may run several of our commands."""
     notes = home() / "warned.json"
     if (warned := read_json(notes)).get(warning):
         return False
@@ -217,8 +224,8 @@ def first_time(warning: str) -> bool:
 
 
 def obtain(say: Callable[[str], None], failures: list[tuple[str, WayError]]) -> Engine:
-    """Get an engine where there is none; `failures` says why none that the user installed can be used."""
-    # Imported here: urllib takes longer than all that `pulumi-sandbox` does besides.
+    """Install an engine. `failures` holds the reasons why no engine of the user can be used."""
+    # Imported here because the import of urllib takes longer than the rest of the command.
     from pulumi_sandbox.engine import download
 
     makers = {"official": download.install, "build": build.build}
@@ -226,7 +233,7 @@ def obtain(say: Callable[[str], None], failures: list[tuple[str, WayError]]) -> 
     if not making:
         raise EngineError(report(failures))
     with build.only_one(home(), say):
-        engine = kept(ways())  # another call may have got it while this one waited
+        engine = kept(ways())  # another process may have installed it while this one waited for the lock
         if engine is not None:
             return engine
         for way in making:
@@ -242,13 +249,13 @@ TITLES = {
     "path": "`pulumi` on PATH",
     "home": "`pulumi` in ~/.pulumi/bin",
     "official": "the official installer",
-    "build": "building it from Go modules",
+    "build": "a build from Go modules",
 }
 
 
 def report(failures: list[tuple[str, WayError]]) -> str:
-    lines = [f"pulumi-sandbox: no Pulumi CLI (version {VERSION} or newer) could be had. Tried, in this order:"]
+    lines = [f"pulumi-sandbox: found no Pulumi CLI (version {VERSION} or newer) and could not install one. Tried:"]
     for number, (way, error) in enumerate(failures, 1):
         lines += [f"  {number}. {TITLES[way]}: {error.reason}", f"     hint: {error.hint}"]
-    lines.append("  One of these is enough. Then run the same command again; it goes on from what is already there.")
+    lines.append("  Follow one of these hints, then run the same command again.")
     return "\n".join(lines)

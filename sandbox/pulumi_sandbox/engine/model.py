@@ -1,4 +1,4 @@
-"""A Pulumi CLI that can be used: its version, and how its files are asked and written."""
+"""Data types of a usable Pulumi CLI, and functions that read its version and write its files."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-# The newest version of the Go module pkg/v3 that can be built from published modules. The official installer is asked
-# for it too, so it is the only version that the tests run with: older ones are refused, and newer ones get a warning.
+# The newest version of the Go module pkg/v3 that can be built from published modules. The official installer is called
+# with this version too, so the tests run with it alone. Older versions are refused; newer ones get a warning.
 VERSION = "3.259.0"
 HOST = "pulumi-language-python"
-# The programs of Pulumi's archives; beside them may lie whatever a user keeps there.
+# The programs of Pulumi's archives. Their folder may also hold files of the user.
 FILES = re.compile(r"pulumi(-(language|resource-pulumi|analyzer-policy)(-[a-z0-9-]+)?|-watch)?")
 
 
 class EngineError(Exception):
-    """No way led to a Pulumi CLI; the text says what was tried."""
+    """No source provided a Pulumi CLI. The text lists the sources that were tried."""
 
 
 class WayError(Exception):
-    """One way to a CLI is closed."""
+    """One source of a CLI cannot be used."""
 
     def __init__(self, reason: str, hint: str) -> None:
         super().__init__(reason)
@@ -31,7 +31,7 @@ class WayError(Exception):
 
 
 class MissingError(WayError):
-    """There is nothing at the end of a way; whatever is there and cannot be used is told to the user."""
+    """One source has no CLI. The user is not warned about it, in contrast to a CLI that exists and cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Engine:
     """A Pulumi CLI that can be used."""
 
     folder: Path
-    """Where the CLI and its language hosts lie, behind any link."""
+    """The folder of the CLI and its language hosts, with symbolic links resolved."""
     version: str
     way: str
 
@@ -49,17 +49,17 @@ class Engine:
 
     @property
     def files(self) -> list[Path]:
-        """The CLI and what it starts from its own folder: all that an isolated process needs to see of that folder."""
+        """The CLI and the programs it starts from its own folder. An isolated process sees only these files of it."""
         return sorted(file for file in self.folder.iterdir() if FILES.fullmatch(file.name) and file.is_file())
 
     @property
     def has_official_host(self) -> bool:
-        """Whether Pulumi's own Python language host runs the programs; pulumi_sandbox's does for a CLI built here."""
+        """True if Pulumi's own Python language host runs the programs. A built CLI uses the host of pulumi_sandbox."""
         return self.way != "build"
 
     @property
     def warning(self) -> str:
-        """What to tell the user about a version newer than the tested one; empty for the tested one."""
+        """The warning about a version newer than the tested one, or an empty string."""
         version, tested = parse_version(self.version), parse_version(VERSION)
         if version is None or tested is None or version[:2] <= tested[:2]:
             return ""
@@ -70,7 +70,7 @@ class Engine:
 
 
 def parse_version(text: str) -> tuple[int, int, int] | None:
-    """`v3.259.0-alpha.1+dirty` -> (3, 259, 0); None for what is no version."""
+    """Parse a version: `v3.259.0-alpha.1+dirty` gives (3, 259, 0). Return None for any other text."""
     numbers = text.strip().removeprefix("v").split("+")[0].split("-")[0].split(".")
     if len(numbers) != 3 or not all(number.isascii() and number.isdigit() for number in numbers):
         return None
@@ -80,12 +80,12 @@ def parse_version(text: str) -> tuple[int, int, int] | None:
 def new_enough(text: str) -> bool:
     version, least = parse_version(text), parse_version(VERSION)
     assert least is not None  # noqa: S101 - VERSION above is one
-    # Another major version speaks another protocol.
+    # Another major version has an incompatible protocol.
     return version is not None and version >= least and version[0] == least[0]
 
 
 def ask_version(executable: Path) -> str:
-    """What `pulumi version` prints; a file that is not a working CLI is a closed way."""
+    """Return the version that `pulumi version` prints. Raise WayError if the command fails."""
     environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
         answer = subprocess.run(
@@ -103,12 +103,12 @@ def ask_version(executable: Path) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """One line that says why a command failed."""
+    """Return one line with the reason why a command failed."""
     if isinstance(error, subprocess.CalledProcessError):
         output = error.stderr or error.stdout or ""
         text = output.decode(errors="replace") if isinstance(output, bytes) else output
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return lines[-1] if lines else f"ended with {error.returncode}"
+        return lines[-1] if lines else f"exit code {error.returncode}"
     if isinstance(error, subprocess.TimeoutExpired):
         return f"no answer within {error.timeout:.0f} s"
     return str(error) or type(error).__name__
@@ -123,7 +123,7 @@ def read_json(path: Path) -> dict[str, object]:
 
 
 def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file so that nobody ever reads half of it; leaves it alone when it says this already."""
+    """Write a file atomically. Do nothing if the file has this content and mode already."""
     if path.is_file() and path.read_text() == text and path.stat().st_mode & 0o777 == mode:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Starts the Python language host: what the engine runs as `pulumi-language-python`."""
+"""Start the Python language host. The engine runs it as `pulumi-language-python`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import types
 
 
 def protocol_only() -> None:
-    """Make `pulumi.runtime.proto` importable without the rest of the SDK, which takes 0.4 s and which no host needs."""
+    """Make `pulumi.runtime.proto` importable without the rest of the SDK, whose import takes 0.4 s."""
     found = importlib.util.find_spec("pulumi")
     if found is None or not found.submodule_search_locations:
         sys.exit(f"pulumi-language-python: the Pulumi SDK is not installed\n  got: {sys.executable}\n"
@@ -30,7 +30,7 @@ def main() -> None:
     from pulumi_sandbox import processes
     from pulumi_sandbox.language_host import server as language_host
 
-    # The engine passes options of its own (--tracing, -v) first; its address comes last.
+    # The engine passes its own options (--tracing, -v) first and its address last.
     positional = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     host = language_host.LanguageHost(positional[-1] if positional else "")
     server, port = language_host.serve(host)
@@ -46,7 +46,7 @@ def main() -> None:
     ended.wait()
     host.close(patience=3.0)
     server.stop(None)
-    # Whatever a thread still waits for, the guards (guard.py) end what it started.
+    # Exit without waiting for threads. The process guards (process_guard.py) end the commands that a thread started.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Which Python runs a program, and how its dependencies get there: the runtime options of Pulumi.yaml."""
+"""Choose the Python of a program and install its dependencies, by the runtime options of Pulumi.yaml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPECHECKERS = ("mypy", "pyright")
 
 
 class OptionError(Exception):
-    """The runtime options of a project cannot be followed."""
+    """The runtime options of a project are not valid."""
 
 
 def problem(root: Path, option: str, text: str, got: object, expected: str, hint: str = "") -> OptionError:
@@ -28,7 +28,7 @@ def problem(root: Path, option: str, text: str, got: object, expected: str, hint
 
 
 def manifest(root: Path) -> str:
-    """The name of the file that the options of a program, a plugin or a policy pack stand in."""
+    """Return the name of the file with the runtime options of a program, a plugin or a policy pack."""
     return next((name for name in ("PulumiPolicy.yaml", "PulumiPlugin.yaml") if (root / name).is_file()), "Pulumi.yaml")
 
 
@@ -46,14 +46,14 @@ class Runtime:
 
     root: Path
     program: Path
-    environment_folder: Path | None  # None: no virtual environment was asked for
+    environment_folder: Path | None  # None: no virtual environment is configured
     option: str
     toolchain: str
     typechecker: str
 
     @classmethod
     def of(cls, root: str, program: str, options: Mapping[str, Any]) -> Runtime:
-        """Read the options as the official host does: `virtualenv` is relative to the folder of Pulumi.yaml."""
+        """Read the options as the official host reads them: `virtualenv` is relative to the folder of Pulumi.yaml."""
         known = {"virtualenv", "toolchain", "typechecker"}
         root_folder = Path(root or program)
         for name, value in options.items():
@@ -69,7 +69,7 @@ class Runtime:
             raise problem(root_folder, "typechecker", text, typechecker, " or ".join(TYPECHECKERS))
         option = options.get("virtualenv", "")
         folder = root_folder / option if option else None
-        if toolchain == "poetry":  # which passes over `virtualenv`
+        if toolchain == "poetry":  # poetry ignores `virtualenv`
             folder = poetry_environment(root_folder, program_folder)
         if folder is None and toolchain == "uv":
             home = above(program_folder, "uv.lock") or above(program_folder, "pyproject.toml") or program_folder
@@ -83,20 +83,21 @@ class Runtime:
         return str(self.environment_folder / "bin" / "python")
 
     def check(self) -> None:
-        """Refuse a virtual environment that is not there."""
+        """Raise OptionError if the virtual environment is missing."""
         if self.environment_folder is not None and not Path(self.python).is_file():
-            state = "is no virtual environment" if self.environment_folder.exists() else "does not exist"
+            state = "is not a virtual environment" if self.environment_folder.exists() else "does not exist"
             raise problem(
                 self.root,
                 "virtualenv",
                 f"{self.environment_folder} {state}",
                 self.option or str(self.environment_folder),
-                f"a folder made by `python3 -m venv`, relative to the folder of {manifest(self.root)}",
-                "`pulumi install` makes it and installs the dependencies into it; call it in that folder",
+                f"a folder that `python3 -m venv` created, relative to the folder of {manifest(self.root)}",
+                f"run `pulumi install` in the folder of {manifest(self.root)}; it creates the environment and installs "
+                "the dependencies",
             )
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """The base with the virtual environment activated."""
+        """Return the environment variables of `base` with the virtual environment activated."""
         result = dict(base)
         if self.environment_folder is not None:
             result["PATH"] = os.pathsep.join([str(self.environment_folder / "bin"), result.get("PATH", os.defpath)])
@@ -105,11 +106,12 @@ class Runtime:
         return result
 
     def ask(self, script: str, timeout: float = 60, around: Mapping[str, str] | None = None) -> Any:
-        """Run a line of Python in the program's interpreter and read the JSON that it prints.
+        """Run a Python script in the program's interpreter and return the JSON that it prints.
 
-        `around` is the environment to start it in, without one that of this process.
+        `around` holds the environment variables; the default is those of this process.
         """
-        # Without the folder of the program, whose modules are not to be imported. Python's own -P is newer than 3.10.
+        # The folder of the program is removed from sys.path, because the program's modules must not be imported.
+        # Python 3.10 does not have the option -P.
         first = "import sys; sys.path = [each for each in sys.path if each]; "
         answer = subprocess.run(
             [self.python, "-c", first + script], capture_output=True, text=True, timeout=timeout, check=True,
@@ -119,7 +121,7 @@ class Runtime:
         return json.loads(answer.stdout)
 
     def installation(self) -> Iterator[Step]:
-        """The commands that bring the program's dependencies in; each may be run again."""
+        """Yield the commands that install the program's dependencies. Each command may be repeated."""
         uv = shutil.which("uv")
         if self.toolchain == "poetry":
             yield Step("Installing dependencies with poetry", [poetry(self.root), "install", "--no-ansi"])
@@ -145,14 +147,17 @@ class Runtime:
 
 
 def detected(program: Path) -> str:
-    """The toolchain of a program whose Pulumi.yaml names none (sdk/python/toolchain/toolchain.go, ResolveToolchain)."""
+    """Return the toolchain of a program whose Pulumi.yaml names none.
+
+    Source: sdk/python/toolchain/toolchain.go, ResolveToolchain.
+    """
     return next((tool for tool in ("uv", "poetry") if above(program, f"{tool}.lock")), "pip")
 
 
 def poetry(root: Path) -> str:
     found = shutil.which("poetry")
     if found is None:
-        hint = "install poetry; or install the packages into a virtual environment and name that one in `virtualenv`"
+        hint = "install poetry, or install the packages into a virtual environment and set `virtualenv` to its folder"
         text = "there is no `poetry` on PATH"
         raise problem(root, "toolchain", text, "poetry", "`poetry`, or `toolchain: pip`", hint)
     return found
@@ -160,22 +165,23 @@ def poetry(root: Path) -> str:
 
 @cache
 def poetry_environment(root: Path, program: Path) -> Path:
-    """Where poetry keeps the program's environment; it alone knows."""
+    """Return the folder of the program's environment, which only poetry knows."""
     answer = subprocess.run(
         [poetry(root), "env", "info", "--path", "--no-ansi"], cwd=program, capture_output=True, text=True, check=False
     )
     if answer.returncode or not answer.stdout.strip():
-        text, expected = "poetry has made no environment for this project", "one with the program's dependencies"
+        text = "poetry has no environment for this project"
+        expected = "an environment with the program's dependencies"
         raise problem(root, "toolchain", text, "poetry", expected, "poetry install")
     return Path(answer.stdout.strip())
 
 
 def above(start: Path, name: str) -> Path | None:
-    """The nearest folder from `start` upwards that holds the file."""
+    """Return the nearest folder that holds the file: `start` or one of its parents."""
     return next((folder for folder in (start, *start.parents) if (folder / name).is_file()), None)
 
 
-# Run in the program's interpreter: every installed distribution, and which of them nothing else asks for.
+# Run in the program's interpreter. Prints every installed distribution, and marks those that no other one requires.
 DEPENDENCIES = """
 import json, re
 from importlib import metadata
@@ -195,7 +201,7 @@ for dist in metadata.distributions():
 print(json.dumps([[name, version, name not in wanted] for name, version in found.items()]))
 """
 
-# Run in the program's interpreter: the pulumi-plugin.json of each installed Pulumi SDK.
+# Run in the program's interpreter. Prints the pulumi-plugin.json of each installed Pulumi SDK.
 PACKAGES = """
 import json, os, sys
 

@@ -1,4 +1,4 @@
-"""Translates between the engine's messages and the commands that run a program."""
+"""Translate between the engine's messages and the commands that run a program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_options(info: lp.ProgramInfo) -> Runtime:
 
 
 def dependency(described: object) -> plugin_pb2.PackageDependency | None:
-    """One pulumi-plugin.json as the engine wants it; None when it describes no resource plugin."""
+    """Convert a pulumi-plugin.json to the engine's message. Return None if it does not describe a resource plugin."""
     if not isinstance(described, dict) or not described.get("resource") or not described.get("name"):
         return None
     package = plugin_pb2.PackageDependency(
@@ -34,7 +34,7 @@ def dependency(described: object) -> plugin_pb2.PackageDependency | None:
 
 
 def program_arguments(request: lp.RunRequest, engine_address: str) -> list[str]:
-    """The arguments of pulumi-language-python-exec; it takes an empty one for a value, so those are left out."""
+    """Return the arguments of pulumi-language-python-exec. Empty values are left out: it would use them as values."""
     named = {
         "monitor": request.monitor_address,
         "engine": engine_address,
@@ -51,8 +51,11 @@ def program_arguments(request: lp.RunRequest, engine_address: str) -> list[str]:
 
 
 def plugin_arguments(request: lp.RunPluginRequest) -> list[str]:
-    """What Python is given to run a plugin. A policy pack is run by a module of the SDK, as the official host does: it
-    is told the engine's address first and the pack second, and makes the stack's settings known to the pack."""
+    """Return the arguments of Python that run a plugin.
+
+    A policy pack runs in the SDK module `pulumi.policy`, as with the official host. The module takes the engine's
+    address and then the folder of the pack, and passes the settings of the stack to the pack.
+    """
     folder = request.info.program_directory
     if request.kind == "analyzer":
         engine_address, *rest = request.args
@@ -61,7 +64,10 @@ def plugin_arguments(request: lp.RunPluginRequest) -> list[str]:
 
 
 def ending(subject: str, code: int) -> str:
-    """Empty when all went well; else the official host's text, which has -1 for a signal, with the signal's number."""
+    """Return the official host's text for an exit code, or an empty string for exit code 0.
+
+    The official host reports -1 for a signal. This text adds the number of the signal.
+    """
     if code == 0:
         return ""
     by_signal = f" (signal {-code})" if code < 0 else ""

@@ -1,7 +1,7 @@
-"""What Pulumi's own Python language host needs before it runs a program: pip, and a provider for each installed SDK.
+"""Prepare a project for Pulumi's own Python language host: check for pip, and install the provider of each SDK.
 
-The host comes with the official CLI. Before every `up` and `preview` it lists the packages of the program's
-environment, and the engine then looks for a plugin of each Pulumi SDK among them (pulumi/pulumi v3.259.0,
+The host is part of the official CLI. Before every `up` and `preview` it lists the packages of the program's
+environment. The engine then looks for a plugin of each Pulumi SDK among them (pulumi/pulumi v3.259.0,
 sdk/python/cmd/pulumi-language-python/main.go, GetRequiredPackages).
 """
 
@@ -21,18 +21,18 @@ from pulumi_sandbox.language_host.interpreters import PACKAGES, OptionError, Run
 from pulumi_sandbox.stacks import project_settings
 from pulumi_sandbox.workspace import Workspace
 
-# The files that the host reads the packages from, where pip is not asked (sdk/python/toolchain/uv.go and poetry.go).
+# The lock files from which the host reads the packages instead of pip (sdk/python/toolchain/uv.go and poetry.go).
 LOCKS = {"uv": "uv.lock", "poetry": "poetry.lock"}
 
 HAS_PIP = "import importlib.util, json; print(json.dumps(importlib.util.find_spec('pip') is not None))"
 
 
 def prepare(workspace: Workspace, environment: Mapping[str, str], policy_packs: Sequence[Path] = ()) -> str:
-    """Install the providers that a program will ask for. `environment` is the one that the program will run in.
+    """Install the providers that a program requires. `environment` holds the program's environment variables.
 
     Returns:
-        The message for the user where the host would fail, or wait for ever; empty where it would not. What the host
-        reports well itself (a program's environment that is missing, an option that is unknown) is left to it.
+        The message for the user if the host would fail or hang; otherwise an empty string. The host itself reports a
+        missing environment of the program and an unknown option.
     """
     for pack in policy_packs:
         if problem := missing_environment(pack):
@@ -46,18 +46,18 @@ def prepare(workspace: Workspace, environment: Mapping[str, str], policy_packs: 
         for name, version in sdks(runtime, environment).items():
             plugins.offer(name, version, workspace.home)
     except OptionError:
-        return ""  # the host refuses the option itself
+        return ""  # the host itself reports the option
     except (OSError, ValueError, RecursionError, subprocess.SubprocessError):
-        return ""  # no environment yet, one whose Python does not run, or a lock that is no TOML
+        return ""  # the environment is missing, its Python does not run, or the lock file is not TOML
     return ""
 
 
 def missing_environment(pack: Path) -> str:
-    """The message for a policy pack without its environment: the engine would wait for the pack, which never starts."""
+    """Return the message for a policy pack without its environment. The engine would wait forever for such a pack."""
     try:
         settings = yaml.safe_load((pack / "PulumiPolicy.yaml").read_text())
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return ""  # the engine says what it expects of a pack
+        return ""  # the engine itself reports a broken file
     try:
         runtime = runtime_of(pack.resolve(), settings if isinstance(settings, dict) else {})
         if runtime:
@@ -68,7 +68,7 @@ def missing_environment(pack: Path) -> str:
 
 
 def runtime_of(project: Path, settings: Mapping[str, Any]) -> Runtime | None:
-    """How a project's file has it run; None for one in another language, OptionError for wrong options."""
+    """Return the runtime of a project, or None if the project is not in Python. Raise OptionError for wrong options."""
     runtime = settings.get("runtime")
     name, options = (runtime.get("name"), runtime.get("options")) if isinstance(runtime, dict) else (runtime, None)
     main = settings.get("main")
@@ -79,7 +79,7 @@ def runtime_of(project: Path, settings: Mapping[str, Any]) -> Runtime | None:
 
 
 def sdks(runtime: Runtime, environment: Mapping[str, str]) -> dict[str, str]:
-    """The versions of the Pulumi SDKs that the host will find, by provider."""
+    """Return the versions of the Pulumi SDKs that the host will find, by provider."""
     name = LOCKS.get(runtime.toolchain, "")
     if name and (folder := above(runtime.program, name)):
         packages = tomllib.loads((folder / name).read_text()).get("package")
@@ -95,9 +95,9 @@ def without_pip(runtime: Runtime) -> str:
     where = f"runtime.options.virtualenv: {runtime.environment_folder}" if runtime.option else runtime.python
     return (
         f"{manifest(runtime.root)}: {where}: has no pip\n"
-        "  got: an environment such as `uv venv` makes it\n"
-        "  expected: pip in it, because Pulumi's Python language host lists the program's packages with "
+        "  got: an environment without pip, such as `uv venv` creates\n"
+        "  expected: an environment with pip, because Pulumi's Python language host lists the program's packages with "
         "`python -m pip list`\n"
-        f"  hint: uv pip install --python {shlex.quote(runtime.python)} pip; or `toolchain: uv` in "
-        f"{manifest(runtime.root)}, for a project with a uv.lock"
+        f"  hint: run `uv pip install --python {shlex.quote(runtime.python)} pip`, or set `toolchain: uv` in "
+        f"{manifest(runtime.root)} if the project has a uv.lock"
     )

@@ -1,4 +1,4 @@
-"""The Python language host: how the engine runs Python programs and plugins, over the SDK's own protocol."""
+"""The Python language host, with which the engine runs Python programs and plugins over Pulumi's gRPC protocol."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from pulumi_sandbox.language_host.messages import dependency, ending, plugin_arg
 from pulumi_sandbox.plugins import offer
 from pulumi_sandbox.processes import Guarded
 
-# pulumi-language-python-exec ends with this when it has shown the error to the person already.
+# The exit code of pulumi-language-python-exec after it has shown the error to the user.
 SHOWN = 32
 
-# A plugin may have something to put away when it is told to end, such as a machine it started in a cloud.
+# A plugin may have to clean up before it exits. Example: it deletes a VM that it started.
 PLUGIN_GRACE = 30.0
 
 ABOUT = "import json, sys; print(json.dumps([sys.executable, sys.version.split()[0]]))"
@@ -36,15 +36,15 @@ Response = TypeVar("Response")
 
 
 def only_official(what: str) -> Callable[..., NoReturn]:
-    """An RPC that needs Pulumi's code generator for Python, which is part of the official host alone."""
+    """Return an RPC that always fails, because only the official host has Pulumi's code generator for Python."""
 
     def refuse(_self: Any, _request: Any, context: Context) -> NoReturn:
         context.abort(
             grpc.StatusCode.UNIMPLEMENTED,
             f"pulumi-sandbox's Python language host cannot generate {what}\n"
-            "  expected: the official Pulumi CLI, whose pulumi-language-python can\n"
-            "  hint: install Pulumi from its own installer and put it on PATH; in Python a component package needs no "
-            "generated SDK, import its classes",
+            "  expected: the official Pulumi CLI, whose pulumi-language-python has the code generator\n"
+            "  hint: install Pulumi with its own installer and put it on PATH; a Python program can also import the "
+            "classes of a component package without a generated SDK",
         )
         raise AssertionError("abort always raises")
 
@@ -52,7 +52,7 @@ def only_official(what: str) -> Callable[..., NoReturn]:
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
-    """One host serves one engine; every command it starts ends with it."""
+    """The language host of one engine. Every command that the host starts ends with the host."""
 
     GeneratePackage = only_official("a Python SDK (package add, package gen-sdk)")
     GenerateProgram = only_official("Python code (convert, import)")
@@ -66,7 +66,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         self._lock = threading.Lock()
 
     def close(self, patience: float = 0.0) -> None:
-        """End everything that still runs, and wait a while for it."""
+        """Stop every running command, and wait up to `patience` seconds for each."""
         with self._lock:
             running = list(self._running)
         for guarded in running:
@@ -101,10 +101,10 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def GetRequiredPackages(
         self, request: lp.GetRequiredPackagesRequest, context: Context
     ) -> lp.GetRequiredPackagesResponse:
-        """The Pulumi SDKs in the program's environment, as the official host reports them, with one difference.
+        """Return the Pulumi SDKs in the program's environment, as the official host does, with one difference.
 
-        An SDK that is merely installed may have no offline provider. Where nothing may be downloaded it is left out, so
-        that commands which insist on every reported plugin work; a program that does use it is told at the resource.
+        An installed SDK may have no provider in the sandbox. If downloads are disabled, such an SDK is left out.
+        Commands that require every reported plugin then work. A program that uses the SDK fails at its resource.
         """
         described = ask(runtime_of(request.info, context), PACKAGES, context)
         packages = [package for package in map(dependency, described) if package is not None]
@@ -115,7 +115,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def GetRequiredPlugins(
         self, request: lp.GetRequiredPluginsRequest, context: Context
     ) -> lp.GetRequiredPluginsResponse:
-        return lp.GetRequiredPluginsResponse()  # asked only by engines older than GetRequiredPackages
+        return lp.GetRequiredPluginsResponse()  # only engines without GetRequiredPackages call this
 
     def Run(self, request: lp.RunRequest, context: Context) -> lp.RunResponse:
         try:
@@ -131,8 +131,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
                     return lp.RunResponse(error=f"{runtime.typechecker} found problems in the program")
         environment["PULUMI_CONFIG"] = json.dumps(dict(request.config))
         environment["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
-        # The program inherits our output, which the engine shows line by line under the stack; -u keeps Python from
-        # holding it back.
+        # The program inherits our output, which the engine shows line by line under the stack. -u turns off buffering.
         executor = os.environ.get("PULUMI_SANDBOX_EXECUTOR") or str(locate.home() / "pulumi-language-python-exec")
         command = [runtime.python, "-u", executor, *program_arguments(request, self._engine)]
         with self._started(command, request.pwd, environment, context) as program:
@@ -142,12 +141,13 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return lp.RunResponse(error="the program was cancelled" if program.cancelled else ending("program", code))
 
     def RunPlugin(self, request: lp.RunPluginRequest, context: Context) -> Iterator[lp.RunPluginResponse]:
-        """Run a plugin that is Python source: PulumiPlugin.yaml or PulumiPolicy.yaml with `runtime: python`."""
+        """Run a plugin from Python source. Its PulumiPlugin.yaml or PulumiPolicy.yaml has `runtime: python`."""
         info = lp.ProgramInfo()
         info.CopyFrom(request.info)
         uses_pip = "toolchain" not in info.options or info.options["toolchain"] == "pip"
         if request.kind != "analyzer" and uses_pip and "virtualenv" not in info.options:
-            # sdk/python/cmd/pulumi-language-python/main.go, parseOptions: no plugin runs in the Python of the shell.
+            # A plugin never runs in the Python of the shell
+            # (sdk/python/cmd/pulumi-language-python/main.go, parseOptions).
             info.options["virtualenv"] = "venv"
         runtime = runtime_of(info, context)
         asked = dict(entry.split("=", 1) for entry in request.env if "=" in entry)
@@ -195,13 +195,13 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def _started(
         self, command: list[str], cwd: str, environment: Mapping[str, str], context: Context, **how: Any
     ) -> Iterator[Guarded]:
-        """A command that is ended when the call is cancelled, the host is closed, or the caller fails."""
+        """Start a command, and stop it when the call is cancelled, the host is closed or the caller fails."""
         guarded = Guarded(command, cwd=cwd, environment=environment, **how)
         with self._lock:
             self._running.add(guarded)
         try:
             if not context.add_callback(guarded.cancel):
-                guarded.cancel()  # the call had ended before the command was started
+                guarded.cancel()  # the call ended before the command started
             yield guarded
         finally:
             guarded.cancel()
@@ -222,12 +222,12 @@ def ask(runtime: Runtime, script: str, context: Context) -> Any:
     try:
         return runtime.ask(script)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        text = f"{runtime.python} gave no answer about the program: {describe(error)}"
+        text = f"{runtime.python} failed to describe the program's environment: {describe(error)}"
         context.abort(grpc.StatusCode.INTERNAL, text)
 
 
 def serve(host: LanguageHost) -> tuple[grpc.Server, int]:
-    # A call that runs a program or a plugin keeps its thread for as long as that runs.
+    # A call that runs a program or a plugin occupies its thread until that command ends.
     server = grpc.server(futures.ThreadPoolExecutor(64), options=[("grpc.max_receive_message_length", -1)])
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -1,1 +1,1 @@
-"""Offline providers: what the engine takes for the plugins of gcp, aws, kubernetes and github."""
+"""Sandbox providers, which the engine runs as the plugins of gcp, aws, kubernetes and github."""

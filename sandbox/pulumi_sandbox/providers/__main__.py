@@ -1,4 +1,4 @@
-"""Starts an offline provider: `python -m pulumi_sandbox.providers <cloud> [engine-address]` prints its port."""
+"""Start a sandbox provider: `python -m pulumi_sandbox.providers <cloud> [engine-address]` prints its port."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in PROVIDERS:
         sys.stderr.write(f"usage: python -m pulumi_sandbox.providers {{{'|'.join(PROVIDERS)}}} [engine-address]\n")
         return 64
-    # What a provider prints is shown to whoever runs `up`; neither is about their program.
+    # The engine shows a provider's output to the user. These warnings are not about the user's program.
     warnings.simplefilter("ignore")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -33,4 +33,4 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(code)  # threads of a guest or of gRPC must not hold the process back
+    os._exit(code)  # threads of a guest or of gRPC must not delay the exit

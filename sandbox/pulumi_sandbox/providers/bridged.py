@@ -1,4 +1,4 @@
-"""What the providers bridged from Terraform have in common: how they name, and how tables say what replaces."""
+"""Functions common to the providers bridged from Terraform: automatic names, and tables of replacing changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.values import Path
 
 @dataclass(frozen=True)
 class Naming:
-    """How one type is named when the program leaves the name open (pulumi-terraform-bridge, AutoNameOptions)."""
+    """The automatic name of one type, if the program sets none (pulumi-terraform-bridge, AutoNameOptions)."""
 
     key: str = "name"
     most: int = 255
@@ -24,9 +24,9 @@ class Naming:
 
 
 def autoname(res: Resource, shape: Shape, naming: Naming | None = None) -> None:
-    """Name a resource as the bridge's SetAutonaming does: an input `name` that is a text and may be left out.
+    """Set an optional input `name` of type string, like the bridge's SetAutonaming.
 
-    An input that the name excludes, `namePrefix`, keeps the provider from choosing one.
+    No name is set if the program sets `namePrefix`, which excludes `name`.
     """
     naming = naming or Naming()
     declared = shape.inputs.properties.get(naming.key)
@@ -43,7 +43,7 @@ def autoname(res: Resource, shape: Shape, naming: Naming | None = None) -> None:
 
 
 def replaces(table: Mapping[str, Collection[str]], token: str, path: str) -> bool | None:
-    """Whether a change at a path replaces, by a table of patterns; None when the table does not know the type."""
+    """Return True if a change at a path replaces by the table of patterns, or None for a type not in the table."""
     patterns = table.get(token)
     if patterns is None:
         return None
@@ -52,15 +52,18 @@ def replaces(table: Mapping[str, Collection[str]], token: str, path: str) -> boo
 
 
 def _touches(changed: Path, pattern: Path) -> bool:
-    """At the pattern, below it, or above it: a whole block that comes or goes takes its parts along."""
+    """Return True if the change is at, below or above the pattern. An added or removed block includes its values."""
     return paths.inside(changed, pattern) or all(
         wanted in (paths.ANY, step) for wanted, step in zip(pattern, changed, strict=False)
     )
 
 
 def elsewhere(res: Resource, name: str, here: str) -> Iterator[Change]:
-    """A resource that is in another place (`project`, `region`) than the provider's configuration, where its program
-    leaves that to the provider: upstream's plan fills it in, and makes the resource anew there."""
+    """Yield a replacing change if the provider's configuration has another place than the resource.
+
+    `name` is `project` or `region`. If the program does not set it, the plan of the upstream provider sets it from the
+    configuration and replaces the resource.
+    """
     there = res.outputs.get(name)
     if res.inputs.get(name) is None and isinstance(there, str) and there and here and there != here:
         yield Change((name,), UPDATE, there, here, replacing=True)

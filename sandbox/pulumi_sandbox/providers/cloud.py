@@ -1,7 +1,7 @@
-"""What one cloud adds to the protocol: a class of hooks over plain Python values.
+"""The base class of the sandbox providers, with hooks over plain Python values.
 
-A provider is a subclass of `Cloud`. The protocol (protocol.py, lifecycle.py) speaks with the engine and keeps the
-world; it calls the hooks below in this order:
+A provider is a subclass of `Cloud`. The protocol (protocol.py, lifecycle.py) handles the engine and the world, and
+calls the hooks in this order:
 
     Check    shapes (the SDK's own) -> autoname -> rules
     Diff     same, forced, replaces, keeps_name
@@ -11,9 +11,9 @@ world; it calls the hooks below in this order:
     Read     observed, stuck
     Invoke   invoke
 
-All of them get plain values: dict, list, str, int, float, bool, None, `UNKNOWN` for what a preview cannot know, `Asset`
-and `ResourceReference`. Secrets arrive unwrapped; their paths are in `Resource.secrets` and are marked again on the way
-out, also where a computed output repeats a secret text. A hook refuses by raising `Refused` with the vendor's words.
+Values are plain: dict, list, str, int, float, bool, None, `Asset`, `ResourceReference`, and `UNKNOWN` for values that a
+preview cannot know. Secrets arrive unwrapped, with their paths in `Resource.secrets`. They are marked again in the
+answer, also if a computed output repeats a secret. A hook refuses a call with `Refused` and the vendor's message.
 """
 
 from __future__ import annotations
@@ -34,71 +34,71 @@ if TYPE_CHECKING:
 
 
 class Cloud:
-    """The offline provider of one package. Hooks may be called from several threads at once."""
+    """The sandbox provider of one package. Hooks may be called from several threads at the same time."""
 
     package: ClassVar[str]
-    # Bridged providers (gcp, aws, github) turn "5" into 5 and "true" into True and back, as the Terraform bridge does;
-    # they record what they filled in under `__defaults`, and take an empty list or map for a missing one.
+    # True for bridged providers (gcp, aws, github). Like the Terraform bridge, they convert between texts, numbers and
+    # booleans, record default values under `__defaults`, and treat an empty list or map as missing.
     coerces_scalars: ClassVar[bool] = True
-    # Inputs of any type whose change makes a new resource, where no table knows the type.
+    # Inputs whose change replaces a resource of any type without a table.
     always_new: ClassVar[Collection[str]] = ()
-    # Functions computed or answered by this class itself: token -> function(arguments, context) -> result.
+    # Functions that this class answers itself: token -> function(arguments, context) -> result.
     invokes: ClassVar[Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]]] = {}
 
-    # Functions of their arguments alone, computed as the real provider computes them: token -> function(arguments).
+    # Pure functions, computed in the same way as by the real provider: token -> function(arguments).
     pure: ClassVar[Mapping[str, PureFunction]] = {}
 
     context: Context
 
-    # -- life ----------------------------------------
+    # -- start and configuration ----------------------
 
     def start(self, context: Context) -> None:
-        """Once, before anything else: keep the context; start background services. Must be quick."""
+        """Called once, first: store the context and start background services. Must be fast."""
         self.context = context
 
     def stop(self) -> None:
-        """Once, when the engine ends the provider: stop what `start` started."""
+        """Called once, when the engine stops the provider: stop the background services."""
 
     def check_config(self, config: dict[str, Any]) -> Iterable[Problem]:
-        """What is wrong with the provider's configuration, beyond its shape."""
+        """Return the problems of the provider's configuration, except those of its shape."""
         return ()
 
     def configure(self, config: dict[str, Any]) -> None:
-        """The configuration, before the first resource: complete `config` in place where the vendor would."""
+        """Called before the first resource: add the vendor's default values to `config` in place."""
 
     def config_replaces(self, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
-        """Whether a change of this setting makes another provider, and with it all of its resources anew."""
+        """Return True if a change of this setting replaces the provider and therefore all its resources."""
         return False
 
     # -- Check ----------------------------------------
 
     def autoname(self, res: Resource) -> None:
-        """Fill the inputs a real provider fills when the program leaves them open: see `Resource.default_name`."""
+        """Set the inputs that the real provider sets if the program does not: see `Resource.default_name`."""
 
     def rules(self, res: Resource) -> Iterable[Problem]:
-        """The vendor's own schema and the rules no schema states. Inputs may hold UNKNOWN anywhere."""
+        """Check the inputs by the vendor's schema and further rules. Inputs may contain UNKNOWN anywhere."""
         return ()
 
     # -- Diff ----------------------------------------
 
     def replaces(self, token: str, path: str) -> bool | None:
-        """Whether a change at `path` (`disks[0].sourceImage`) makes a new resource; None: no table for this type."""
+        """Return True if a change at `path` (`disks[0].sourceImage`) replaces the resource; None without a table."""
         return None
 
     def documented(self, token: str, path: str) -> bool | None:
-        """The same of a type that no table knows, as far as its SDK tells; None where it does not."""
+        """Return the same by the SDK's documentation, for a type without a table. None if it does not say."""
         return self._sdk_replacing.replaces(token, path) if self.coerces_scalars else None
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
-        """Whether two values that differ mean the same to the vendor (a name and its link, another order of a set)."""
+        """Return True if the vendor treats two different values as equal: a name and its link, or a reordered set."""
         return False
 
     def forced(self, res: Resource) -> Iterable[Change]:
-        """Changes beyond those of the inputs: what the vendor's provider sees in the resource as it is."""
+        """Return further changes that the vendor's provider finds in the existing resource, not in the inputs."""
         return ()
 
     def keeps_name(self, res: Resource) -> bool:
-        """Whether a replacement would need the name its predecessor still has: then that one is deleted first.
+        """Return True if a replacement needs the name of the old resource. The old resource is then deleted first.
 
         This is pulumi-terraform-bridge's nameRequiresDeleteBeforeReplace (v3.137.0, pkg/tfbridge/schema.go).
         """
@@ -109,18 +109,18 @@ class Cloud:
     # -- Create, Update, Delete, Read ----------------------------------------
 
     def refusals(self, res: Resource) -> Iterable[str]:
-        """Why the vendor would refuse, in its words: what it refers to is not there, the name is taken, quota ...
+        """Return the messages with which the vendor refuses: a reference is missing, the name is taken, quota ...
 
-        Asked at Create (`res.old_inputs` is None) and Update, never in a preview. The first one is the error.
+        Called at Create (`res.old_inputs` is None) and Update, never in a preview. The first message is the error.
         """
         return ()
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
-        """The planted faults of a type, beyond those that concern all (slow, refuse, busy, crash): quota, stockout."""
+        """Return the planted faults of a type, besides those of all types (slow, refuse, busy, crash)."""
         return ("quota",)
 
     def fault_text(self, fault: Fault, res: Resource) -> str:
-        """The vendor's words for a planted fault; a message given with it comes before these."""
+        """Return the vendor's message for a planted fault. A message of the fault itself takes precedence."""
         return {
             "quota": "quota exceeded (a planted fault)",
             "stockout": "no capacity is left (a planted fault)",
@@ -128,64 +128,69 @@ class Cloud:
         }.get(fault.kind, "refused (a planted fault)")
 
     def planned(self, res: Resource) -> dict[str, Any]:
-        """Outputs already known in a preview (and, with UNKNOWN, those an update may change).
+        """Return the outputs that are known in a preview, and UNKNOWN for outputs that an update may change.
 
-        Without this, a preview of a create knows the inputs alone, and one of an update keeps the old outputs too.
+        By default a preview of a create has only the inputs, and a preview of an update also keeps the old outputs.
         """
         return {}
 
     def taken(self, res: Resource) -> str:
-        """The vendor's words for a create of what is there already; `res.id` is set."""
+        """Return the vendor's message for a create of a resource that exists. `res.id` is set."""
         return f"{res.token}: {res.id} already exists"
 
     def overwrites(self, token: str) -> bool:
-        """Whether creating what is there already is no mistake to the vendor, and takes its place."""
+        """Return True if the vendor lets a create replace an existing resource."""
         return False
 
     def identity(self, res: Resource) -> str:
-        """The id of a new resource, as the vendor forms it."""
+        """Return the id of a new resource, in the vendor's form."""
         return res.suffix(20)
 
     def computed(self, res: Resource) -> dict[str, Any]:
-        """Outputs beyond the inputs, at Create and Update; `res.id` is set. At Update `res.outputs` are the old ones,
-        which stay unless this names them again. A key set to None goes."""
+        """Return the outputs beyond the inputs, at Create and Update. `res.id` is set.
+
+        At Update, `res.outputs` has the old outputs. They stay unless the result replaces them. None removes an output.
+        """
         return {}
 
     def created(self, res: Resource) -> None:
-        """After the row is written: side effects on other rows."""
+        """Called after the row was written, for side effects on other rows."""
 
     def updated(self, res: Resource) -> None:
-        """After the row is changed: side effects on other rows."""
+        """Called after the row was changed, for side effects on other rows."""
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
-        """After Create and Update are done and others can see it: wait as the vendor's provider does, for minutes if
-        need be, and answer the outputs that changed meanwhile. Raises `NotReady` for what stays as it is."""
+        """Wait after a Create or Update as the vendor's provider does, for minutes if needed.
+
+        Other processes can already see the resource. Return the outputs that changed in the meantime. Raise `NotReady`
+        if the resource does not become ready.
+        """
         return {}
 
     def drain(self, res: Resource) -> None:
-        """What a deletion waits for, in no transaction; raises `Refused` when it has waited in vain."""
+        """Wait, outside a transaction, until the resource can be deleted. Raise `Refused` after the time limit."""
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
-        """Why the vendor would refuse to delete it (deletion protection, still in use), in its words."""
+        """Return the messages with which the vendor refuses a delete: deletion protection, still in use."""
         return ()
 
     def deleted(self, res: Resource) -> None:
-        """After the row is gone: side effects on other rows."""
+        """Called after the row was deleted, for side effects on other rows."""
 
     def locate(self, token: str, given: str) -> Record | None:
-        """The row for an id that a person gave to `import`: other spellings the vendor's provider takes too."""
+        """Return the row of an id that the user passed to `import`, in any form that the vendor's provider accepts."""
         return self.context.world.get(token, given)
 
     def write_only(self, token: str) -> Collection[str]:
-        """Inputs that the vendor takes and never gives back: Read answers what the engine knows of them, if it does."""
+        """Return the inputs that the vendor never returns. Read returns the engine's value of them, if any."""
         return ()
 
     def observed(self, record: Record) -> Record:
-        """A row as Read should answer it: outputs that move by themselves, inputs of what no stack made."""
+        """Return a row in the form of Read: with outputs that change over time, and inputs if no stack created it."""
         return record
 
     def stuck(self, record: Record) -> NotReady | None:
-        """Why Read finds a row that never became ready (see `await_ready`); None for any other."""
+        """Return the error for a row that never became ready (see `await_ready`), or None."""
         return None
 
     # -- Lookups ----------------------------------------
@@ -211,7 +216,7 @@ class Cloud:
         return Lookups(self.shapes, self.context.workspace.settings_file, self.pure, made)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The answer of a function and which of its keys are secret; raises `Refused` for one it does not know."""
+        """Return the result of a function and its secret keys. Raise `Refused` without an answer."""
         if token in self.invokes:
             return self.invokes[token](arguments, self.context), ()
         from pulumi_sandbox.providers.lookup_template import LookupRefusedError

@@ -1,4 +1,4 @@
-"""What changed between the inputs of a resource as they were and as they are to be, and what that does to it."""
+"""Compare the old and new inputs of a resource, and decide whether a change updates or replaces it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Path, Secrets, covered, leaves
 
-# same(path, old, new): whether two values that differ mean the same to the vendor.
+# same(path, old, new): True if the vendor treats two different values as equal.
 Same = Callable[[str, Any, Any], bool]
 
 ADD, DELETE, UPDATE = "ADD", "DELETE", "UPDATE"
@@ -19,15 +19,15 @@ ADD, DELETE, UPDATE = "ADD", "DELETE", "UPDATE"
 
 @dataclass(frozen=True)
 class Change:
-    """One changed property, as deep as it goes."""
+    """One changed property, at the deepest path that changed."""
 
     path: Path
     kind: str
     old: Any = None
     new: Any = None
-    # The value stayed, and became a secret: nothing changes at the vendor, but the state must hide it from now on.
+    # The value is the same, but is now a secret. Nothing changes at the vendor; the state must encrypt the value.
     secrecy: bool = False
-    # It makes a new resource, whatever a table says of its path.
+    # The change replaces the resource, whatever the table says about its path.
     replacing: bool = False
 
     @property
@@ -41,10 +41,10 @@ def never_same(_: str, __: Any, ___: Any) -> bool:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How to compare two sets of inputs."""
+    """The settings of a comparison of two sets of inputs."""
 
     same: Same = never_same
-    # The Terraform bridge takes an empty list or map for one that is not there.
+    # The Terraform bridge treats an empty list or map as missing.
     empty_is_missing: bool = False
 
     def changes(self, old: Any, new: Any, path: Path) -> Iterator[Change]:
@@ -58,16 +58,16 @@ class Comparison:
 
     def within(self, old: Any, new: Any, path: Path = ()) -> Iterator[Change]:
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            # A default that the bridge noted down in the state of a cloud is not asked for, and would be set again.
+            # A default value that the bridge recorded in the state is not in the program, and would be set again.
             defaults = {name for name in old.get("__defaults") or () if new.get(name) is None}
-            # Keys that begin with two underscores (`__defaults`) are the bridge's own notes.
+            # Only the bridge uses keys that begin with two underscores (`__defaults`).
             for key in sorted(name for name in old.keys() | new.keys() if not name.startswith("__")):
                 if key not in defaults:
                     yield from self.changes(old.get(key), new.get(key), (*path, key))
         elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
             for at in range(max(len(old), len(new))):
                 was, is_ = (state[at] if at < len(state) else None for state in (old, new))
-                if at >= len(old) or at >= len(new):  # an item that is None or empty is an item still
+                if at >= len(old) or at >= len(new):  # an item that is None or empty counts as an item
                     yield Change((*path, at), ADD if at >= len(old) else DELETE, was, is_)
                 else:
                     yield from self.changes(was, is_, (*path, at))
@@ -81,7 +81,7 @@ class Comparison:
 
 
 def to_plain(value: Any) -> Any:
-    """An object without the bridge's notes."""
+    """Return an object without the keys of the bridge."""
     if isinstance(value, Mapping):
         return {name: inner for name, inner in value.items() if not name.startswith("__")}
     return value
@@ -96,7 +96,7 @@ def compare(
     new_secrets: Secrets = NO_SECRETS,
     how: Comparison | None = None,
 ) -> list[Change]:
-    """Every change from `old` to `new`, without what ignoreChanges names."""
+    """Return every change from `old` to `new`, without the paths in ignoreChanges."""
     stripped = {path for path, value in leaves(old) if value == STRIPPED and _overlaps(path, new_secrets)}
     found = [one for one in (how or Comparison()).within(old, new) if not covered(one.path, stripped)]
     changed = {change.path for change in found}
@@ -108,13 +108,13 @@ def compare(
 
 
 def without_ignored(changes: Iterable[Change], ignored: Sequence[str]) -> list[Change]:
-    """The changes without what ignoreChanges names."""
+    """Return the changes without the paths in ignoreChanges."""
     patterns = patterns_of(ignored)
     return [change for change in changes if not any(paths.inside(change.path, one) for one in patterns)]
 
 
 def _overlaps(path: Path, secrets: Secrets) -> bool:
-    """Whether a secret is there, around it or within it."""
+    """Return True if a secret is at the path, above it or below it."""
     return covered(path, secrets) or any(covered(one, {path}) for one in secrets)
 
 
@@ -123,15 +123,15 @@ def patterns_of(ignored: Sequence[str]) -> list[Path]:
     for written in ignored:
         try:
             patterns.append(paths.parse(written))
-        except ValueError:  # the engine tells about a malformed path itself
+        except ValueError:  # the engine itself reports a malformed path
             continue
     return patterns
 
 
 def is_replacing(change: Change, replaces: Callable[[str], bool | None]) -> bool | None:
-    """Whether one change makes a new resource; None when no table knows the type.
+    """Return True if the change replaces the resource, or None for a type without a table.
 
-    A list item or an object that comes or goes does so when anything within it would.
+    An added or removed list item or object replaces if a change of any value in it does.
     """
     if change.secrecy or change.replacing:
         return change.replacing
@@ -149,7 +149,7 @@ def is_replacing(change: Change, replaces: Callable[[str], bool | None]) -> bool
 def response(
     changes: Collection[Change], replaces: Callable[[str], bool | None], *, delete_first: bool = False
 ) -> pb.DiffResponse:
-    """The engine's form of it: every path in the detailed diff, the properties they are in beside it."""
+    """Convert changes to the engine's form: a detailed diff with every path, and the top-level properties."""
     if not changes:
         return pb.DiffResponse(changes=pb.DiffResponse.DIFF_NONE, hasDetailedDiff=True)
     detailed: dict[str, pb.PropertyDiff] = {}

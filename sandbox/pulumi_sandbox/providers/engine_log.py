@@ -1,4 +1,4 @@
-"""Tells the engine what a provider has to say, and keeps what only a developer wants in a file."""
+"""Send a provider's messages for the user to the engine, and write those for developers to a file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SEVERITIES = {
     "info": engine_pb2.INFO,
     "warning": engine_pb2.WARNING,
     "error": engine_pb2.ERROR,
-    "status": engine_pb2.INFO,  # shown beside the resource while it is worked on
+    "status": engine_pb2.INFO,  # shown next to the resource during its operation
 }
 LARGEST_FILE = 1 << 20
 PATIENCE_SECONDS = 5.0
 
 
 class EngineLog:
-    """The engine's diagnostics. Nothing here fails: an engine that does not listen only hears nothing."""
+    """A client of the engine's log. If the engine does not answer, messages are dropped without an error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,8 +45,8 @@ class EngineLog:
         )
         try:
             engine_pb2_grpc.EngineStub(channel).Log(request, timeout=PATIENCE_SECONDS)
-        except (grpc.RpcError, ValueError) as silent:  # gone, or closed while it was asked
-            logging.getLogger(__name__).debug("the engine did not listen: %s", silent)
+        except (grpc.RpcError, ValueError) as silent:  # the engine has exited, or the channel was closed meanwhile
+            logging.getLogger(__name__).debug("the engine took no log message: %s", silent)
 
     def close(self) -> None:
         with self._lock:
@@ -56,7 +56,7 @@ class EngineLog:
 
 
 def keep_log(path: Path) -> None:
-    """Everything Python's logging gets goes to this file: what a provider prints is shown to whoever runs `up`."""
+    """Write the log of Python's logging to this file. The engine shows a provider's standard error to the user."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_file() and path.stat().st_size > LARGEST_FILE:
         path.replace(path.with_suffix(".old.log"))

@@ -1,4 +1,4 @@
-"""How rules read inputs, which a preview may not know yet and which may have any form."""
+"""Functions that read inputs for rules. A preview may not know an input, and an input may have any type."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pulumi_sandbox.providers.values import UNKNOWN
 
 
 def is_known(value: Any) -> bool:
-    """Whether there is a value, and it is known."""
+    """Return True if a value is set and known."""
     return value is not None and value is not UNKNOWN
 
 
 def table(value: Any) -> dict[str, Any]:
-    """A map without the bridge's own notes; of anything else, an empty one."""
+    """Return a map without the keys of the bridge, or an empty map for any other value."""
     return {key: inner for key, inner in value.items() if key != DEFAULTS} if isinstance(value, dict) else {}
 
 
 def rows(value: Any) -> list[Any]:
-    """A list; of anything else, an empty one."""
+    """Return a list, or an empty list for any other value."""
     return list(value) if isinstance(value, list | tuple) else []
 
 
 def text_of(inputs: Mapping[str, Any], name: str) -> str:
-    """An input that is a known text, or nothing."""
+    """Return an input that is a known string, or an empty string."""
     value = inputs.get(name)
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Answers lookups (Invoke): pure functions are computed, the environment is answered from fixtures a user can edit."""
+"""Answer functions (Invoke): compute pure functions, and take other results from fixtures that the user can edit."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.sdk.types import Shape
 
-# A lookup's arguments arrive without their secret mark, so what a name calls secret is never printed.
+# Arguments of a function arrive without their secret mark, so arguments with these names are never printed.
 SENSITIVE = re.compile(r"password|secret_?(string|data|value)|token|private_?key|credential", re.IGNORECASE)
 SHOWN_KEYS = 12
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One entry under a lookup's token: what it answers, and for which arguments."""
+    """One entry under a function's token: a result, and the arguments it applies to."""
 
     result: dict[str, Any]
     match: dict[str, Any] = field(default_factory=dict)
-    # The arguments it can honour; None: any. A packaged answer does not pretend to apply a filter.
+    # The arguments that the answer supports; None: any. A packaged answer does not ignore a filter.
     only: frozenset[str] | None = None
     secrets: tuple[str, ...] = ()
     source: str = ""
@@ -46,7 +46,7 @@ class Answer:
 
 
 def _fits(wanted: Any, given: Any) -> bool:
-    """Strings match as globs, objects by the keys that are named, lists item by item."""
+    """Return True if the value matches: a string as a glob, an object by the listed keys, a list item by item."""
     if isinstance(wanted, str) and isinstance(given, str):
         return fnmatchcase(given, wanted)
     if isinstance(wanted, Mapping) and isinstance(given, Mapping):
@@ -57,7 +57,7 @@ def _fits(wanted: Any, given: Any) -> bool:
 
 
 class Lookups:
-    """Everything one provider can answer."""
+    """The functions that one provider can answer."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Lookups:
 
     @cached_property
     def _sources(self) -> list[tuple[str, dict[str, Any]]]:
-        """The user's file before the packaged one: the first answer that fits is taken."""
+        """The user's file, then the packaged one. The first matching answer is used."""
         sources = [(f"fixtures/{self.package}.yaml", _packaged(self.package))]
         try:
             own = read(self.settings)
@@ -113,14 +113,14 @@ class Lookups:
         return token in self.pure or token in self._answers
 
     def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A provider's configuration, and the packaged example values for what it leaves open."""
+        """Return a provider's configuration, with packaged example values for settings that are not set."""
         defaults = self._sources[-1][1].get("config") or {}
         return {**defaults, **{name: value for name, value in given.items() if value is not None}}
 
     def answer(
         self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The result, and which of its keys are secret."""
+        """Return the result and its secret keys."""
         checked = self.shapes.check_arguments(token, arguments)
         if checked.problems:
             wrong = checked.problems[0]
@@ -138,7 +138,7 @@ class Lookups:
         raise LookupRefusedError(self._how_to_add(token, checked.inputs))
 
     def answered_by_user(self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
-        """Whether the user's own file has the answer: what somebody wrote down by hand is there."""
+        """Return True if the answer is in the user's own file, so the thing it names exists."""
         scope = self._scope(token, arguments, config)
         own = [one for one in self._answers.get(token, ()) if self.settings and one.source == self.settings.name]
         return any(one.fits(scope["args"], scope) for one in own)
@@ -147,7 +147,7 @@ class Lookups:
         self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]
     ) -> dict[str, Mapping[str, Any]]:
         shape, config = self.shapes.function(token), self.config(config)
-        # As the real provider does: an argument left open is taken from the provider's own region, project, zone.
+        # Like the real provider, complete missing arguments by the provider's own region, project and zone.
         completed = {name: config[name] for name in (shape.inputs.properties if shape else ()) if name in config}
         completed |= {name: value for name, value in arguments.items() if value is not None}
         return {"args": completed, "config": config, "values": self.values, "made": self._made}
@@ -170,28 +170,27 @@ class Lookups:
         lines = ["lookups:", f'  "{token}":', f"    - match: {json.dumps(match)}", "      result:"]
         lines += [f"        {name}: {_example(shape.outputs[name].kind)}" for name in keys[:SHOWN_KEYS] if shape]
         if keys[SHOWN_KEYS:]:
-            lines.append(f"        # and what else of the {len(keys)} properties of the result the program reads")
+            lines.append(f"        # add those of the other {len(keys) - SHOWN_KEYS} properties that the program reads")
         if not keys:
             lines[-1] += " {}"
         meant = f" (or did you mean {near}?)" if near else ""
-        problem = "no answer fits these arguments" if token in self._answers else "the sandbox does not know the answer"
+        problem = "no answer matches these arguments" if token in self._answers else "the sandbox has no answer"
         return (
             f"{token}: {problem}\n"
             f"  expected: an answer in {where}\n"
-            f"  hint: add what the cloud would answer to {where}{meant}:\n\n"
-            + "\n".join(f"    {line}" for line in lines)
+            f"  hint: add the answer of the cloud to {where}{meant}:\n\n" + "\n".join(f"    {line}" for line in lines)
         )
 
 
 @cache
 def _packaged(package: str) -> dict[str, Any]:
-    """The answers that come with the sandbox. Reading them takes long enough to do it once; nothing changes them."""
+    """Return the answers packaged with the sandbox. They are read once, because parsing is slow."""
     text = files("pulumi_sandbox").joinpath("fixtures", f"{package}.yaml").read_text(encoding="utf-8")
     return dict(yaml.safe_load(text))
 
 
 def _echoed(arguments: Mapping[str, Any], shape: Shape | None) -> dict[str, Any]:
-    """The results of real lookups repeat their arguments."""
+    """Return the arguments that the result repeats, as in the results of real functions."""
     return {name: value for name, value in arguments.items() if shape and name in shape.outputs}
 
 
@@ -201,10 +200,10 @@ def _example(kind: str) -> str:
 
 def _answer(source: str, path: str, entry: Any) -> Answer:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("result"), Mapping):
-        raise _malformed(source, path, entry, "an object with `result`, and `match` if it is not for every call")
+        raise _malformed(source, path, entry, "an object with `result` and, unless it applies to every call, `match`")
     for name in entry:
         if name not in ("match", "result", "only", "secrets"):
-            raise _malformed(source, f"{path}.{name}", entry[name], "only match, result, secrets and only")
+            raise _malformed(source, f"{path}.{name}", entry[name], "one of the keys match, only, result, secrets")
     match = entry.get("match") or {}
     if not isinstance(match, Mapping):
         raise _malformed(source, f"{path}.match", match, "an object of arguments")

@@ -1,4 +1,4 @@
-"""What Check, Diff, Create, Read, Update and Delete do, in plain Python: a cloud's hooks around the world's rows."""
+"""The operations Check, Diff, Create, Read, Update and Delete on the rows of the world, with the hooks of a cloud."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Decoded, drop_n
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import Exists, Record
 
-CANCELLED = "stopped while it waited, as was asked"
+CANCELLED = "cancelled while it waited"
 
 
 def die() -> None:
-    """What a crash fault does: no cleanup, no answer; the exit code is that of a process ended by SIGKILL."""
+    """Exit at once, without cleanup or answer. The exit code is that of a process killed by SIGKILL."""
     os._exit(137)
 
 
 @dataclass
 class Lifecycle:
-    """One provider's resources. Safe to use from several threads."""
+    """The lifecycle of one provider's resources. Safe to use from several threads."""
 
     cloud: Cloud
     context: Context
@@ -61,7 +61,7 @@ class Lifecycle:
             return None
 
     def check(self, res: Resource) -> tuple[Decoded, list[Problem]]:
-        """The inputs as the provider keeps them, and everything that is wrong with them."""
+        """Return the inputs in the form that the provider stores, and all their problems."""
         cloud = self.cloud
         checked = cloud.shapes.check(res.token, res.inputs, coerces_scalars=cloud.coerces_scalars, secrets=res.secrets)
         res.inputs = dict(checked.inputs)
@@ -71,12 +71,12 @@ class Lifecycle:
         if cloud.coerces_scalars:
             res.inputs.setdefault(DEFAULTS, [])
         cloud.autoname(res)
-        # A rule that meets a value of the wrong type would only add noise to what the shape said of it.
+        # Rules run only if the shape is right. On a value of the wrong type they would only repeat its problem.
         problems = checked.problems or list(cloud.rules(res))
         return hidden(Decoded(res.inputs, res.secrets), shape.secret_inputs), problems
 
     def diff(self, res: Resource, old: Decoded, ignored: Sequence[str]) -> tuple[list[Change], bool]:
-        """What changed, and whether a replacement must delete first."""
+        """Return the changes, and whether a replacement must delete the old resource first."""
         cloud = self.cloud
         how = Comparison(lambda path, was, is_: cloud.same(res.token, path, was, is_), cloud.coerces_scalars)
         changes = compare(
@@ -93,7 +93,7 @@ class Lifecycle:
             first = res.token not in self._reported
             self._reported.add(res.token)
         if first:
-            res.log(f"{res.token}: only its shape is checked; where its SDK is silent, a change is an update", "info")
+            res.log(f"{res.token}: only its shape is checked; a change replaces it only if its SDK says so", "info")
         return self.cloud.documented(res.token, path)
 
     def create(self, res: Resource) -> Decoded:
@@ -129,8 +129,8 @@ class Lifecycle:
             record = world.get(res.token, res.id)
             if record is None:
                 raise Refused(
-                    f"{res.token}: {res.id} does not exist any more\n"
-                    f"  hint: pulumi-sandbox refresh --stack {res.stack} takes it out of the state"
+                    f"{res.token}: {res.id} no longer exists\n"
+                    f"  hint: run `pulumi-sandbox refresh --stack {res.stack}` to remove it from the state"
                 )
             res.outputs = old.values
             made = self._marked(res, merged(kept, self.cloud.computed(res)), old)
@@ -143,7 +143,10 @@ class Lifecycle:
         return self._settle(res, made, old)
 
     def read(self, token: str, given: str, known: Sequence[Decoded]) -> tuple[str, Decoded, Decoded] | None:
-        """The id, outputs and inputs of what is there; None when nothing is. `known` are those the engine has."""
+        """Return the id, outputs and inputs of a resource, or None if it does not exist.
+
+        `known` has the outputs and inputs of the engine's state.
+        """
         record = self.cloud.locate(token, given)
         if record is None:
             return None
@@ -160,9 +163,9 @@ class Lifecycle:
         return record.id, outputs, hidden(inputs, shape.secret_inputs if shape else ())
 
     def delete(self, res: Resource) -> None:
-        """What is gone already is a success, as it is for the vendors' providers."""
+        """Delete a resource. As with the vendors' providers, a resource that does not exist is not an error."""
         world = self.context.world
-        # Before the transaction: what an error rolls back would count the fault as one that never struck.
+        # Outside the transaction, because its rollback would also undo the count of the fault.
         busy = world.get(res.token, res.id) and world.take("busy", res.token, res.name, **attributes(res))
         if busy:
             raise Refused(busy.message or self.cloud.fault_text(busy, res))
@@ -196,7 +199,7 @@ class Lifecycle:
     def _marked(self, res: Resource, outputs: dict[str, Any], old: Decoded | None = None) -> Decoded:
         shape = self.shape(res.token)
         named = set(shape.secret_outputs) if shape else set()
-        # An output that was secret stays so, unless the input of the same name no longer is.
+        # A secret output stays secret, unless an input of the same name exists and is not secret.
         named |= {str(path[0]) for path in (old.secrets if old else NO_SECRETS) if path[0] not in res.inputs}
         return Decoded(outputs, secret_paths(outputs, res.inputs, res.secrets, named))
 
@@ -205,7 +208,7 @@ class Lifecycle:
             raise Refused(reason)
 
     def _suffer(self, res: Resource) -> None:
-        """The planted faults that strike before anything is made."""
+        """Apply the planted faults that take effect before the resource is created or updated."""
         world = self.context.world
         slow = world.take("slow", res.token, res.name, id=res.id)
         if slow:
@@ -229,13 +232,13 @@ def attributes(res: Resource) -> dict[str, str]:
 
 
 def hidden(values: Decoded, named: Iterable[str]) -> Decoded:
-    """The same values, with those secret too that the SDK calls so."""
+    """Return the values, and mark as secret also those that the SDK names as secret."""
     paths = {(name,) for name in named if values.values.get(name) is not None}
     return Decoded(values.values, drop_nested({*values.secrets, *paths}))
 
 
 def remembered(seen: Decoded, engine: Decoded, untold: Collection[str]) -> Decoded:
-    """What was seen, with the engine's own word for what the vendor never tells."""
+    """Return the values read from the world, with the engine's values for inputs that the vendor never returns."""
     values = {name: value for name, value in seen.values.items() if name not in untold}
     values |= {name: engine.values[name] for name in untold if name in engine.values}
     secrets = {path for path in seen.secrets if path[0] not in untold}
@@ -243,7 +246,7 @@ def remembered(seen: Decoded, engine: Decoded, untold: Collection[str]) -> Decod
 
 
 def visible(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Inputs without the bridge's own notes."""
+    """Return the inputs without the keys of the bridge."""
     return {name: value for name, value in inputs.items() if not name.startswith("__")}
 
 

@@ -1,4 +1,4 @@
-"""Puts a lookup's arguments and the provider's configuration into the results that fixtures write down."""
+"""Fill the arguments of a function and the provider's configuration into the results of fixtures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ INDEX = re.compile(r"-?\d+\Z")
 
 
 class LookupRefusedError(Refused):
-    """A lookup that cannot be answered; the text names it and says what to do."""
+    """A function call without an answer. The text names the function and has a hint."""
 
 
 def fill(template: Any, scope: Mapping[str, Any], subject: str) -> Any:
-    """Put values into a result: `${args.region}`, `${values.zones[args.region]}`, `${args.name|values.name}`.
+    """Replace the placeholders of a result.
 
-    An index into a text takes the part between slashes: `${args.selfLink[-1]}` is the name at its end.
+    Examples: `${args.region}`, `${values.zones[args.region]}`, `${args.name|values.name}`. An index into a string
+    selects a part between slashes: `${args.selfLink[-1]}` is the last part.
     """
     if isinstance(template, Mapping):
         return {name: fill(value, scope, subject) for name, value in template.items()}
@@ -41,7 +42,7 @@ def _resolve(expression: str, scope: Mapping[str, Any], subject: str) -> Any:
             return fill(value, scope, subject)
     raise LookupRefusedError(
         f"{subject}: no value for ${{{expression}}}\n"
-        f"  hint: pass it to the lookup, set it in the provider's configuration, or add it in sandbox.yaml"
+        f"  hint: pass the value to the function, set it in the provider's configuration, or add it to sandbox.yaml"
     )
 
 

@@ -1,4 +1,4 @@
-"""Property paths as Pulumi writes them: `versions[0].instanceTemplate`, `labels["a.b"]`, and `[*]` in ignoreChanges."""
+"""Property paths in Pulumi's form: `versions[0].instanceTemplate`, `labels["a.b"]`, and `[*]` in ignoreChanges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANY = "*"
 
 
 def text(path: Path) -> str:
-    """A path in words; a key that is no identifier goes into brackets."""
+    """Return the text of a path. A key that is not an identifier is put in brackets."""
     written = ""
     for step in path:
         if isinstance(step, int):
@@ -33,7 +33,7 @@ def texts(paths: Collection[Path]) -> list[str]:
 
 
 def parse(written: str) -> Path:
-    """A path from its text; raises ValueError with what could not be read."""
+    """Parse the text of a path. Raise ValueError with the part that is not valid."""
     steps: list[str | int] = []
     position = 0
     while position < len(written):
@@ -51,7 +51,7 @@ def parse(written: str) -> Path:
 
 
 def inside(path: Path, pattern: Path) -> bool:
-    """Whether a path is at or below a pattern, in which `*` stands for any one step."""
+    """Return True if a path is at or below a pattern. In a pattern, `*` matches any single step."""
     if len(path) < len(pattern):
         return False
     return all(wanted in (ANY, step) for wanted, step in zip(pattern, path, strict=False))

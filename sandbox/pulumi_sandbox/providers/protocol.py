@@ -1,4 +1,4 @@
-"""The engine's side of a provider: each call translated to plain values, to one step of a life, and back."""
+"""The gRPC service of a provider. It converts each call of the engine to plain values and a step of the lifecycle."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Decod
 from pulumi_sandbox.providers.wire import decode, encode, sent
 
 Answer = TypeVar("Answer")
-# A value longer than this is not repeated beside what is wrong with it.
+# A longer value is not repeated in the message about it. In characters.
 LONGEST_SHOWN = 80
 
 
 def answered(call: Callable[..., Answer]) -> Callable[..., Answer]:
-    """A call whose errors are text alone: the vendor's words without secrets, or a short note about a fault of ours."""
+    """Convert the exceptions of a call to gRPC errors: the vendor's message without secrets, or a note about a bug."""
 
     @functools.wraps(call)
     def wrapper(self: Servicer, request: Any, context: grpc.ServicerContext) -> Answer:
@@ -51,8 +51,8 @@ def answered(call: Callable[..., Answer]) -> Callable[..., Answer]:
             logging.getLogger(__name__).exception("%s of %s", call.__name__, subject)
             text = (
                 # The exception's own text may quote a secret.
-                f"pulumi-sandbox: {call.__name__} went wrong inside the offline provider ({type(fault).__name__})\n"
-                f"  hint: please report it, with {self.log_name}"
+                f"pulumi-sandbox: {call.__name__} failed because of a bug in the sandbox ({type(fault).__name__})\n"
+                f"  hint: report the bug with {self.log_name}"
             )
         context.abort(grpc.StatusCode.UNKNOWN, text)
         raise AssertionError("abort does not return")
@@ -61,7 +61,7 @@ def answered(call: Callable[..., Answer]) -> Callable[..., Answer]:
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """One cloud, as the engine calls it."""
+    """The gRPC service of one cloud."""
 
     def __init__(self, cloud: Cloud, context: Context, log: EngineLog | None = None) -> None:
         self.cloud = cloud
@@ -77,7 +77,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         self, request: pb.ProviderHandshakeRequest, context: grpc.ServicerContext
     ) -> pb.ProviderHandshakeResponse:
         self.log.attach(request.engine_address)
-        # Without acceptResources a resource arrives as its id, which is what every property means by it.
+        # Without acceptResources a resource arrives as its id, the form that every property expects.
         return pb.ProviderHandshakeResponse(accept_secrets=True, accept_resources=False, accept_outputs=False)
 
     @answered
@@ -111,7 +111,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     @answered
     def DiffConfig(self, request: pb.DiffRequest, context: grpc.ServicerContext) -> pb.DiffResponse:
         old, new = decode(request.old_inputs).values, decode(request.news).values
-        # The engine does not say here what is secret (pulumi v3.259.0, provider_plugin.go, DiffConfig).
+        # In this call the engine does not mark secrets (pulumi v3.259.0, provider_plugin.go, DiffConfig).
         secrets = frozenset((name,) for name, value in old.items() if value == STRIPPED and name in new)
         changes = diff.compare(old, new, ignored=request.ignoreChanges, old_secrets=secrets, new_secrets=secrets)
         return diff.response(changes, lambda path: self.cloud.config_replaces(old, new, path))
@@ -120,15 +120,15 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def Configure(self, request: pb.ConfigureRequest, context: grpc.ServicerContext) -> pb.ConfigureResponse:
         config = decode(request.args).values
         checked = self.cloud.shapes.check_config(config)
-        # A value that does not fit its type was told about by CheckConfig.
+        # CheckConfig has reported any value that does not fit its type.
         await_ready = {name: value for name, value in checked.inputs.items() if value is not UNKNOWN}
         self.context.config.clear()
         self.context.config.update(await_ready)
         self.cloud.configure(self.context.config)
         if asked := os.environ.get(ASKED):
             self.log.say(
-                f"the program has pulumi_{self.cloud.package} {asked}; its resources are held to "
-                f"{self._version()}, which the sandbox has, and may be judged otherwise than by its own",
+                f"the program uses pulumi_{self.cloud.package} {asked}, but the sandbox checks resources with "
+                f"{self._version()}; results may differ from those of {asked}",
                 "warning",
                 "",
             )
@@ -188,7 +188,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         token = str(request.urn).split("::")[2].rpartition("$")[2]
         found = self.life.read(token, request.id, known)
         if found is None:
-            return pb.ReadResponse(id="")  # the engine takes an empty id for a resource that is gone
+            return pb.ReadResponse(id="")  # an empty id tells the engine that the resource does not exist
         identity, outputs, inputs = found
         return pb.ReadResponse(
             id=identity,
@@ -208,7 +208,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def Invoke(self, request: pb.InvokeRequest, context: grpc.ServicerContext) -> pb.InvokeResponse:
         given = decode(request.args)
         if any(value is UNKNOWN for _, value in leaves(given.values)):
-            return pb.InvokeResponse()  # a preview that does not know the question gets no answer yet
+            return pb.InvokeResponse()  # in a preview with unknown arguments the result is unknown
         result, named = self.cloud.invoke(request.tok, given.values)
         marked: set[Path] = set(secret_paths(result, given.values, NO_SECRETS, named))
         marked |= secret_paths(result, given.values, given.secrets, ())
@@ -218,15 +218,15 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     @answered
     def Call(self, request: pb.CallRequest, context: grpc.ServicerContext) -> pb.CallResponse:
-        raise Refused(f"{request.tok}: the offline provider of {self.cloud.package} has no methods")
+        raise Refused(f"{request.tok}: the sandbox's {self.cloud.package} provider does not support methods")
 
     @answered
     def Construct(self, request: pb.ConstructRequest, context: grpc.ServicerContext) -> pb.ConstructResponse:
-        raise Refused(f"{request.type}: the offline provider of {self.cloud.package} has no components")
+        raise Refused(f"{request.type}: the sandbox's {self.cloud.package} provider does not support components")
 
     @answered
     def Parameterize(self, request: pb.ParameterizeRequest, context: grpc.ServicerContext) -> pb.ParameterizeResponse:
-        raise Refused(f"the provider of {self.cloud.package} takes no parameters")
+        raise Refused(f"the sandbox's {self.cloud.package} provider does not support parameterization")
 
     @answered
     def GetMapping(self, request: pb.GetMappingRequest, context: grpc.ServicerContext) -> pb.GetMappingResponse:
@@ -238,10 +238,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
 
 def failures(problems: Sequence[Problem], given: Decoded) -> list[pb.CheckFailure]:
-    """Problems as the engine prints them: `property x value {y} has a problem: …` where that tells something.
+    """Convert problems to the engine's form, which prints `property x value {y} has a problem: …`.
 
-    The engine looks a property up by its whole path and prints what it finds: for a nested one that is nothing, and for
-    a secret one the secret. Those keep the path in the text.
+    The engine looks up the value by the whole path and prints it. It finds no value for a nested path, and would print
+    the value of a secret. For both, the path is put in the text instead.
     """
     return [failure(problem, given.values, given.secrets) for problem in problems]
 

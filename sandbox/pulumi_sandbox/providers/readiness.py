@@ -1,4 +1,4 @@
-"""What was made and did not become ready: the engine keeps it in the state, with the reasons, and tells an error."""
+"""The error for a created resource that did not become ready. The engine keeps it in the state, with the reasons."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pulumi_sandbox.providers.secret_digests import masked
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.providers.wire import encode, sent
 
-# Where gRPC carries more than a code and a text (grpc.io/docs/guides/error, "Richer error model").
+# The gRPC metadata key for error details (grpc.io/docs/guides/error, "Richer error model").
 DETAILS = "grpc-status-details-bin"
 
 
 class NotReady(Exception):  # noqa: N818 - an answer of the vendor, not a failure of ours
-    """The text is the error; the reasons are listed below it, and outputs are those of the resource as it is now."""
+    """The resource did not become ready. The reasons are listed below the text; outputs are the current ones."""
 
     def __init__(self, text: str, reasons: Sequence[str] = (), outputs: dict[str, Any] | None = None) -> None:
         super().__init__(text)
@@ -28,12 +28,12 @@ class NotReady(Exception):  # noqa: N818 - an answer of the vendor, not a failur
         self.id, self.made = "", Decoded({})
 
     def of(self, id: str, made: Decoded) -> NotReady:  # noqa: A002 - Pulumi's own word
-        """The same, for the resource that the state is to keep."""
+        """Set the resource that the state must keep, and return the error."""
         self.id, self.made = id, made
         return self
 
     def announce(self, call: grpc.ServicerContext, request: Any) -> str:
-        """Add the engine's ErrorResourceInitFailed to the error the call is about to end with, and answer its text."""
+        """Add the engine's ErrorResourceInitFailed to the error of the call, and return the error's text."""
         reasons = [masked(one, sent(request)) for one in self.reasons]
         given = {pb.CreateRequest: "properties", pb.UpdateRequest: "news", pb.ReadRequest: "inputs"}[type(request)]
         made = encode(self.made.values, self.made.secrets)

@@ -1,4 +1,4 @@
-"""What a cloud's hooks are given: the resource at hand, and what the provider works with."""
+"""The arguments of a cloud's hooks: the resource and the context of the provider."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pulumi_sandbox.providers.values import NO_SECRETS, Secrets
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-# The engine's severities; `status` lines are shown under the resource while it is worked on, and then forgotten.
+# log(text, severity) with the engine's severities. A `status` line is shown only during the resource's operation.
 Log = Callable[[str, str], None]
 DEFAULTS = "__defaults"
 HEX = "0123456789abcdef"
 
 PureFunction = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""A lookup's result, computed from its arguments alone."""
+"""A function that computes its result from its arguments alone."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer of the vendor, not a failure of ours
-    """The vendor says no; the text is what the operator reads."""
+    """The vendor refuses the call. The text is shown to the user."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with an input. The text may carry lines of got / expected; the hint becomes a line of its own."""
+    """One problem of an input. The text may have the lines `got` and `expected`; the hint is added as its own line."""
 
     path: str
     text: str
@@ -39,37 +39,37 @@ class Problem:
 
 
 def _silent(_: str, __: str) -> None:
-    """Says nothing; where no engine listens."""
+    """Log nothing, because there is no engine."""
 
 
 @dataclass
 class Context:
-    """What a provider works with while it runs."""
+    """The context of a running provider."""
 
     workspace: Workspace
     world: World
-    # The provider's own configuration (gcp:project ...), plain; secrets in it are unwrapped.
+    # The provider's configuration (gcp:project ...) as plain values; secrets are unwrapped.
     config: dict[str, Any] = field(default_factory=dict)
-    # Set when the engine asks everything to stop (Ctrl-C): whoever waits must wait on it.
+    # Set when the engine requests a stop (Ctrl-C). Every wait must end when it is set.
     cancelled: threading.Event = field(default_factory=threading.Event)
-    # Whether the engine that started this provider is gone: the provider, and what it runs, end within seconds.
+    # True if the engine of this provider has exited. The provider and its processes then end within seconds.
     engine_gone: Callable[[], bool] = lambda: False
-    # log(text, "debug" | "info" | "warning" | "error" | "status"), about no resource.
+    # log(text, "debug" | "info" | "warning" | "error" | "status"), without a resource.
     log: Log = _silent
 
 
 @dataclass
 class Resource:
-    """One resource as a hook sees it."""
+    """One resource, as passed to a hook."""
 
     token: str
     name: str  # the logical name, the last part of the URN
     urn: str
     world: World
     inputs: dict[str, Any] = field(default_factory=dict)
-    # What the inputs were before; None when the resource is new.
+    # The old inputs; None for a new resource.
     old_inputs: dict[str, Any] | None = None
-    # The outputs the engine's state has (at Update, Delete), or those just computed (in created, updated).
+    # The outputs in the engine's state (at Update, Delete), or the new outputs (in created, updated).
     outputs: dict[str, Any] = field(default_factory=dict)
     id: str = ""
     config: dict[str, Any] = field(default_factory=dict)
@@ -78,24 +78,24 @@ class Resource:
     preview: bool = False
     # Paths of the inputs that are secret.
     secrets: Secrets = NO_SECRETS
-    # How many seconds the program lets this step take (customTimeouts); 0 for what is the provider's own rule.
+    # The program's time limit for this step in seconds (customTimeouts); 0 for the provider's default.
     timeout: float = 0.0
-    # The same at every Check of one deployment, so that a preview shows the name that the update then uses.
+    # The same at every Check of one deployment. A preview therefore shows the name that the update uses.
     seed: bytes = b""
-    # log(text, severity): a line under this resource.
+    # log(text, severity): adds a line under this resource.
     log: Log = _silent
 
     def suffix(self, length: int = 7, alphabet: str = HEX) -> str:
-        """A random ending that is the same whenever the engine's seed is."""
+        """Return a random suffix. The engine's seed determines it."""
         chosen = random.Random(self.seed) if self.seed else randomness.SystemRandom()
         return "".join(chosen.choice(alphabet) for _ in range(length))
 
     def autonamed(self, key: str = "name") -> bool:
-        """Whether the provider chose this input, not the program."""
+        """Return True if the provider, not the program, chose this input."""
         return key in self.inputs.get(DEFAULTS, ())
 
     def set_default(self, key: str, make: Callable[[], Any]) -> None:
-        """Fill an input the program leaves open, and record that; what was chosen once is kept."""
+        """Set an input that the program does not set, and record it as a default. An old default value is kept."""
         if self.inputs.get(key) is not None:
             return
         old = self.old_inputs or {}
@@ -106,7 +106,7 @@ class Resource:
     def default_name(
         self, key: str = "name", *, separator: str = "-", length: int = 7, most: int = 63, lower: bool = True
     ) -> None:
-        """The name most providers choose: the logical name, a separator and a random ending, cut to fit.
+        """Set the usual automatic name: the logical name, cut to fit, a separator and a random suffix.
 
         `<name>-<7 hex digits>` is pulumi-terraform-bridge's AutoName (v3.137.0, pkg/tfbridge/names.go).
         """

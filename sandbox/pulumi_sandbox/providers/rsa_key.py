@@ -1,4 +1,4 @@
-"""A private key that a world makes for itself when it is first asked for one: real in form, and opening nothing."""
+"""Private keys that a world creates on first use. They are valid RSA keys without access to any real system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRIVATE_KEY, PRIVATE_KEYS = "rsaPrivateKey", "rsaPrivateKeys"
 
 
 class GeneratedValues(Mapping[str, object]):
-    """What results of lookups may name as `${made.…}`: values that no file should hold.
+    """The values that results of functions may use as `${made.…}`, because no file should contain them.
 
     `rsaPrivateKey` is one key for the whole world; `rsaPrivateKeys.NAME` is a key for each name.
     """
@@ -40,7 +40,7 @@ class GeneratedValues(Mapping[str, object]):
 
 
 class _Keys(Mapping[str, str]):
-    """A key for every name."""
+    """A mapping with a key for every name."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -56,14 +56,14 @@ class _Keys(Mapping[str, str]):
 
 
 def private_key(world: World, name: str = "") -> str:
-    """The world's key, or its key of this name, in PEM form (PKCS #1, as GitHub hands out those of its Apps)."""
+    """Return the world's key, or its key of this name, in PEM form (PKCS #1, like the keys of GitHub Apps)."""
     return world.get_or_create(f"{SETTING}-{name}" if name else SETTING, _generated)
 
 
 def signed(world: World, text: bytes, signature: bytes, name: str = "") -> bool:
-    """Whether this is the signature of that key: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017, 8.2.2)."""
+    """Return True if the key made this signature: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017, 8.2.2)."""
     pem = private_key(world, name).encode()
-    # The world made the key itself, and checking its primes takes longer than all else here.
+    # The validation of the key's primes is slow, and not needed for a key that the world created.
     key = serialization.load_pem_private_key(pem, None, unsafe_skip_rsa_key_validation=True)
     try:
         cast(rsa.RSAPrivateKey, key).public_key().verify(signature, text, padding.PKCS1v15(), hashes.SHA256())

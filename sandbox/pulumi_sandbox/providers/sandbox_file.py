@@ -1,4 +1,4 @@
-"""Reads sandbox.yaml, which every provider takes its own entries from."""
+"""Read sandbox.yaml. Every provider uses its own entries of the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.workspace import YamlFileError
 
 ENTRIES = ("guest", "exists", "github", "lookups", "values", "restrictions")
-# What may stand below an entry; the keys of `lookups` are functions, and those of a provider's `values` anybody's own.
+# The keys allowed below an entry. The keys of `lookups` are functions. The keys of a provider's `values` are free.
 BELOW = {
     "guest": ("path", "environment", "scriptOutput"),
     "exists": ("aws", "gcp", "github"),
@@ -22,16 +22,16 @@ BELOW = {
     "restrictions": ("gcp",),
 }
 LONGEST_SHOWN = 80
-# Names of three letters: `gpc` is less like `gcp` than two longer names with one slip are.
+# Lower than the default, because names have three letters: one wrong letter is a third of the name.
 LIKENESS = 0.6
 
 
 class SettingsError(ValueError):
-    """sandbox.yaml says something that cannot be used; the text says where and what was expected."""
+    """An entry of sandbox.yaml is not valid. The text has its path and the expected value."""
 
 
 def read(file: Path | None) -> dict[str, Any]:
-    """The entries of the file; none when there is no such file."""
+    """Return the entries of the file, or an empty dict if the file is missing."""
     if file is None or not file.is_file():
         return {}
     try:
@@ -62,7 +62,7 @@ def refuse_unknown(file: str, above: str, given: dict[Any, Any], names: tuple[st
 
 
 def existing(file: Path | None, package: str, example: str) -> tuple[str, ...]:
-    """The globs under `exists: <package>:`, over paths such as the example."""
+    """Return the globs under `exists: <package>:`. They match paths such as the example."""
     given = read(file).get("exists") or {}
     listed = given.get(package) or [] if isinstance(given, dict) else None
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):

@@ -1,4 +1,4 @@
-"""Keeps secrets out of the world's file: it stores a keyed digest, which tells only whether a value is the same."""
+"""Keep secrets out of the world's file. The file stores a keyed digest, which only shows if two values are equal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pulumi_sandbox.providers.wire import decode_wire, to_wire
 
 MARK = "secret"
 PREFIX = "hmac-sha256:"
-# What a refresh answers for a secret whose value nobody but the stack could know.
+# The value that a refresh returns for a secret that the engine does not know.
 CHANGED = "(a secret that was changed outside of this stack)"
-# Shorter texts turn up in other values by chance.
+# Shorter texts occur in other values by chance.
 SHORTEST_HIDDEN = 6
-# An error may quote a shorter secret too; one or two characters would blot out every text.
+# An error may quote a shorter secret, too. A secret of one or two characters would redact most of any text.
 SHORTEST_MASKED = 3
 SHOWN = "[secret]"
-# A near spelling gives away most of what it is near to.
+# A suggestion with a similar spelling reveals most of a secret.
 NEAR_SPELLING = re.compile(r"\n  hint: did you mean .*")
 
 
@@ -42,7 +42,7 @@ def is_digest(value: Any) -> bool:
 
 
 def digest_paths(stored: Any, path: Path = ()) -> list[Path]:
-    """Where a stored tree has digests in the place of secrets."""
+    """Return the paths of the digests in a stored tree."""
     if is_digest(stored):
         return [path]
     steps: Iterable[tuple[str | int, Any]] = ()
@@ -54,7 +54,7 @@ def digest_paths(stored: Any, path: Path = ()) -> list[Path]:
 
 
 def hash_secrets(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, Any]:
-    """Values as the world may store them."""
+    """Return the values with secrets replaced by digests, in the form that the world stores."""
 
     def sealed(tree: Any) -> Any:
         if isinstance(tree, Mapping):
@@ -68,7 +68,7 @@ def hash_secrets(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dic
 
 
 def restore_secrets(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> Decoded:
-    """What the world stores, with the secrets put back that the engine knows; the others become placeholders."""
+    """Replace the digests in stored values by the engine's secrets. Other digests become a placeholder."""
     values = {
         digest(value, key): value
         for one in known
@@ -88,7 +88,7 @@ def restore_secrets(stored: Mapping[str, Any], known: Iterable[Decoded], key: by
 
 
 def recognized(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> dict[str, Any]:
-    """What the world stores, with the texts in the place of their digests that are known from elsewhere."""
+    """Replace the digests in stored values by those known texts that match them."""
     if not digest_paths(stored):
         return dict(stored)
     texts = {digest(text, key): text for text in known}
@@ -102,7 +102,7 @@ def recognized(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> d
 
 
 def redact(stored: Any) -> Any:
-    """What the world stores, for people: `[secret]` in the place of a digest."""
+    """Replace the digests in stored values by `[secret]`, for display."""
     if isinstance(stored, Mapping):
         return SHOWN if is_digest(stored) else {name: redact(inner) for name, inner in stored.items()}
     return [redact(inner) for inner in stored] if isinstance(stored, list) else stored
@@ -111,7 +111,10 @@ def redact(stored: Any) -> Any:
 def secret_paths(
     outputs: Mapping[str, Any], inputs: Mapping[str, Any], input_secrets: Secrets, named: Collection[str]
 ) -> Secrets:
-    """Which outputs are secret: where the input is, what the SDK names, and every text that repeats a secret one."""
+    """Return the paths of the secret outputs.
+
+    An output is secret if the input at its path is, if the SDK names it, or if it contains a secret text.
+    """
     nowhere = object()
     marked: set[Path] = {path for path in input_secrets if at(outputs, path, nowhere) is not nowhere}
     marked |= {(name,) for name in named if outputs.get(name) is not None}
@@ -128,10 +131,10 @@ def secret_paths(
 
 
 def masked(text: str, known: Iterable[Decoded]) -> str:
-    """A text for people, with `[secret]` in the place of every secret it quotes, whole or as the end of a link."""
+    """Replace every secret in a message by `[secret]`. The message may quote it whole or as the end of a link."""
     known = tuple(known)
-    # What stands in plain elsewhere in the same request is none: the SDKs call all labels of a resource secret where
-    # they come back as effectiveLabels, and a word such as `staging` would be hidden in every name.
+    # A value that is also in plain text in the same request is not redacted. Example: the SDKs mark effectiveLabels as
+    # secret, which repeat all labels of a resource. A label such as `staging` would be redacted in every name.
     plain = {str(value) for one in known for path, value in leaves(one.values) if not covered(path, one.secrets)}
     hidden = {
         spelling
@@ -144,12 +147,12 @@ def masked(text: str, known: Iterable[Decoded]) -> str:
     }
     if not any(spelling in text for spelling in hidden):
         return text
-    # The longest first: a secret may lie within another one.
+    # The longest first, because a secret may contain another one.
     pattern = "|".join(re.escape(spelling) for spelling in sorted(hidden, key=len, reverse=True))
     return NEAR_SPELLING.sub("", re.sub(pattern, SHOWN, text))
 
 
 def spellings(value: str) -> set[str]:
-    """How an error may quote a value: as it is, escaped in quotes, or by the last part of a link."""
+    """Return the forms in which an error may quote a value: unchanged, escaped, or as the last part of a link."""
     whole = {value, json.dumps(value)[1:-1], repr(value)[1:-1]}
     return whole | {one.rpartition("/")[2] for one in whole}

@@ -1,4 +1,4 @@
-"""Runs one offline provider as a plugin process: it lives as long as the engine that started it, and no longer."""
+"""Run one sandbox provider as a plugin process, which ends with the engine that started it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pulumi_sandbox.providers.resource import Context
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World
 
-# As the engine itself allows (pulumi/sdk v3.259.0, go/common/util/rpcutil/serve.go).
+# The limit of the engine (pulumi/sdk v3.259.0, go/common/util/rpcutil/serve.go).
 LARGEST_MESSAGE = 400 << 20
 OPTIONS = [("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.max_send_message_length", LARGEST_MESSAGE)]
 WORKERS = 64
@@ -33,7 +33,7 @@ GRACE_SECONDS = 2.0
 
 
 def cloud_of(package: str) -> Cloud:
-    """The one subclass of `Cloud` that providers/<package>/provider.py defines."""
+    """Return an instance of the one subclass of `Cloud` in providers/<package>/provider.py."""
     module = import_module(f"pulumi_sandbox.providers.{package}.provider")
     own = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Cloud)]
     (found,) = (one for one in own if one.__module__ == module.__name__ and getattr(one, "package", "") == package)
@@ -41,7 +41,7 @@ def cloud_of(package: str) -> Cloud:
 
 
 class EngineWatch:
-    """Waits for the end: a signal, or the engine's own."""
+    """Waits for a signal or for the end of the engine."""
 
     def __init__(self, engine: str = "") -> None:
         self.over = False
@@ -54,8 +54,8 @@ class EngineWatch:
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._end)
-        # The kernel sends it when the *thread* that started us ends, which the engine may do while it lives on.
-        # So it only makes us look at once; without it, as on any other system, we look every second.
+        # The kernel sends this signal when the *thread* that started us ends; the engine may still be running then.
+        # The signal therefore only triggers a check. Without it, as on other systems, we check every second.
         signal.signal(signal.SIGUSR2, self._look)
         linux.signal_when_parent_ends(signal.SIGUSR2)
         while not self.over and not self.orphaned():
@@ -65,14 +65,14 @@ class EngineWatch:
     def orphaned(self) -> bool:
         if os.getppid() != self.parent:
             return True
-        # Started by process 1: either that is the engine, in a container, or the engine was gone before we looked.
+        # The parent is process 1: the engine itself in a container, or init if the engine exited before the start.
         return self.parent == 1 and bool(self.engine) and not listens(self.engine)
 
     def _end(self, _: int, __: FrameType | None) -> None:
         self.over = True
 
     def _look(self, _: int, __: FrameType | None) -> None:
-        """Nothing: the signal has ended the wait, and the loop looks."""
+        """Do nothing. The signal has ended the wait, and the loop checks again."""
 
 
 def listens(address: str) -> bool:
@@ -85,7 +85,7 @@ def listens(address: str) -> bool:
 
 
 def start(servicer: Servicer) -> tuple[grpc.Server, int]:
-    """The gRPC server and its port."""
+    """Start the gRPC server. Return it and its port."""
     server = grpc.server(futures.ThreadPoolExecutor(WORKERS, thread_name_prefix="rpc"), options=OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -94,7 +94,7 @@ def start(servicer: Servicer) -> tuple[grpc.Server, int]:
 
 
 def serve(cloud: Cloud, engine: str = "") -> None:
-    """Serve until the engine is gone; the port is printed for the engine to read."""
+    """Serve until the engine exits. The port is printed to standard output for the engine."""
     life = EngineWatch(engine)
     workspace = Workspace.find()
     keep_log(workspace.root / "logs" / f"{cloud.package}.log")

@@ -1,4 +1,4 @@
-"""The plain values hooks work with, and what JSON has no word for: unknowns, assets, references, secrets."""
+"""The plain values of hooks, and classes for values that JSON does not have: unknowns, assets and references."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpu_common.pulumi_wire import ARCHIVE, REFERENCE, SIGNATURE
 
-# Stands as a secret in an imported state for one that was taken out of it, and is the same as any secret in its place.
+# Replaces a secret that was removed from an imported state. It equals any secret at the same path.
 STRIPPED = "[secret taken out of the state]"
 
 Path = tuple[str | int, ...]
@@ -17,7 +17,7 @@ NO_SECRETS: Secrets = frozenset()
 
 
 class Unknown:
-    """A value that a preview cannot know yet. There is one, `UNKNOWN`; compare with `is`."""
+    """A value that a preview cannot know. Its only instance is `UNKNOWN`; compare with `is`."""
 
     _one: Unknown | None = None
 
@@ -43,7 +43,7 @@ UNKNOWN: Final = Unknown()
 
 @dataclass(frozen=True, eq=False)
 class Asset:
-    """A file or an archive, kept as the engine sent it; equal when the contents' hashes are."""
+    """A file or an archive, stored as the engine sent it. Two assets are equal if their content hashes are equal."""
 
     wire: Mapping[str, Any]
 
@@ -63,7 +63,7 @@ class Asset:
 
 @dataclass(frozen=True)
 class ResourceReference:
-    """Another resource as a value. Without an id it is a component; an unknown id is `UNKNOWN`."""
+    """Another resource as a value. A component has no id. An unknown id is `UNKNOWN`."""
 
     urn: str
     id: str | Unknown | None = None
@@ -72,31 +72,31 @@ class ResourceReference:
     def wire(self) -> dict[str, Any]:
         known = {"packageVersion": self.version} if self.version else {}
         if self.id is not None:
-            # An empty id stands for one that is not known yet.
+            # On the wire, an empty id is an unknown id.
             known["id"] = "" if isinstance(self.id, Unknown) else self.id
         return {SIGNATURE: REFERENCE, "urn": self.urn, **known}
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Plain values, and the paths of those that are secret."""
+    """Plain values and the paths of the secret ones."""
 
     values: dict[str, Any]
     secrets: Secrets = NO_SECRETS
 
 
 def drop_nested(paths: Collection[Path]) -> Secrets:
-    """Without the paths that lie inside another one: a secret hides all that is in it."""
+    """Drop every path below another path, because a secret includes all values in it."""
     return frozenset(one for one in paths if not any(one[:length] in paths for length in range(1, len(one))))
 
 
 def covered(path: Path, paths: Collection[Path]) -> bool:
-    """Whether a path is one of these or lies inside one."""
+    """Return True if a path is one of `paths` or is below one of them."""
     return any(path[:length] in paths for length in range(1, len(path) + 1))
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every value in a tree that is no list and no object, with its path."""
+    """Yield every value in a tree that is not a list or an object, with its path."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from leaves(inner, (*path, name))
@@ -111,7 +111,7 @@ _MISSING: Final = object()
 
 
 def at(tree: Any, path: Path, default: Any = None) -> Any:
-    """What is at a path, or the default where the path leads nowhere."""
+    """Return the value at a path, or the default if the path does not exist."""
     for step in path:
         if isinstance(step, int):
             if not isinstance(tree, list | tuple) or not 0 <= step < len(tree):

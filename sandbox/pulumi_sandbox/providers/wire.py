@@ -1,4 +1,4 @@
-"""Turns what the engine sends into plain Python values and back: unknowns, secrets, assets and references."""
+"""Convert the engine's values to plain Python values and back, with unknowns, secrets, assets and references."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from pulumi_sandbox.providers.values import (
     drop_nested,
 )
 
-# Numbers travel as doubles: beyond this a whole one is not exact, and stays a float.
+# Numbers are sent as doubles. A whole number of this size or more is not exact and stays a float.
 EXACT = 2**53
 
 
 def decode(struct: struct_pb2.Struct) -> Decoded:
-    """A Struct from the engine as plain Python values."""
+    """Convert a Struct from the engine to plain Python values."""
     secrets: set[Path] = set()
     values = {name: _decode(value, (name,), secrets) for name, value in struct.fields.items()}
     return Decoded(values, drop_nested(secrets))
 
 
 def decode_wire(tree: Mapping[str, Any]) -> Decoded:
-    """The same for a tree that went through JSON."""
+    """Convert a JSON tree to plain Python values."""
     secrets: set[Path] = set()
     return Decoded({name: _to_plain(value, (name,), secrets) for name, value in tree.items()}, drop_nested(secrets))
 
 
 def encode(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> struct_pb2.Struct:
-    """Plain values as a Struct; what is at a secret path is marked again, paths that are gone are passed over."""
+    """Convert plain values to a Struct, and mark the values at secret paths. Paths that do not exist are ignored."""
     struct = struct_pb2.Struct()
     for name, value in to_wire(values, secrets).items():
         _fill(struct.fields[name], value)
@@ -45,7 +45,7 @@ def encode(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> struct_
 
 
 def to_wire(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> dict[str, Any]:
-    """Plain values as a tree of JSON types with Pulumi's signatures in it."""
+    """Convert plain values to a JSON tree with Pulumi's signatures."""
     wanted = secrets if isinstance(secrets, frozenset | set) else frozenset(secrets)
     return {str(name): _wire(value, (name,), wanted) for name, value in values.items()}
 
@@ -138,7 +138,7 @@ def _fill(target: struct_pb2.Value, value: Any) -> None:
 
 
 def struct_to_tree(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """A Struct as JSON types, signatures and all."""
+    """Convert a Struct to a JSON tree, and keep the signatures."""
 
     def tree(value: struct_pb2.Value) -> Any:
         match value.WhichOneof("kind"):
@@ -162,5 +162,5 @@ def number(value: float) -> int | float:
 
 
 def sent(request: Any) -> list[Decoded]:
-    """All values that came with a request."""
+    """Return all values of a request."""
     return [decode(value) for _, value in request.ListFields() if isinstance(value, struct_pb2.Struct)]

@@ -1,4 +1,4 @@
-"""Faults a person plants in the world, so that what a cloud does on a bad day can be tried at will."""
+"""Faults that a user plants in the world to test how a program handles errors of a cloud."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 KINDS = {
-    "stockout": "no capacity in the zone: a VM, or a machine of an EKS node group, is not made",
-    "quota": "the vendor's quota error at create",
+    "stockout": "no capacity in the zone: the create of a VM or of a machine of an EKS node group fails",
+    "quota": "a create fails with the vendor's quota error",
     "slow": "a create or an update takes --seconds longer",
-    "crash": "the provider dies right after it made the resource, before the engine hears of it",
-    "preempt": "a Spot VM that runs is taken away: Google tells its guest, and stops it 30 s later at the latest",
+    "crash": "the provider crashes after it created the resource and before it reports it to the engine",
+    "preempt": "a running Spot VM is preempted: the guest is notified and stopped at most 30 s later",
     "refuse": "the vendor refuses the create or the update, with --message",
-    "busy": "the vendor refuses the delete of what is still in use",
+    "busy": "the vendor refuses the delete because the resource is in use",
     "guest": "the next VMs, and pods of Jobs, run with --set KEY=VALUE in their environment",
     "unregistered": "GitHub registers no runner scale set: its App, installation or runner group is wrong",
-    "rate-limit": "GitHub answers that the installation's requests of the hour are used up, for --seconds",
-    "secondary-limit": "GitHub answers with its secondary rate limit, and to wait --seconds",
+    "rate-limit": "for --seconds, GitHub answers that the installation has no requests of this hour left",
+    "secondary-limit": "GitHub answers with its secondary rate limit and a wait of --seconds",
     "image": "the image of a Job's next pod cannot be pulled",
 }
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One planted fault; `times` is how often it still strikes, 0 for always."""
+    """One planted fault. `times` is the number of times it still takes effect; 0 means always."""
 
     kind: str
-    # A glob over the type, the logical name and the id.
+    # A glob that matches the type, the logical name or the id.
     on: str = "*"
     times: int = 1
     zone: str = ""

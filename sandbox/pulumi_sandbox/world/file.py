@@ -1,4 +1,4 @@
-"""Opens the file of a world: its tables, its write-ahead log, and who may read it."""
+"""Open the database file of a world, with its tables, write-ahead log and file mode."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ CREATE TABLE event (
 );
 CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-# The note in the log of events of a change that `pulumi-sandbox world edit` made.
+# The note of an event that `pulumi-sandbox world edit` caused.
 EDITED = "edited by hand"
 
 
 class WorldError(Exception):
-    """The world's file cannot be used; the text says what to do."""
+    """The world's file cannot be used. The text has a hint."""
 
 
-# What SQLite answers where another process is writing, and where the folder is at fault and not what the file says.
+# BUSY: another process is writing. FOLDER: the folder or disk is the cause, not the content of the file.
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 FOLDER = frozenset(
     {
@@ -53,34 +53,34 @@ FOLDER = frozenset(
         sqlite3.SQLITE_CANTOPEN,
     }
 )
-ELSEWHERE = "free or unlock this folder, or set PULUMI_SANDBOX_DIR to one that can be written to"
+ELSEWHERE = "make this folder writable and free disk space, or set PULUMI_SANDBOX_DIR to a writable folder"
 
 
 def unreadable(wrong: sqlite3.DatabaseError, file: Path = Path("world.db")) -> WorldError:
-    """What SQLite says of the world's file, and what to do; an empty world mends only what the file itself has."""
+    """Return the error for a failure of SQLite. Only a broken file gets the hint to start with an empty world."""
     code = code_of(wrong)
     if code in BUSY:
-        hint = "another command is at work in this sandbox; run this one again when it has ended"
+        hint = "another command is using this sandbox; run this command again when the other one has finished"
         return WorldError(f"{file.name}: {wrong}\n  hint: {hint}")
     if code in FOLDER:
         return WorldError(f"{file}: {wrong}\n  hint: {ELSEWHERE}")
     return WorldError(
-        f"{file.name}: the sandbox's world cannot be read: {wrong}\n  hint: start over with an empty one: "
+        f"{file.name}: the sandbox's world cannot be read: {wrong}\n  hint: start with an empty world: "
         "pulumi-sandbox world reset"
     )
 
 
 def code_of(wrong: sqlite3.DatabaseError) -> int:
-    """SQLite's primary result code: the bits above it tell kinds of one error apart."""
+    """Return SQLite's primary result code. The higher bits hold the extended result code."""
     return getattr(wrong, "sqlite_errorcode", 0) & 0xFF
 
 
 def open_file(path: Path) -> sqlite3.Connection:
-    """A connection to the world in this file, which is made where it is missing."""
+    """Return a connection to the world in this file. Create the file if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # SQLite gives its side files the same mode. A file that exists is not opened here: closing it again would take this
-    # process's locks on it from another connection (sqlite.org/howtocorrupt.html, "Posix advisory locks canceled by a
-    # separate thread doing close()").
+    # SQLite creates its -wal and -shm files with the mode of this file. An existing file is not opened here, because
+    # close() would cancel the locks of another connection of this process.
+    # Source: sqlite.org/howtocorrupt.html, "Posix advisory locks canceled by a separate thread doing close()".
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -98,14 +98,14 @@ def open_file(path: Path) -> sqlite3.Connection:
 def prepare(connection: sqlite3.Connection, name: str) -> None:
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
-        try:  # SQLite does not wait for others while it changes the journal's mode
+        try:  # SQLite does not apply its busy timeout while it changes the journal mode
             connection.execute("PRAGMA journal_mode = WAL")
             break
         except sqlite3.OperationalError as wrong:
             if time.monotonic() > deadline or code_of(wrong) not in BUSY:
                 raise
             time.sleep(0.02)
-    connection.execute("PRAGMA synchronous = NORMAL")  # a commit outlives the process, though not a power cut
+    connection.execute("PRAGMA synchronous = NORMAL")  # a commit survives a crash of the process, not a power failure
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -116,8 +116,8 @@ def prepare(connection: sqlite3.Connection, name: str) -> None:
             connection.execute(f"PRAGMA user_version = {VERSION}")
         elif version != VERSION:
             raise WorldError(
-                f"{name}: the world was made by another version of pulumi-sandbox\n  got: version {version}\n"
-                f"  expected: version {VERSION}\n  hint: start over with an empty one: pulumi-sandbox world reset"
+                f"{name}: another version of pulumi-sandbox created this world\n  got: version {version}\n"
+                f"  expected: version {VERSION}\n  hint: start with an empty world: pulumi-sandbox world reset"
             )
     finally:
         connection.execute("COMMIT")

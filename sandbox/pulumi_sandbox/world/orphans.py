@@ -1,6 +1,7 @@
-"""Finds what the world and the stacks' states do not agree on, each with the command that puts it right.
+"""Find differences between the world and the states of the stacks, each with the command that removes it.
 
-A provider that dies between making a resource and answering leaves one that no state knows. The engine cannot find it.
+A provider may crash after it created a resource and before it answered. The resource is then in no state, and the
+engine cannot find it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pulumi_sandbox.serve_lock import serving_process
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World
 
-# The packages whose resources are in the world; all others in a state are of other plugins.
+# The packages whose resources are in the world. Other resources in a state belong to other plugins.
 SERVED = frozenset({"aws", "gcp", "github", "kubernetes"})
 ENDINGS = (".json", ".json.gz")
 VM = "gcp:compute/instance:Instance"
@@ -28,7 +29,7 @@ VM = "gcp:compute/instance:Instance"
 
 @dataclass(frozen=True)
 class Orphan:
-    """One disagreement. `adopt` is empty where there is nothing to adopt it into, `remove` while a run may need it."""
+    """One difference. `adopt` is empty if no stack can import the resource, `remove` while an update may need it."""
 
     type: str
     id: str
@@ -38,19 +39,19 @@ class Orphan:
     problem: str
     adopt: str = ""
     remove: str = ""
-    # A run that still goes on may be about to write it down.
+    # A running update may be about to save the resource in its state.
     in_progress: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.type} {self.name or self.id}: {self.problem}", f"    id:     {self.id}"]
         if self.in_progress and self.stack:
-            lines.append("    note:   an update of this stack is running and may be about to write it down")
+            lines.append("    note:   an update of this stack is running and may be about to save it in the state")
         elif self.in_progress:
-            lines.append("    note:   an update is running and it may belong to that one; look again when it has ended")
+            lines.append("    note:   it may belong to an update that is running; check again after the update")
         if self.adopt:
             lines.append(f"    adopt:  {self.adopt}")
         if self.remove:
-            lines.append(f"    {'remove:' if self.adopt or 'world remove' in self.remove else 'mend:  '} {self.remove}")
+            lines.append(f"    {'remove:' if self.adopt or 'world remove' in self.remove else 'fix:   '} {self.remove}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -59,7 +60,7 @@ class Orphan:
 
 @dataclass(frozen=True)
 class State:
-    """What one stack's state says."""
+    """The resources in the state of one stack."""
 
     project: str
     stack: str
@@ -68,7 +69,7 @@ class State:
 
 
 def states(backend: Path) -> list[State]:
-    """Every stack of a file backend: `stacks/<project>/<stack>.json`, and the older `stacks/<stack>.json`."""
+    """Read every stack of a file backend: `stacks/<project>/<stack>.json`, and the older `stacks/<stack>.json`."""
     root = backend / ".pulumi" / "stacks"
     found = []
     for path in sorted(path for path in root.rglob("*.json*") if path.name.endswith(ENDINGS)):
@@ -79,13 +80,13 @@ def states(backend: Path) -> list[State]:
             stored = json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
             deployment = stored.get("checkpoint", stored).get("latest") or {}
             found.append(State("" if folder == "." else folder, name, list(deployment.get("resources") or [])))
-        except (OSError, ValueError, AttributeError):  # the engine tells about a broken state itself
+        except (OSError, ValueError, AttributeError):  # the engine reports a broken state itself
             found.append(State("" if folder == "." else folder, name, readable=False))
     return found
 
 
 def running(backend: Path) -> dict[str, datetime]:
-    """The stacks that an update works on right now, `project/stack` -> since when."""
+    """Return the stacks with a running update: `project/stack` and its start time."""
     since: dict[str, datetime] = {}
     root = backend / ".pulumi" / "locks"
     for path in root.rglob("*.json"):
@@ -112,8 +113,9 @@ def alive(pid: int) -> bool:
 
 
 def find(workspace: Workspace) -> list[Orphan]:
-    """Everything the world has and no state knows, and everything a state has and the world does not."""
-    # States before rows: what a running update makes in between is then a row no state knows, and marked as such.
+    """Return the rows of the world that are in no state, and the resources of a state that are not in the world."""
+    # The states are read before the rows. A resource that an update creates in between is then a row that is in no
+    # state, and is marked as in progress.
     since = running(workspace.backend)
     known = states(workspace.backend)
     rows: list[Record] = []
@@ -123,20 +125,23 @@ def find(workspace: Workspace) -> list[Orphan]:
         world.close()
     spoken = clusters(known, rows)
     entries = [orphan for state in known for orphan in without_row(state, rows, since, spoken)]
-    # The machines of a runner manager belong to no stack, and the manager deletes them. Those on standby wait for it.
+    # The VMs of a runner manager belong to no stack: the manager deletes them. Stopped VMs are its standby VMs.
     serves = serving_process(workspace) is not None
     rows = [row for row in rows if not (row.type == VM and row.origin == "api" and (serves or _is_stopped(row)))]
     return [*without_state(rows, known, since, spoken), *entries]
 
 
 def _is_stopped(row: Record) -> bool:
-    """Whether it is a machine of a runner manager that is off."""
+    """Return True if the row is a stopped VM of a runner manager."""
     return row.outputs.get("status") == "TERMINATED" and "gpu-ci-manager" in (row.outputs.get("labels") or {})
 
 
 def clusters(known: list[State], rows: list[Record]) -> dict[str, str]:
-    """The cluster each provider of the states speaks with, as what was made with it tells: its own kubeconfig may be a
-    secret. A provider that made nothing is not among them."""
+    """Return the cluster of each provider in the states.
+
+    The cluster is read from the resources that the provider created, because the kubeconfig of the provider may be a
+    secret. A provider without resources is left out.
+    """
     made = {(row.type, row.id, row.urn): row.cluster for row in rows}
     found: dict[str, str] = {}
     for state in known:
@@ -148,7 +153,7 @@ def clusters(known: list[State], rows: list[Record]) -> dict[str, str]:
 
 
 def served(entry: dict[str, Any]) -> bool:
-    """Whether an entry of a state is of a resource that the world holds (`external` ones are only read)."""
+    """Return True if the world holds the resource of an entry. `external` resources are only read."""
     package = str(entry.get("type", "")).partition(":")[0]
     return bool(entry.get("custom")) and package in SERVED and not entry.get("external")
 
@@ -166,18 +171,18 @@ def without_row(
                 name=urn.split("::", 3)[-1],
                 urn=urn,
                 stack=state.stack,
-                problem=f"the state of {state.stack} has it, and it does not exist any more",
+                problem=f"it is in the state of {state.stack}, but no longer exists",
                 remove=command("refresh", "--stack", state.stack, "--yes", "--skip-preview", "--target", urn),
                 in_progress=f"{state.project}/{state.stack}" in since,
             )
 
 
 REST = "github:rest/"
-"""The types of what GitHub's REST API makes and no resource of a stack describes: workflow runs, jobs, runners."""
+"""The prefix of types that only GitHub's REST API creates, such as workflow runs, jobs and runners."""
 
 
 def is_patch(kind: str) -> bool:
-    """A patch of Kubernetes is no object of its own: what is left of one that a stack let go of belongs to no stack."""
+    """Return True for a Kubernetes patch. A patch that a stack removed from its state leaves a row without a stack."""
     return kind.startswith("kubernetes:") and kind.endswith("Patch")
 
 
@@ -198,14 +203,12 @@ def without_state(
         if is_patch(row.type) or row.type.startswith(REST):
             continue
         began = since.get(row.stack)
-        # What an update makes through the API bears no stack's name, so it may be any running one's.
+        # A resource created through the API names no stack. Any running update may have created it.
         borrowed = row.origin == "api" and bool(since)
         stack = row.stack.rpartition("/")[2]
-        problem = (
-            f"it exists, and the state of {stack} does not know it" if stack else "it exists, and no stack made it"
-        )
+        problem = f"it exists, but is not in the state of {stack}" if stack else "it exists, but no stack created it"
         if stack and state is None:
-            problem = f"it exists, and its stack {stack} is gone"
+            problem = f"it exists, but its stack {stack} does not"
         yield Orphan(
             type=row.type,
             id=row.id,
@@ -213,7 +216,7 @@ def without_state(
             urn=row.urn,
             stack=stack,
             problem=problem,
-            # A second one of the same name cannot be taken in: the stack has made itself another.
+            # The stack cannot import it if its state has a newer resource with the same URN.
             adopt=adopting(row, state) if state and all(entry["urn"] != row.urn for entry in state.resources) else "",
             remove="" if borrowed else command("world", "remove", row.path),
             in_progress=borrowed or (began is not None and datetime.fromisoformat(row.created) >= began),
@@ -221,7 +224,7 @@ def without_state(
 
 
 def adopting(row: Record, state: State, name: str = "") -> str:
-    """The command that takes a row over into its stack, under the parent it was made for."""
+    """Return the command that imports a row into its stack, under the parent in its URN."""
     parent, provider = parent_of(row, state), provider_of(row, state)
     return command(
         "import", row.type, name or row.name, row.id, "--stack", state.stack,
@@ -232,7 +235,7 @@ def adopting(row: Record, state: State, name: str = "") -> str:
 
 
 def provider_of(row: Record, state: State) -> str:
-    """The stack's own provider for a row's cluster; the default one speaks with what this machine's kubeconfig has."""
+    """Return the explicit provider of the stack for the row's cluster, or an empty string for the default provider."""
     if not row.cluster:
         return ""
     own = [entry for entry in state.resources if entry.get("type") == "pulumi:providers:kubernetes"]
@@ -243,7 +246,7 @@ def provider_of(row: Record, state: State) -> str:
 
 
 def parent_of(row: Record, state: State) -> str:
-    """The component a row was made in; a URN names its type, so its name is found among those of the stack."""
+    """Return the component of a row. The URN has only its type, so the name is looked up in the state of the stack."""
     parts = row.urn.split("::", 3)
     kind = parts[2].rpartition("$")[0] if len(parts) == 4 else ""
     if not kind:
@@ -252,14 +255,15 @@ def parent_of(row: Record, state: State) -> str:
     fitting = [urn for urn in candidates if bears(row.name, urn)]
     if fitting:
         return str(max(fitting, key=len))
-    # A program may name children without their parent, but one whose others bear its name has not made this one.
+    # A program may name children without the name of their parent. But if all other children carry that name, this
+    # row is not a child of the component.
     children = [entry["urn"] for entry in state.resources if entry.get("parent") in candidates]
     named_after = children and all(bears(child.split("::", 3)[3], str(candidates[0])) for child in children)
     return str(candidates[0]) if len(candidates) == 1 and not named_after else ""
 
 
 def bears(name: str, parent: str) -> bool:
-    """Whether a name is that of the parent's URN, or begins with it and a dash: `l4b-group` is not of `l4`."""
+    """Return True if the name is the parent's name, or starts with it and a dash: `l4b-group` is not of `l4`."""
     own = parent.split("::", 3)[3]
     return name == own or name.startswith(f"{own}-")
 

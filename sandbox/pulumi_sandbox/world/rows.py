@@ -1,4 +1,4 @@
-"""The rows of a world, and how they are written into its file."""
+"""Data types of the rows of a world, and their format in the database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """One thing that exists. `urn` is empty for what no stack made, and `origin` then says "api" or "controller"."""
+    """One resource. If no stack created it, `urn` is empty and `origin` is "api" or "controller"."""
 
     type: str
     id: str
@@ -26,26 +26,26 @@ class Record:
     urn: str = ""
     inputs: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, Any] = field(default_factory=dict)
-    origin: str = "stack"  # what a controller made goes with what it was made for
+    origin: str = "stack"  # the resources of a controller are deleted with their owner
     created: str = ""
     cluster: str = ""
-    """Which one an object of Kubernetes is in; empty for everything else."""
+    """The cluster of a Kubernetes object; empty for all other resources."""
 
     @property
     def path(self) -> str:
-        """What no other row is called."""
+        """The unique name of the row."""
         return path(self.type, self.id, self.cluster)
 
     @property
     def stack(self) -> str:
-        """`project/stack` of the stack that made it."""
+        """The `project/stack` that created the resource."""
         parts = self.urn.split("::")
         return f"{parts[1]}/{parts[0].removeprefix('urn:pulumi:')}" if len(parts) > 3 else ""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened, in the order it did."""
+    """One event in the log of the world."""
 
     time: str
     verb: str
@@ -69,5 +69,5 @@ def dump(value: Any) -> str:
 
 
 def indexed(value: Any) -> str:
-    """A plain output as it is looked up: 1 and 1.0 are the same."""
+    """Return the form of a plain output in the lookup table. 1 and 1.0 have the same form."""
     return dump(int(value) if isinstance(value, float) and value.is_integer() else value)

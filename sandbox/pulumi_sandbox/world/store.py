@@ -1,6 +1,7 @@
-"""Everything that exists in one sandbox: resources, planted faults and what happened, in one SQLite file.
+"""The store of one sandbox: resources, planted faults and events, in one SQLite file.
 
-Several provider processes and threads use it at once: writes are IMMEDIATE transactions over a write-ahead log.
+Several provider processes and threads use the file at the same time. Writes are IMMEDIATE transactions over a
+write-ahead log.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from pulumi_sandbox.world.rows import Event, Record, dump, indexed, now, record_
 
 __all__ = ["Event", "Exists", "Fault", "Record", "World", "WorldError", "now"]
 
-# Longer texts are not looked up by equality.
+# Longer texts are not indexed, so `find` does not match them.
 INDEXED_CHARACTERS = 512
 
 
 class Exists(Exception):  # noqa: N818 - what happened, not a failure of the world
-    """There is already a resource of this type with this id."""
+    """A resource of this type with this id exists already."""
 
 
 def _nowhere() -> str:
@@ -35,7 +36,7 @@ def _nowhere() -> str:
 
 
 class World:
-    """The rows of one world; safe to use from several threads, and from several processes at once."""
+    """The rows of one world. Safe for several threads and several processes at the same time."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -49,18 +50,18 @@ class World:
             self._connection.close()
 
     def within(self, package: str, cluster: Callable[[], str]) -> World:
-        """The same world as a provider sees it whose types are those of one cluster: other clusters' are not there."""
+        """Return a view of the world for a provider of one cluster. The package's rows of other clusters are hidden."""
         view = copy.copy(self)
         view._package, view._cluster = f"{package}:", cluster
         return view
 
     def _place(self, type: str) -> str:  # noqa: A002
-        """The cluster in which a row of this type is looked for."""
+        """Return the cluster in which a row of this type is looked up."""
         return self._cluster() if self._package and type.startswith(self._package) else ""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is done within is done at once or not at all. May be nested; the outermost one commits."""
+        """Run the block as one atomic transaction. Transactions may be nested; the outermost one commits."""
         with self._lock:
             if self._connection.in_transaction:
                 yield
@@ -83,25 +84,25 @@ class World:
             return str(self._rows("SELECT value FROM setting WHERE key = ?", key)[0][0])
 
     def get_or_create(self, key: str, make: Callable[[], str]) -> str:
-        """A text the world keeps for good: made when it is first asked for, whoever asks."""
+        """Return the setting with this key. The first call of any process creates it."""
         rows = self._rows("SELECT value FROM setting WHERE key = ?", key)
         return str(rows[0][0]) if rows else self._setting(key, make())
 
     def setting(self, key: str) -> str | None:
-        """A text that the world keeps, or None."""
+        """Return the setting with this key, or None."""
         rows = self._rows("SELECT value FROM setting WHERE key = ?", key)
         return str(rows[0][0]) if rows else None
 
     def settings(self, prefix: str) -> list[str]:
-        """All texts that the world keeps under keys that begin so."""
+        """Return all settings whose keys have this prefix."""
         return [str(text) for (text,) in self._rows("SELECT value FROM setting WHERE key GLOB ?", f"{prefix}*")]
 
     def keep(self, key: str, value: str) -> None:
-        """Keep a text under this key instead of the one before."""
+        """Set the setting with this key, and replace its old value."""
         self._rows("INSERT OR REPLACE INTO setting VALUES (?, ?)", key, value)
 
     def next_number(self, key: str, first: int = 1) -> int:
-        """Count up, so that no number is given twice in this world."""
+        """Return the next number of this key. No number is returned twice in this world."""
         rows = self._rows(
             "INSERT INTO setting VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1 "
             "RETURNING value",
@@ -110,7 +111,7 @@ class World:
         return int(rows[0][0])
 
     def insert(self, record: Record) -> Record:
-        """Add a row; raises Exists. Answers it with its time of creation."""
+        """Add a row and return it with its time of creation. Raise Exists if the row exists."""
         cluster = record.cluster or self._place(record.type)
         record = replace(record, cluster=cluster, created=record.created or now())
         with self.transaction():
@@ -132,11 +133,11 @@ class World:
         return record_of(rows[0]) if rows else None
 
     def find(self, type: str | None = None, **outputs: Any) -> list[Record]:  # noqa: A002
-        """Rows of a type (a glob is allowed), and with these plain outputs, oldest first."""
+        """Return the rows with this type (or glob) and these plain outputs, oldest first."""
         return self._find(-1, type, outputs)
 
     def oldest(self, type: str, **outputs: Any) -> Record | None:  # noqa: A002
-        """The first row that `find` would have."""
+        """Return the first row that `find` would return, or None."""
         return next(iter(self._find(1, type, outputs)), None)
 
     def _find(self, limit: int, type: str | None, outputs: Mapping[str, Any]) -> list[Record]:  # noqa: A002
@@ -169,9 +170,9 @@ class World:
         cluster: str | None = None,
         quiet: bool = False,
     ) -> Record | None:
-        """Replace the inputs, the outputs or both; answers the new row, None when there is no such row.
+        """Replace the inputs, the outputs or both. Return the new row, or None if the row does not exist.
 
-        A `quiet` change is no event.
+        A `quiet` change adds no event.
         """
         with self.transaction():
             old = self.get(type, id, cluster)
@@ -193,14 +194,14 @@ class World:
         return new
 
     def claim(self, type: str, id: str, urn: str, name: str) -> None:  # noqa: A002
-        """A stack took the row over: from now on it is that stack's."""
+        """Assign the row to the stack that imported it."""
         self._rows(
             "UPDATE resource SET urn = ?, name = ?, origin = 'stack' WHERE (type, id, cluster) = (?, ?, ?)",
             urn, name, type, id, self._place(type),
         )  # fmt: skip
 
     def delete(self, type: str, id: str, note: str = "", cluster: str | None = None) -> bool:  # noqa: A002
-        """Remove a row; whether there was one."""
+        """Remove a row. Return True if the row existed."""
         place = self._place(type) if cluster is None else cluster
         with self.transaction():
             statement = "DELETE FROM resource WHERE (type, id, cluster) = (?, ?, ?) RETURNING id"
@@ -223,7 +224,7 @@ class World:
         return int(rows[0][0])
 
     def take(self, kind: str, type: str, name: str, **attributes: str) -> Fault | None:  # noqa: A002
-        """The fault that strikes here, if one does: it is counted down, and gone after the last time."""
+        """Return the fault that applies here, or None. Count the fault down, and remove it after the last time."""
         if not self._rows("SELECT 1 FROM fault WHERE kind = ? LIMIT 1", kind):
             return None
         with self.transaction():
@@ -246,7 +247,7 @@ class World:
         ]
 
     def clear_faults(self, fault: int | None = None) -> int:
-        """Remove one fault, or all; how many were removed."""
+        """Remove one fault or all faults. Return the number of removed faults."""
         return len(self._rows("DELETE FROM fault WHERE id = ? OR ? IS NULL RETURNING id", fault, fault))
 
     def event(self, verb: str, type: str, id: str, note: str = "", cluster: str | None = None) -> None:  # noqa: A002

@@ -196,7 +196,7 @@ def of_type(operation: str, key: str, type_: str = "aws:rds/instance:Instance") 
 
 def test_an_update_of_a_type_that_the_sandbox_knows_by_its_shape_alone_may_be_a_replacement() -> None:
     """Its own words, in providers/lifecycle.py, which come once for each type; tags replace nothing."""
-    told = "aws:rds/instance:Instance: only its shape is checked; where its SDK is silent, a change is an update"
+    told = "aws:rds/instance:Instance: only its shape is checked; a change replaces it only if its SDK says so"
     assert told.partition("only")[2][:21] in (SANDBOX / "providers" / "lifecycle.py").read_text()
     document = {
         "steps": [

@@ -103,10 +103,10 @@ def test_a_missing_engine_is_an_error_without_a_traceback(
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert main.run(["up"]) == 1
     assert capsys.readouterr().err.splitlines() == [
-        "pulumi-sandbox: no Pulumi CLI (version 3.259.0 or newer) could be had. Tried, in this order:",
+        "pulumi-sandbox: found no Pulumi CLI (version 3.259.0 or newer) and could not install one. Tried:",
         "  1. `pulumi` on PATH: there is no `pulumi` on PATH",
         "     hint: install Pulumi, or put it on PATH",
-        "  One of these is enough. Then run the same command again; it goes on from what is already there.",
+        "  Follow one of these hints, then run the same command again.",
     ]
 
 
@@ -177,7 +177,7 @@ def test_a_world_that_cannot_be_read_is_one_message(
     assert bool(ran) is (broken != "before")
     assert capsys.readouterr().err == (
         "world.db: the sandbox's world cannot be read: file is not a database\n"
-        "  hint: start over with an empty one: pulumi-sandbox world reset\n"
+        "  hint: start with an empty world: pulumi-sandbox world reset\n"
     )
 
 

@@ -283,7 +283,7 @@ def test_reset_asks_and_then_empties_the_world(world: World) -> None:
 def test_reset_mends_a_world_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
     (tmp_path / "world.db").write_text("not a database, and long enough to be read as the head of one" * 40)
-    assert "hint: start over with an empty one: pulumi-sandbox world reset" in run("list", code=1).output
+    assert "hint: start with an empty world: pulumi-sandbox world reset" in run("list", code=1).output
     run("reset", "--yes")
     assert run("list").output == "nothing here\n"
 

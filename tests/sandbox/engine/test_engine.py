@@ -188,7 +188,7 @@ def test_an_upgraded_cli_on_path_is_asked_again(tmp_path: Path) -> None:
 
 def test_a_cli_without_its_python_host_is_not_used(tmp_path: Path) -> None:
     fake_cli(tmp_path / "bin", host=False)
-    with pytest.raises(WayError, match="has no pulumi-language-python beside it"):
+    with pytest.raises(WayError, match=r"pulumi-language-python is missing from the folder of .*/bin/pulumi"):
         locate.on_path()
 
 
@@ -399,16 +399,16 @@ def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
     with pytest.raises(EngineError) as caught:
         locate.ensure(lambda _: None)
     assert str(caught.value).splitlines() == [
-        "pulumi-sandbox: no Pulumi CLI (version 3.259.0 or newer) could be had. Tried, in this order:",
+        "pulumi-sandbox: found no Pulumi CLI (version 3.259.0 or newer) and could not install one. Tried:",
         f"  1. `pulumi` on PATH: {tmp_path}/bin/pulumi is version 3.100.0",
         "     hint: upgrade it to 3.259.0 or newer",
-        f"  2. `pulumi` in ~/.pulumi/bin: there is no {tmp_path}/home/.pulumi/bin/pulumi",
+        f"  2. `pulumi` in ~/.pulumi/bin: {tmp_path}/home/.pulumi/bin/pulumi is missing",
         "     hint: install Pulumi (https://www.pulumi.com/docs/install)",
         "  3. the official installer: no route to host",
         "     hint: open the network",
-        "  4. building it from Go modules: there is no `go` on PATH",
+        "  4. a build from Go modules: there is no `go` on PATH",
         "     hint: install Go",
-        "  One of these is enough. Then run the same command again; it goes on from what is already there.",
+        "  Follow one of these hints, then run the same command again.",
     ]
 
 
@@ -447,7 +447,7 @@ def test_half_of_an_official_installation_is_not_kept(own_folder: Path, monkeypa
     monkeypatch.setattr(download, "check_reachable", lambda: None)
     monkeypatch.setattr(PulumiCommand, "install", install)
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
-    with pytest.raises(EngineError, match="what it installed is not a whole Pulumi"):
+    with pytest.raises(EngineError, match="its installation is incomplete or too old"):
         locate.ensure(lambda _: None)
     assert [path.name for path in own_folder.iterdir()] == ["lock"]
 

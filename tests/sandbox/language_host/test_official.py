@@ -138,11 +138,11 @@ def test_an_environment_of_uv_venv_ends_with_what_to_do_and_then_works(
     python = by_uv_venv(runner.project / ".venv") / "bin" / "python"
     assert run(runner, installed, *words, ok=False) == (
         f"Pulumi.yaml: runtime.options.virtualenv: {runner.project}/.venv: has no pip\n"
-        "  got: an environment such as `uv venv` makes it\n"
-        "  expected: pip in it, because Pulumi's Python language host lists the program's packages with "
+        "  got: an environment without pip, such as `uv venv` creates\n"
+        "  expected: an environment with pip, because Pulumi's Python language host lists the program's packages with "
         "`python -m pip list`\n"
-        f"  hint: uv pip install --python {shlex.quote(str(python))} pip; or `toolchain: uv` in Pulumi.yaml, "
-        "for a project with a uv.lock\n"
+        f"  hint: run `uv pip install --python {shlex.quote(str(python))} pip`, or set `toolchain: uv` in Pulumi.yaml "
+        "if the project has a uv.lock\n"
     )
     lend_sdk(runner.project / ".venv")
     if words == UP:

@@ -61,7 +61,7 @@ def test_a_missing_virtual_environment_is_named_with_what_makes_it(project: Proj
     runner = project("", "    virtualenv: gone\n")
     # Pulumi's own host makes one instead, and installs into it.
     finished = runner.run(*UP, ok=False, **OUR_HOST)
-    assert finished.has("runtime.options.virtualenv", "does not exist", "hint: `pulumi install` makes it")
+    assert finished.has("runtime.options.virtualenv", "does not exist", "hint: run `pulumi install`")
 
 
 @pytest.mark.slow

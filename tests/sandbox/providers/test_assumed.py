@@ -30,5 +30,5 @@ def test_without_it_nothing_is_assumed(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("given", ["x", "[]", "4", '{"verdict": "x"}', '{"a/b/c": "x"}', '{"a/b": 4}'])
 def test_what_is_no_map_of_texts_is_refused(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ASSUME, given)
-    with pytest.raises(SettingsError, match="PULUMI_SANDBOX_ASSUME: wrong form\n  expected: a map of texts in JSON"):
+    with pytest.raises(SettingsError, match="PULUMI_SANDBOX_ASSUME: wrong form\n  expected: a map of strings in JSON"):
         guest(tmp_path / "sandbox.yaml", tmp_path)

@@ -153,9 +153,9 @@ def test_a_lookup_without_an_answer_says_which_lines_to_add(lookups: dict[str, L
         lookups["aws"].answer(token, {"keyName": "deploy"}, {})
     text = str(refused.value)
     assert text.startswith(
-        f"{token}: the sandbox does not know the answer\n"
+        f"{token}: the sandbox has no answer\n"
         "  expected: an answer in sandbox.yaml\n"
-        "  hint: add what the cloud would answer to sandbox.yaml:\n\n"
+        "  hint: add the answer of the cloud to sandbox.yaml:\n\n"
         f'    lookups:\n      "{token}":\n        - match: {{"keyName": "deploy"}}\n          result:\n'
         '            arn: ""\n'
     )
@@ -181,7 +181,7 @@ def refusal(lookups: Lookups, token: str, arguments: dict[str, Any]) -> str:
 def test_an_argument_no_fixture_can_honour_is_not_passed_over(lookups: dict[str, Lookups]) -> None:
     token = "aws:index/getAvailabilityZones:getAvailabilityZones"
     text = refusal(lookups["aws"], token, {"excludeNames": ["us-east-1a"]})
-    assert text.startswith(f"{token}: no answer fits these arguments\n")
+    assert text.startswith(f"{token}: no answer matches these arguments\n")
 
 
 def test_arguments_of_a_lookup_are_checked_by_shape(lookups: dict[str, Lookups]) -> None:
@@ -217,14 +217,14 @@ def test_arguments_of_a_lookup_are_checked_by_shape(lookups: dict[str, Lookups])
             "lookups: {x: [{resul: {}}]}",
             (
                 'sandbox.yaml: lookups."x"[0]: wrong form\n  got: {"resul": {}}\n'
-                "  expected: an object with `result`, and `match` if it is not for every call"
+                "  expected: an object with `result` and, unless it applies to every call, `match`"
             ),
         ),
         (
             "lookups: {x: [{result: {}, mach: {}}]}",
             (
                 'sandbox.yaml: lookups."x"[0].mach: wrong form\n  got: {}\n'
-                "  expected: only match, result, secrets and only"
+                "  expected: one of the keys match, only, result, secrets"
             ),
         ),
         (

@@ -45,7 +45,7 @@ def test_a_type_without_a_table_is_told_once(bench: Bench) -> None:
     request = pb.DiffRequest(urn=urn(SHELF, "s"), old_inputs=struct(box="a"), news=struct(box="b"))
     for _ in range(2):
         assert list(bench.call("Diff", request).replaces) == []
-    text = f"{SHELF}: only its shape is checked; where its SDK is silent, a change is an update"
+    text = f"{SHELF}: only its shape is checked; a change replaces it only if its SDK says so"
     assert bench.said == [(text, "info", urn(SHELF, "s"))]
 
 
@@ -118,7 +118,9 @@ def test_a_program_with_another_version_of_the_sdk_is_told_which_one_judges_it(
     bench.call("Configure", pb.ConfigureRequest())
     [(text, severity, _)] = bench.said
     assert severity == "warning"
-    assert text.startswith(f"the program has pulumi_gcp 9.37.1; its resources are held to {version('pulumi-gcp')}, ")
+    assert text.startswith(
+        f"the program uses pulumi_gcp 9.37.1, but the sandbox checks resources with {version('pulumi-gcp')}; "
+    )
 
 
 def test_a_fault_of_ours_is_a_short_note_and_its_traceback_goes_to_the_log(
@@ -128,8 +130,8 @@ def test_a_fault_of_ours_is_a_short_note_and_its_traceback_goes_to_the_log(
     with caplog.at_level(logging.ERROR):
         text = refused(bench, "Create", request)
     assert text == (
-        "pulumi-sandbox: Create went wrong inside the offline provider (ZeroDivisionError)\n"
-        "  hint: please report it, with logs/gcp.log in the sandbox's folder"
+        "pulumi-sandbox: Create failed because of a bug in the sandbox (ZeroDivisionError)\n"
+        "  hint: report the bug with logs/gcp.log in the sandbox's folder"
     )
     assert "Traceback" in caplog.text
     assert "Traceback" not in text

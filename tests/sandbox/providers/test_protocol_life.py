@@ -111,8 +111,8 @@ def test_an_update_of_what_is_gone_says_how_to_go_on(bench: Bench) -> None:
     bench.world.delete(BOX, identity)
     request = pb.UpdateRequest(urn=urn(BOX, "mine"), id=identity, olds=outputs, news=inputs, old_inputs=inputs)
     assert refused(bench, "Update", request) == (
-        f"{BOX}: {identity} does not exist any more\n"
-        "  hint: pulumi-sandbox refresh --stack dev takes it out of the state"
+        f"{BOX}: {identity} no longer exists\n"
+        "  hint: run `pulumi-sandbox refresh --stack dev` to remove it from the state"
     )
 
 
@@ -208,6 +208,6 @@ def test_a_slow_create_ends_at_once_when_the_engine_cancels(bench: Bench) -> Non
         waiting.join(0.01)
     bench.call("Cancel", empty_pb2.Empty())
     waiting.join(60)
-    assert told == ["stopped while it waited, as was asked"]
+    assert told == ["cancelled while it waited"]
     assert bench.said == [("slow (a planted fault): 3600 s more", "status", urn(BOX, "mine"))]
     assert bench.world.find() == []

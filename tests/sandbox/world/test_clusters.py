@@ -37,7 +37,7 @@ def test_objects_of_one_name_in_two_clusters_are_told_apart(sandbox: Sandbox) ->
     sandbox.row("ci-both", "both", SPACE, cluster="ci")
     sandbox.row("prod-lost", "lost", SPACE, cluster="prod")
     lost, gone = sandbox.found()
-    assert (gone.name, gone.problem) == ("prod-both", "the state of dev has it, and it does not exist any more")
+    assert (gone.name, gone.problem) == ("prod-both", "it is in the state of dev, but no longer exists")
     assert shlex.split(lost.remove) == ["pulumi-sandbox", "world", "remove", f"{SPACE}/lost@prod"]
     words = shlex.split(lost.adopt)
     assert words[words.index("--provider") + 1] == f"provider={urn('prod', PROVIDER)}"

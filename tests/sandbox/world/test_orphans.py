@@ -88,7 +88,7 @@ def test_a_row_no_state_knows_is_named_with_both_commands(sandbox: Sandbox) -> N
     ]  # fmt: skip
     assert shlex.split(orphan.remove) == ["pulumi-sandbox", "world", "remove", f"{BOX}/boxes/b b"]
     assert str(orphan) == (
-        f"{BOX} b: it exists, and the state of dev does not know it\n"
+        f"{BOX} b: it exists, but is not in the state of dev\n"
         f"    id:     boxes/b b\n    adopt:  {orphan.adopt}\n    remove: {orphan.remove}"
     )
 
@@ -109,7 +109,7 @@ def test_an_entry_whose_row_is_gone_is_named_with_the_refresh_that_takes_it_out(
     assert shlex.split(orphan.remove) == [
         "pulumi-sandbox", "refresh", "--stack", "dev", "--yes", "--skip-preview", "--target", urn("a"),
     ]  # fmt: skip
-    assert str(orphan).splitlines()[-1] == f"    mend:   {orphan.remove}"
+    assert str(orphan).splitlines()[-1] == f"    fix:    {orphan.remove}"
 
 
 def test_only_what_the_sandbox_serves_and_a_stack_owns_must_have_a_row(sandbox: Sandbox) -> None:
@@ -183,8 +183,8 @@ def test_what_no_stack_made_and_what_a_removed_stack_made_can_only_be_removed(sa
     sandbox.row("vm", "zones/a/vm", urn="", origin="api")
     sandbox.row("b", "boxes/b")
     vm, box = sandbox.found()
-    assert (vm.adopt, vm.problem) == ("", "it exists, and no stack made it")
-    assert (box.adopt, box.problem) == ("", "it exists, and its stack dev is gone")
+    assert (vm.adopt, vm.problem) == ("", "it exists, but no stack created it")
+    assert (box.adopt, box.problem) == ("", "it exists, but its stack dev does not")
     assert vm.remove.endswith(f"world remove {BOX}/zones/a/vm")
 
 
@@ -223,7 +223,7 @@ def test_a_machine_made_through_the_api_may_belong_to_any_running_update(sandbox
     assert (machine.in_progress, machine.remove) == (True, "")
     assert str(machine).splitlines()[1:] == [
         "    id:     zones/a/check",
-        "    note:   an update is running and it may belong to that one; look again when it has ended",
+        "    note:   it may belong to an update that is running; check again after the update",
     ]
 
 

@@ -1,6 +1,6 @@
-"""What Amazon refuses because something is there: the name is taken, or something still uses what is to be deleted.
+"""AWS's refusals because of an existing resource: the name is taken, or another resource uses the deleted one.
 
-The words are those that EKS, EC2 and IAM are known for; unlike those of eks/errors.py no report of each was looked up.
+The messages are the usual ones of EKS, EC2 and IAM. In contrast to eks/errors.py, they have no source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pulumi_sandbox.world.store import World
 
 
 def taken(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:
-    """The name is in use."""
+    """Yield AWS's refusal if the name is in use."""
     name, cluster = text_of(inputs, "name"), text_of(inputs, "clusterName")
     match token:
         case types.NODE_GROUP if world.get(token, group := f"{cluster}:{text_of(inputs, 'nodeGroupName')}"):
@@ -36,7 +36,7 @@ def taken(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:
 
 
 def users(world: World, token: str, identity: str) -> Iterator[str]:
-    """What keeps it from being deleted."""
+    """Yield AWS's refusal to delete a resource that is in use."""
     match token:
         case types.CLUSTER if world.find(types.NODE_GROUP, clusterName=identity):
             text = f"{eks_errors.IN_USE}: Cluster has nodegroups attached"

@@ -1,7 +1,7 @@
-"""Amazon's own schemas, read from the files of two packages: CloudFormation's from cfn-lint, the API's from botocore.
+"""AWS's schemas, read from the files of two packages: CloudFormation's from cfn-lint, the API's from botocore.
 
-The files are read and the packages are not imported: importing cfn-lint alone takes seconds, and a provider starts with
-every command. A service model of botocore is turned into the form that CloudFormation's schemas have.
+The packages are not imported. A provider starts with every command, and the import of cfn-lint alone takes seconds. A
+service model of botocore is converted to the form of CloudFormation's schemas.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 Node = dict[str, Any]
-# What describes a type where a region's own table does not name it.
+# The region whose schemas are used for types that are missing from a region's own table.
 HOME = "us-east-1"
-# Bounds of a service model by the type of its shape: the same two words bound a length, a number and a count.
+# The names of the bounds by the type of a shape. A service model uses `min` and `max` for lengths, numbers and counts.
 BOUNDS = {
     "string": ("minLength", "maxLength"),
     "list": ("minItems", "maxItems"),
@@ -28,13 +28,13 @@ NUMBERS = ("integer", "long", "float", "double")
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A schema with what it refers to."""
+    """A schema with the definitions that it references."""
 
     root: Node
     definitions: Node
 
     def followed(self, node: Node | None) -> Node | None:
-        """The node without references."""
+        """Return the node with its references resolved."""
         while node is not None and "$ref" in node:
             target = self.definitions.get(node["$ref"].rsplit("/", 1)[-1])
             node = {**target, **{name: value for name, value in node.items() if name != "$ref"}} if target else None
@@ -54,7 +54,7 @@ def _read(path: Path) -> Any:
 
 @cache
 def regions() -> frozenset[str]:
-    """Every region that cfn-lint has a table for."""
+    """Return every region for which cfn-lint has a table."""
     return frozenset(path.stem for path in (_folder("cfnlint") / "schemas" / "providers").glob("*-*.json"))
 
 
@@ -66,7 +66,7 @@ def _types(region: str) -> dict[str, str]:
 
 @cache
 def cloudformation(name: str, region: str) -> Document:
-    """CloudFormation's schema of a resource type, as the region has it."""
+    """Return CloudFormation's schema of a resource type in a region."""
     known = _types(region) if region in regions() else {}
     file = known.get(name) or _types(HOME)[name]
     schema = _read(_folder("cfnlint") / "schemas" / "resources" / f"{file}.json")
@@ -75,21 +75,21 @@ def cloudformation(name: str, region: str) -> Document:
 
 @cache
 def create_only(name: str) -> frozenset[str]:
-    """The properties, as CloudFormation names them in small letters, whose change makes a new resource."""
+    """Return the properties whose change replaces a resource. Names are CloudFormation's, in lower case."""
     listed = cloudformation(name, HOME).root.get("createOnlyProperties", ())
     return frozenset(path.removeprefix("/properties/").replace("/", ".").lower() for path in listed)
 
 
 @cache
 def type_named(module: str, name: str) -> str:
-    """CloudFormation's type of this name in a service, whatever the capitals; empty for none."""
+    """Return CloudFormation's type of this name in a service, or an empty string. Case does not matter."""
     wanted = f"aws::{module}::{name}".lower()
     return next((each for each in _types(HOME) if each.lower() == wanted), "")
 
 
 @cache
 def _model(service: str) -> Node:
-    # Folders are named after the API's date; the newest one is what botocore itself uses.
+    # Folders are named after the API's date. Like botocore, use the newest one.
     newest = max((_folder("botocore") / service).glob("*/service-2.json*"))
     shapes: Node = _read(newest)["shapes"]
     return {name: _converted(shape) for name, shape in shapes.items()}
@@ -97,7 +97,7 @@ def _model(service: str) -> Node:
 
 @cache
 def api(service: str, shape: str) -> Document:
-    """The shape of a request, in the form of a CloudFormation schema."""
+    """Return the shape of a request, in the form of a CloudFormation schema."""
     definitions = _model(service)
     return Document(definitions[shape], definitions)
 
@@ -107,7 +107,7 @@ def _converted(shape: Node) -> Node:
     low, high = BOUNDS.get(kind, ("minimum", "maximum") if kind in NUMBERS else ("", ""))
     found: Node = {name: shape[word] for name, word in ((low, "min"), (high, "max")) if name and word in shape}
     found |= {name: shape[name] for name in ("enum", "required") if name in shape}
-    if "pattern" in shape:  # the services hold the whole text to it, whether it ends in $ or not
+    if "pattern" in shape:  # the services match the whole text, also if the pattern does not end in $
         found["pattern"] = f"^(?:{shape['pattern'].removeprefix('^').removesuffix('$')})$"
     if kind == "structure":
         found["properties"] = {name: _ref(member) for name, member in shape["members"].items()}
@@ -124,13 +124,13 @@ def _ref(member: Node) -> Node:
 
 @cache
 def instance_types(region: str) -> frozenset[str]:
-    """The EC2 instance types that have a price in a region; none for a region that is not in the table."""
+    """Return the EC2 instance types with a price in a region, or an empty set for a region not in the table."""
     table = _read(_folder("cfnlint") / "schemas" / "extensions" / "aws_ec2_instance" / "instancetype_enum.json")
     return frozenset(table.get(region, {}).get("enum", ()))
 
 
 @cache
 def actions() -> dict[str, Node]:
-    """The services of IAM by their prefix, each with its actions in small letters and the forms of its ARNs."""
+    """Return the services of IAM by prefix, each with its actions in lower case and the forms of its ARNs."""
     found: dict[str, Node] = _read(_folder("cfnlint") / "AdditionalSpecs" / "Policies.json")
     return found

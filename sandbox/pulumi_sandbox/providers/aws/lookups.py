@@ -1,4 +1,4 @@
-"""Lookups that the examples alone would answer wrongly: what the world has, what there is not, and who sells what."""
+"""Lookups that depend on more than the example values: on the world, on missing resources, and on instance types."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ OFFERINGS = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
 PARAMETER = "aws:ssm/getParameter:getParameter"
 SUBNET = "aws:ec2/getSubnet:getSubnet"
 SUBNETS = "aws:ec2/getSubnets:getSubnets"
-# The parameters that Amazon publishes: docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html and
-# retrieve-ami-id-bottlerocket.html. Amazon Linux 2 has none for newer versions.
+# The parameters that AWS publishes: docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html and
+# retrieve-ami-id-bottlerocket.html. Newer Kubernetes versions have no parameters for Amazon Linux 2.
 _FIELDS = r"(?:image_id|image_name|release_version)"
 _AL2023 = r"amazon-linux-2023/(?:x86_64/(?:standard|nvidia|neuron)|arm64/(?:standard|nvidia))"
 _AL2 = r"amazon-linux-2(?:-gpu|-arm64)?"
@@ -42,8 +42,10 @@ PARAMETERS = {
 
 
 def refusal(around: CloudContext, token: str, arguments: Mapping[str, Any]) -> str:
-    """Why the provider would find nothing; empty where it would. Once sandbox.yaml lists clusters or subnets, others
-    are not there."""
+    """Return the message of the provider for a missing resource, or an empty string.
+
+    If sandbox.yaml lists clusters or subnets, all other clusters or subnets are missing.
+    """
     name, identity = str(arguments.get("name") or ""), str(arguments.get("id") or "")
     if token in (CLUSTER, CLUSTER_AUTH) and around.lists("cluster/") and not around.has_cluster(name):
         return f"reading EKS Cluster ({name}): couldn't find resource{hint(f'cluster/{name}')}"
@@ -60,7 +62,7 @@ def refusal(around: CloudContext, token: str, arguments: Mapping[str, Any]) -> s
 
 
 def made(around: CloudContext, token: str, arguments: Mapping[str, Any]) -> Json:
-    """What the world knows better than the examples."""
+    """Return the results from the world, which override those of the examples."""
     if token == CLUSTER and (cluster := around.cluster(str(arguments.get("name")))):
         known = {name: cluster.outputs.get(name) for name in ("arn", "createdAt", "endpoint", "identities", "roleArn")}
         known |= {name: cluster.outputs.get(name) for name in ("platformVersion", "status", "version", "vpcConfig")}
@@ -84,7 +86,7 @@ def made(around: CloudContext, token: str, arguments: Mapping[str, Any]) -> Json
 
 
 def paths(token: str, result: Mapping[str, Any]) -> set[str]:
-    """What an answer shows to be there."""
+    """Return the paths of the resources in an answer. These resources exist."""
     if token == CLUSTER:
         network = table(result.get("vpcConfig"))
         ids = [*rows(network.get("subnetIds")), network.get("clusterSecurityGroupId"), network.get("vpcId")]
@@ -97,7 +99,10 @@ def paths(token: str, result: Mapping[str, Any]) -> set[str]:
 
 
 def offerings(arguments: Mapping[str, Any], region: str, values: Mapping[str, Any]) -> Json:
-    """Which types are where. Nobody publishes which zones have a type, so every zone of its region is said to."""
+    """Return the instance types by location.
+
+    AWS does not publish the zones of a type, so a type is offered in every zone of its region.
+    """
     kind = str(arguments.get("locationType") or "region")
     about = table(table(values.get("regions")).get(region))
     places = {"region": [region], "availability-zone": about.get("names"), "availability-zone-id": about.get("ids")}

@@ -1,4 +1,4 @@
-"""The offline aws provider: Amazon's names, ids and ARNs over the shapes of the SDK."""
+"""The sandbox's aws provider, with AWS's names, ids and ARNs and the shapes of the SDK."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import Unknown, leaves
 from pulumi_sandbox.world.store import Fault
 
-# The ending of a name made from a prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
+# The length of the suffix after a name prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
 PREFIX_DIGITS = 26
-# The letters of Amazon's unique ids (docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html).
+# The letters of AWS's unique ids (docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html).
 BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 class Aws(Cloud):
-    """Ids and outputs as Amazon forms them for the types of tables.py; the types of types.py are checked deeper."""
+    """The provider of AWS.
+
+    Types in tables.py have ids and outputs in AWS's form. Types in types.py are also checked by AWS's schemas.
+    """
 
     package: ClassVar[str] = "aws"
     coerces_scalars: ClassVar[bool] = True
@@ -47,7 +50,7 @@ class Aws(Cloud):
         self._server: AwsServer | None = None
 
     def configure(self, config: dict[str, Any]) -> None:
-        """Serve the API that components call, for as long as this provider runs."""
+        """Start the API that components call. It runs until the provider stops."""
         port = self.context.workspace.aws_port
         self._profile(config.get("profile"))
         try:
@@ -56,12 +59,12 @@ class Aws(Cloud):
             raise Refused(
                 f"aws: the sandbox's EKS API cannot listen on 127.0.0.1:{port}\n"
                 f"  got: {wrong.strerror}\n"
-                f"  hint: another program has it; run the command again, or for plain pulumi remove "
-                f"{self.context.workspace.root.name}/ports.json to choose another one"
+                f"  hint: another program uses this port; run the command again, or, for plain pulumi, remove "
+                f"{self.context.workspace.root.name}/ports.json to choose another port"
             ) from None
 
     def _profile(self, name: Any) -> None:
-        """A profile that the program names exists for the SDK too. Its keys open nothing."""
+        """Write a profile that the program names, for the AWS SDK. Its keys give no access to AWS."""
         if isinstance(name, str) and name:
             text = f"[profile {name}]\naws_access_key_id = sandbox\naws_secret_access_key = sandbox\n"
             (self.context.workspace.root / "aws-config").write_text(text)
@@ -98,7 +101,7 @@ class Aws(Cloud):
         if res.token in DESCRIBED:
             res.set_default(DESCRIBED[res.token], lambda: "Managed by Pulumi")
         for name, declared in shape.inputs.properties.items():
-            # The provider writes a policy that is given as an object as the JSON that Amazon takes.
+            # Like the real provider, convert a policy that is an object to the JSON text that AWS expects.
             if _is_document(declared.type) and _is_known(res.inputs.get(name)):
                 res.inputs[name] = json.dumps(res.inputs[name], sort_keys=True, separators=(",", ":"))
 
@@ -118,8 +121,8 @@ class Aws(Cloud):
         return schema.replaces_by_name(token, path) or super().documented(token, path)
 
     def forced(self, res: Resource) -> Iterable[Change]:
-        # terraform-provider-aws 6, internal/provider/sdkv2/region.go: forceNewIfRegionChanges, with the provider's own
-        # region for a resource that names none. One that comes from the environment of a cloud's user is unknown here.
+        # terraform-provider-aws 6, internal/provider/sdkv2/region.go: forceNewIfRegionChanges, with the provider's
+        # region for a resource without one. The sandbox does not know a region set in the user's environment.
         return bridged.elsewhere(res, "region", str(self.context.config.get("region") or ""))
 
     # -- Create, Update, Delete ---------------------------------------------------------------------------------------
@@ -141,7 +144,7 @@ class Aws(Cloud):
         return conflicts.users(self.context.world, res.token, res.id)
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
-        # A node group meets them when its first machines are launched, which depends on its size: see refusals.
+        # For a node group, refusals() applies these faults to the launch of its first machines.
         return () if token == types.NODE_GROUP else super().fault_kinds(token)
 
     def fault_text(self, fault: Fault, res: Resource) -> str:
@@ -160,7 +163,7 @@ class Aws(Cloud):
         return self._name(res) or f"{_kind(res.token)}-0{res.suffix(16)}"
 
     def _name(self, res: Resource) -> str:
-        """What the resource is called: by the program, else as its id or its outputs say, else after the prefix."""
+        """Return the name of the resource: from the program, else from its id or outputs, else from the prefix."""
         key = NAMING.get(res.token, bridged.Naming()).key
         chosen, prefix = res.inputs.get(key) or res.outputs.get(key), res.inputs.get(f"{key}Prefix")
         if isinstance(chosen, str) and chosen:
@@ -237,14 +240,14 @@ class Aws(Cloud):
 
 
 class _Facts(dict[str, Any]):
-    """What forms are filled with; an input left out stays empty, as a vendor's own default would be elsewhere."""
+    """The values of the placeholders in ids and ARNs. An input that is not set becomes an empty string."""
 
     def __missing__(self, key: str) -> str:
         return ""
 
 
 def _finished(res: Resource, name: str) -> str:
-    """What some services want around a name (the PostTransform of the provider's AutoNameOptions)."""
+    """Add the prefix or suffix that some services require in a name (PostTransform in AutoNameOptions)."""
     match res.token:
         case "aws:sqs/queue:Queue" if res.inputs.get("fifoQueue") is True:
             return name if name.endswith(".fifo") else f"{name}.fifo"
@@ -256,7 +259,7 @@ def _finished(res: Resource, name: str) -> str:
 
 
 def _kind(token: str) -> str:
-    """`aws:ec2/vpcEndpoint:VpcEndpoint` is a vpc-endpoint in an ARN."""
+    """Return the kind of a type in an ARN: `aws:ec2/vpcEndpoint:VpcEndpoint` gives vpc-endpoint."""
     name = token.rsplit(":", 1)[-1]
     return "".join(f"-{one.lower()}" if one.isupper() and at else one.lower() for at, one in enumerate(name))
 
@@ -266,5 +269,5 @@ def _is_document(kind: Type) -> bool:
 
 
 def _is_known(value: Any) -> bool:
-    """Whether it is an object without unknowns: one that a preview does not know is left as it is."""
+    """Return True for an object without unknown values."""
     return isinstance(value, Mapping) and not any(isinstance(one, Unknown) for _, one in leaves(value))

@@ -1,4 +1,4 @@
-"""Lookups of aws that are functions of their arguments alone, computed as the real provider computes them."""
+"""Pure functions of aws, computed in the same way as by the real provider."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pulumi_sandbox.providers.resource import PureFunction
 
 
 def _arn(text: str) -> dict[str, str]:
-    """The six sections of an ARN (aws-sdk-go-v2 aws/arn: Parse, with its words)."""
+    """Split an ARN into its six sections, with the error messages of aws-sdk-go-v2 (aws/arn, Parse)."""
     if not text.startswith("arn:"):
         raise LookupRefusedError(f"invalid ARN: arn: invalid prefix\n  got: {text}")
     sections = text.split(":", 5)

@@ -1,4 +1,4 @@
-"""What Amazon refuses for want of something else: what a resource refers to is not there, or its name is taken."""
+"""AWS's refusals because of a missing or unsuitable resource that the inputs refer to."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class References:
             yield eks_errors.creating(group, code, message) + (hint(path) if path else "")
 
     def _of_node_group(self, inputs: Inputs) -> Iterator[tuple[str, str, str]]:
-        """Code, words, and the path that sandbox.yaml could list."""
+        """Yield the code, the message and the path for sandbox.yaml of each refusal."""
         cluster, role = text_of(inputs, "clusterName"), text_of(inputs, "nodeRoleArn")
         if not self.around.has_cluster(cluster):
             yield eks_errors.NOT_FOUND, eks_errors.no_cluster(cluster), f"cluster/{cluster}"
@@ -83,7 +83,7 @@ class References:
         if wanted.isdigit() and not 1 <= int(wanted) <= latest:
             yield eks_errors.INVALID, eks_errors.no_version(wanted, named), ""
         elif wanted in ("$Latest", str(latest)) or made.outputs.get("defaultVersion") == latest:
-            # Of older versions the world does not know what they hold.
+            # The world does not store the content of older versions.
             for code, message in node_group_template.refusals(inputs, made.inputs):
                 yield code, message, ""
 
@@ -167,10 +167,10 @@ class References:
         groups = [*self.around.world.find(SCALING_GROUP, name=name)]
         made = [one for group in self.around.world.find(types.NODE_GROUP) for one in scaling_groups(group.outputs)]
         if not groups and name not in made and not self.around.exists(f"autoScalingGroupName/{name}"):
-            # The words are the sandbox's; those of Auto Scaling were not found.
+            # The message is our own. No source for the message of Auto Scaling was found.
             key = text_of(table(inputs.get("tag")), "key")
             text = (
-                f"creating AutoScaling Group ({name}) tag ({key}): ValidationError: there is no such Auto Scaling group"
+                f"creating AutoScaling Group ({name}) tag ({key}): ValidationError: the Auto Scaling group is missing"
             )
             yield text + hint(f"autoScalingGroupName/{name}")
 
@@ -188,7 +188,7 @@ class References:
 
 
 def trusts(document: Any, service: str) -> bool:
-    """Whether a role's trust names a service; what cannot be read is not held against it."""
+    """Return True if the trust policy of a role names a service, or if it cannot be read."""
     try:
         found = json.loads(document) if isinstance(document, str) else document
     except ValueError:
@@ -205,7 +205,7 @@ def trusts(document: Any, service: str) -> bool:
 
 
 def scaling_groups(outputs: Inputs) -> list[str]:
-    """The names of the Auto Scaling groups behind a node group."""
+    """Return the names of the Auto Scaling groups of a node group."""
     return [
         str(table(one).get("name"))
         for resource in rows(outputs.get("resources"))
@@ -218,5 +218,5 @@ def _end(arn: str) -> str:
 
 
 def hint(path: str) -> str:
-    """How to tell the sandbox of what exists in the cloud."""
+    """Return the hint how to list an existing resource in sandbox.yaml."""
     return f"\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"

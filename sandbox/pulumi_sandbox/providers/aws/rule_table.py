@@ -1,4 +1,4 @@
-"""Which rules a resource is held to, by its type, beyond Amazon's schemas."""
+"""The rules of each type beyond AWS's schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pulumi_sandbox.providers.resource import Problem
 
 Inputs = dict[str, Any]
 TAGS_MOST = 50
-# What upstream holds to verify.ValidARN, or to its type ARN (internal/service/eks, internal/service/iam).
+# The inputs that terraform-provider-aws validates with verify.ValidARN or its type ARN (internal/service/eks,
+# internal/service/iam).
 ARNS = {
     types.ATTACHMENT: ("policyArn",),
     types.ACCESS_ENTRY: ("principalArn",),
@@ -31,7 +32,7 @@ CLUSTER_NAME_MOST = 100
 
 
 def rules(token: str, inputs: Inputs, region: str) -> Iterator[Problem]:
-    """What no schema states and Amazon or its provider says all the same."""
+    """Check the rules of AWS or its provider that are in no schema."""
     if token in types.TARGETS:
         yield from tags(inputs.get("tags"))
         yield from cluster_name(inputs.get("clusterName"))
@@ -45,17 +46,23 @@ def rules(token: str, inputs: Inputs, region: str) -> Iterator[Problem]:
 
 
 def tags(given: Any) -> Iterator[Problem]:
-    """docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html: reserved names, and how many."""
+    """Check the number of tags and their reserved names.
+
+    Source: docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html.
+    """
     pairs = table(given)
     if len(pairs) > TAGS_MOST:
         yield Problem("tags", f"expected at most {TAGS_MOST} tags, got {len(pairs)}")
     for key in pairs:
         if key.lower().startswith("aws:"):
-            yield Problem(paths.text(("tags", key)), "tag keys that begin with aws: are reserved for Amazon's own use")
+            yield Problem(paths.text(("tags", key)), "tag keys that begin with aws: are reserved for AWS")
 
 
 def cluster_name(given: Any) -> Iterator[Problem]:
-    """terraform-provider-aws, internal/service/eks/validate.go, validClusterName; botocore, eks, ClusterName."""
+    """Check the name of a cluster.
+
+    Sources: terraform-provider-aws, internal/service/eks/validate.go, validClusterName; botocore, eks, ClusterName.
+    """
     if not isinstance(given, str):
         return
     if not 1 <= len(given) <= CLUSTER_NAME_MOST:
@@ -66,7 +73,7 @@ def cluster_name(given: Any) -> Iterator[Problem]:
 
 
 def arn(given: Any, name: str) -> Iterator[Problem]:
-    """terraform-provider-aws, internal/verify/validate.go, ValidARN."""
+    """Check an ARN, as in terraform-provider-aws, internal/verify/validate.go, ValidARN."""
     if not isinstance(given, str) or not given or re.fullmatch(ARN, given):
         return
     why = (
@@ -76,7 +83,9 @@ def arn(given: Any, name: str) -> Iterator[Problem]:
 
 
 def placement_group(inputs: Inputs) -> Iterator[Problem]:
-    """terraform-provider-aws, internal/service/ec2/ec2_placement_group.go (at 05e34de7)."""
+    """Check a placement group, as in terraform-provider-aws, internal/service/ec2/ec2_placement_group.go
+    (at 05e34de7).
+    """
     strategy, count = inputs.get("strategy"), inputs.get("partitionCount")
     if isinstance(count, int | float) and not 0 <= count <= 7:
         yield Problem("partitionCount", f"expected partition_count to be in the range (0 - 7), got {count:g}")
@@ -91,7 +100,7 @@ def capacity_reservation(inputs: Inputs, region: str) -> Iterator[Problem]:
     yield from template_rules.machine(inputs.get("instanceType"), region)
 
 
-# Those that need to know the region the resource is in.
+# The rules that depend on the region of the resource.
 _PLACED: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
     types.NODE_GROUP: node_group_rules.node_group,
     types.LAUNCH_TEMPLATE: template_rules.launch_template,

@@ -1,4 +1,4 @@
-"""Checks inputs against Amazon's own schemas (documents.py), by the names that types.py gives them there."""
+"""Check inputs by AWS's schemas (documents.py), with the mapping of names in types.py."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from pulumi_sandbox.providers.values import UNKNOWN, Path
 
 # A place in one schema: the document, and the node in it.
 Place = tuple[Document, Node]
-# What pulumi-aws adds to a type, and always makes a new resource (terraform-provider-aws, ForceNew; `region` since v7).
+# The inputs that pulumi-aws adds to a type, and whose change always replaces the resource
+# (terraform-provider-aws, ForceNew; `region` since v7).
 ALWAYS_NEW = ("namePrefix", "region")
-# A longer list of choices is not repeated.
+# The number of allowed values that a message lists.
 CHOICES_SHOWN = 30
 
 
 def _roots(token: str, region: str) -> Iterator[Place]:
-    """Where the resource's properties are described: CloudFormation first, the API's own words after it."""
+    """Yield the schemas of the resource's properties: CloudFormation's, then that of the API."""
     target = TARGETS[token]
     document = documents.cloudformation(target.schema, region)
     if found := _steps((document, document.root), target.base):
@@ -35,7 +36,7 @@ def _roots(token: str, region: str) -> Iterator[Place]:
 
 
 def _inside(place: Place) -> Place | None:
-    """Through references and lists to what one element looks like."""
+    """Resolve references and lists, and return the place of one element."""
     document, node = place[0], place[0].followed(place[1])
     while node is not None and "items" in node:
         node = document.followed(node["items"])
@@ -51,7 +52,7 @@ def _step(place: Place | None, name: str) -> Place | None:
     named = next((key for key in properties if key.lower() == name.lower()), None)
     if named is not None:
         return document, properties[named]
-    if {"Key", "Value"} <= properties.keys():  # a map of pulumi-aws that is a list of pairs there
+    if {"Key", "Value"} <= properties.keys():  # a map in pulumi-aws that is a list of pairs in the schema
         return document, properties["Value"]
     other = node.get("additionalProperties") or next(iter(node.get("patternProperties", {}).values()), None)
     return (document, other) if isinstance(other, dict) else None
@@ -64,7 +65,7 @@ def _steps(place: Place | None, names: Iterable[str]) -> Place | None:
 
 
 def _places(token: str, region: str, names: tuple[str, ...]) -> list[Place]:
-    """Every description of a property, given the names on the way to it."""
+    """Return every schema of the property at a path of names."""
     fields, found = TARGETS[token].fields, []
     for root in _roots(token, region):
         place: Place | None = root
@@ -78,12 +79,12 @@ def _places(token: str, region: str, names: tuple[str, ...]) -> list[Place]:
 
 
 def unmatched(token: str, properties: Iterable[tuple[str, ...]]) -> list[str]:
-    """Of these properties (each the names on the way to it), those that no schema describes: shape-checked only."""
+    """Return the properties without a schema. Only their shape is checked. Each property is a path of names."""
     return sorted(".".join(names) for names in properties if not _places(token, HOME, names))
 
 
 def replaces(token: str, path: str) -> bool | None:
-    """Whether a change makes a new resource, as CloudFormation says; None for a type that is not in the mapping."""
+    """Return True if a change replaces the resource by CloudFormation's schema, or None for an unmapped type."""
     target = TARGETS.get(token)
     if target is None:
         return None
@@ -95,14 +96,15 @@ def replaces(token: str, path: str) -> bool | None:
 
 
 def replaces_by_name(token: str, path: str) -> bool:
-    """The same of a type that is not in the mapping, where CloudFormation has a type and a property of the same names.
+    """Return True if a change replaces by the CloudFormation type and property of the same names.
 
-    That holds for 779 of the 1,749 types of pulumi-aws 7, and for 1,511 of their properties CloudFormation says yes.
+    This covers types that are not in the mapping: 779 of the 1,749 types of pulumi-aws 7 have a CloudFormation type of
+    the same name. Of their properties, 1,511 replace the resource.
     """
     names = [step for step in parse(path) if isinstance(step, str)]
     _, place, kind = token.split(":")
     schema = documents.type_named(place.partition("/")[0], kind)
-    # The `name` of a queue is QueueName there.
+    # In CloudFormation, the `name` of a queue is QueueName.
     return bool(schema) and any(
         _is_create_only(schema, (first, *names[1:])) for first in (names[0], f"{kind}{names[0]}")
     )
@@ -116,7 +118,7 @@ def _is_create_only(schema: str, names: Iterable[str]) -> bool:
 
 
 def check(token: str, inputs: dict[str, Any], region: str) -> Iterator[Problem]:
-    """What Amazon's schemas say against the inputs."""
+    """Check the inputs by AWS's schemas."""
     if token in TARGETS:
         yield from _Check(token, region).walk(inputs, ())
 
@@ -127,7 +129,10 @@ class _Check:
         self.region = region
 
     def merged(self, names: tuple[str, ...], *, whole: bool = False) -> Node:
-        """All that is known of a property: the API's word goes before CloudFormation's; `whole`: of a list itself."""
+        """Return the merged schema of a property. The API takes precedence over CloudFormation.
+
+        With `whole`, return the schema of a list, not of its elements.
+        """
         found: Node = {}
         for place in _places(self.token, self.region, names):
             inner = (place[0], place[0].followed(place[1])) if whole else _inside(place)
@@ -140,7 +145,7 @@ class _Check:
         names = tuple(step for step in path if isinstance(step, str))
         if isinstance(value, dict):
             given = {name: inner for name, inner in value.items() if name != DEFAULTS and inner is not None}
-            # The bridge takes an empty list or map for one that is not there.
+            # The bridge treats an empty list or map as missing.
             if names and given:
                 yield from self.together(given, path, names)
             for name, inner in given.items():
@@ -155,7 +160,7 @@ class _Check:
             yield from _leaf(self.merged(names), value, path, names[-1])
 
     def together(self, given: dict[str, Any], path: Path, names: tuple[str, ...]) -> Iterator[Problem]:
-        """Which parts an object must have, and which may not meet; and the keys of a map."""
+        """Check the required and mutually exclusive properties of an object, and the keys of a map."""
         node = self.merged(names)
         keys = node.get("propertyNames") or node.get("properties", {}).get("Key")
         there = {name.lower() for name in given}
@@ -183,12 +188,12 @@ class _Check:
 
 
 def _small(name: str) -> str:
-    """A property as pulumi-aws writes it."""
+    """Return the name of a property in pulumi-aws."""
     return name[:1].lower() + name[1:]
 
 
 def _leaf(node: Node, value: Any, path: Path, name: str) -> Iterator[Problem]:
-    if value == "":  # the provider takes an empty text for one that is not set
+    if value == "":  # the provider treats an empty string as not set
         return
     if "enum" in node:
         if value not in node["enum"]:
@@ -204,7 +209,7 @@ def _leaf(node: Node, value: Any, path: Path, name: str) -> Iterator[Problem]:
 
 
 def _bounds(node: Node, value: float, path: Path, name: str, low: str, high: str) -> Iterator[Problem]:
-    """In the words of the Terraform SDK's validation functions (helper/validation/int.go)."""
+    """Check bounds, with the message of the Terraform SDK (helper/validation/int.go)."""
     least, most = node.get(low), node.get(high)
     if (least is None or value >= least) and (most is None or value <= most):
         return
@@ -217,7 +222,7 @@ def _bounds(node: Node, value: float, path: Path, name: str, low: str, high: str
 
 
 def not_one_of(path: str, name: str, value: Any, allowed: Iterable[str]) -> Problem:
-    """In the words of the Terraform SDK (validation.StringInSlice)."""
+    """Return a problem with the message of the Terraform SDK (validation.StringInSlice)."""
     choices = list(allowed)
     near = closest(str(value).lower(), [one.lower() for one in choices])
     meant = next((one for one in choices if one.lower() == near), "")

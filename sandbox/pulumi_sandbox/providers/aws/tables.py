@@ -1,10 +1,10 @@
-"""How pulumi-aws names and identifies resources, and which changes replace one, with the source of each table."""
+"""Tables of pulumi-aws's resource names, ids, ARNs and replacing changes, each with its source."""
 
 from __future__ import annotations
 
 from pulumi_sandbox.providers.bridged import Naming
 
-# pulumi-aws v7, provider: the `Fields` of its resource overrides. Everything else follows SetAutonaming(255, "-").
+# Source: pulumi-aws v7, provider: the `Fields` of its resource overrides. All other types use SetAutonaming(255, "-").
 NAMING = {
     "aws:backup/restoreTestingPlan:RestoreTestingPlan": Naming(separator="_"),
     "aws:cloudwatch/eventRule:EventRule": Naming(most=64),
@@ -31,7 +31,7 @@ NAMING = {
     "aws:kms/alias:Alias": Naming(most=238),
 }
 
-# The same overrides: a description that may not be empty is filled in.
+# Source: the same overrides. A description that must not be empty has a default value.
 DESCRIBED = {
     "aws:appsync/apiKey:ApiKey": "description",
     "aws:docdb/subnetGroup:SubnetGroup": "description",
@@ -48,8 +48,8 @@ DESCRIBED = {
     "aws:route53/zone:Zone": "comment",
 }
 
-# Ids that Amazon hands out: the prefix, then 17 hexadecimal digits (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
-# resource-ids.html); the format of newer types is the same.
+# Ids that AWS generates: a prefix and 17 hexadecimal digits (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
+# resource-ids.html). Newer types have the same format.
 ID_PREFIXES = {
     "aws:ec2/ami:Ami": "ami",
     "aws:ec2/capacityReservation:CapacityReservation": "cr",
@@ -73,7 +73,7 @@ ID_PREFIXES = {
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "sgr",
 }
 
-# Ids made of inputs, as terraform-provider-aws sets them (internal/service/*: SetId).
+# Ids formed from inputs. Source: terraform-provider-aws, internal/service/*, SetId.
 ID_FORMS = {
     "aws:autoscaling/tag:Tag": "{autoscalingGroupName},{tag[key]}",
     "aws:cloudwatch/logGroup:LogGroup": "{name}",
@@ -95,7 +95,7 @@ ID_FORMS = {
     "aws:ssm/parameter:Parameter": "{name}",
 }
 
-# What stands behind `arn:aws:` (docs.aws.amazon.com/service-authorization/latest/reference).
+# The part of an ARN after `arn:aws:` (docs.aws.amazon.com/service-authorization/latest/reference).
 ARNS = {
     "aws:cloudwatch/logGroup:LogGroup": "logs:{region}:{account}:log-group:{name}",
     "aws:ecr/repository:Repository": "ecr:{region}:{account}:repository/{name}",
@@ -115,17 +115,17 @@ ARNS = {
 # Types whose id is their ARN.
 ARN_IS_ID = frozenset({"aws:iam/policy:Policy", "aws:sns/topic:Topic"})
 
-# ForceNew of terraform-provider-aws, where it says otherwise than CloudFormation's createOnlyProperties or knows a type
-# that those do not: pulumi-aws bridges that provider, so its word counts. What differs, and the file:
-# - internal/service/eks/node_group.go (at 012e0a32): another launch template makes a new group;
-# - internal/service/eks/cluster.go (at 00555dc5): a key may be added to a cluster, and its networks of remote nodes
-#   are fixed; that one is replaced when its encryption is taken away is not told apart here;
-# - internal/service/eks/access_policy_association.go (at 01f43111): nothing of it can be changed;
-# - internal/service/ec2/ec2_placement_group.go (at 05e34de7): tags are changed in place;
-# - internal/service/ec2/ec2_capacity_reservation.go (at 084df2c9): the criteria are fixed, Outpost and group are not;
-# - internal/service/autoscaling/group_tag.go (at 050ac111): CloudFormation has tags on the group alone;
+# ForceNew of terraform-provider-aws, for types where it differs from CloudFormation's createOnlyProperties or where
+# CloudFormation has no type. pulumi-aws bridges this provider, so it takes precedence. The differences, by file:
+# - internal/service/eks/node_group.go (at 012e0a32): another launch template replaces the group.
+# - internal/service/eks/cluster.go (at 00555dc5): an encryption key may be added to a cluster, and its networks of
+#   remote nodes are fixed. The real provider also replaces a cluster whose encryption is removed; this table does not.
+# - internal/service/eks/access_policy_association.go (at 01f43111): every change replaces.
+# - internal/service/ec2/ec2_placement_group.go (at 05e34de7): tags are changed in place.
+# - internal/service/ec2/ec2_capacity_reservation.go (at 084df2c9): the criteria are fixed, Outpost and group are not.
+# - internal/service/autoscaling/group_tag.go (at 050ac111): in CloudFormation, only the group has tags.
 # - internal/service/iam/role_policy_attachment.go (at 04c79849): CloudFormation has no such type.
-# In v7 a changed `region` replaces wherever there is one.
+# In v7 a change of `region` replaces every type that has it.
 REPLACES = {
     "aws:autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key", "region"),
     "aws:ec2/capacityReservation:CapacityReservation": (

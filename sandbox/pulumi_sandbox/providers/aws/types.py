@@ -1,7 +1,7 @@
-"""Which of Amazon's schemas describes a resource of pulumi-aws, and what its properties are called there.
+"""The AWS schema of each resource type of pulumi-aws, and the mapping of property names.
 
-A property has the same name there, but for capitals, unless `fields` says otherwise: a path from the object around it,
-or nothing for what no schema describes. The key is the path of names in pulumi-aws.
+A property has the same name in both, except for case. Differences are in `fields`. The key is the path of names in
+pulumi-aws. The value is the path in the schema, relative to the parent object.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ GROUP_TAG = "aws:autoscaling/tag:Tag"
 
 @dataclass(frozen=True)
 class Target:
-    """One resource type in Amazon's schemas."""
+    """One resource type in AWS's schemas."""
 
     schema: str
-    # Where in CloudFormation's schema the resource's own properties are.
+    # The path of the resource's properties in CloudFormation's schema.
     base: tuple[str, ...] = ()
     fields: dict[str, str] = field(default_factory=dict)
-    # A request of the API that says more than CloudFormation does.
+    # A request of the API whose schema has more rules than CloudFormation's.
     api: tuple[str, str] | None = None
-    # Objects that are put together otherwise here: which of their parts may meet is not checked.
+    # Objects whose structure differs in pulumi-aws. Their required and exclusive properties are not checked.
     loose: frozenset[str] = frozenset()
 
 
@@ -54,7 +54,7 @@ TARGETS = {
             "remoteAccess.sourceSecurityGroupIds": "SourceSecurityGroups",
             "subnetIds": "Subnets",
         },
-        # The provider takes source groups without a key, which CloudFormation does not.
+        # The provider accepts source groups without a key; CloudFormation does not.
         loose=frozenset({"remoteAccess"}),
     ),
     CLUSTER: Target(

@@ -1,4 +1,4 @@
-"""What there is of an account: in the world, in sandbox.yaml, in the examples, or found by a lookup of this run."""
+"""The resources of an account: in the world, in sandbox.yaml, in the examples, or found by a lookup of this run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.world.store import Record, World
 
-# What an id begins with, and the type that has such ids.
+# The type of a resource by the prefix of its id.
 KINDS = {
     "cr-": types.CAPACITY_RESERVATION,
     "lt-": types.LAUNCH_TEMPLATE,
@@ -19,26 +19,29 @@ KINDS = {
     "subnet-": types.SUBNET,
     "vpc-": types.VPC,
 }
-# Which of the example values a lookup hands out: a program may name them without having looked.
+# The example values that lookups return. A program may also use them without a lookup.
 EXAMPLES = ("subnetIds", "securityGroupId", "vpcId")
 SERVICE_ROLE = "/aws-service-role/"
 
 
 @dataclass
 class CloudContext:
-    """Paths are ids such as `subnet-0a1b…`, or what stands at the end of an ARN: `cluster/ci`, `role/eks-node`."""
+    """The resources of an account by path.
+
+    A path is an id such as `subnet-0a1b…`, or the end of an ARN: `cluster/ci`, `role/eks-node`.
+    """
 
     world: World
     patterns: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
-    """What lookups answered in this run."""
+    """The paths of the results of lookups in this run."""
 
     def listed(self, path: str) -> bool:
         return any(fnmatchcase(path, one) for one in self.patterns)
 
     def lists(self, kind: str) -> bool:
-        """Whether sandbox.yaml says which of a kind there are: `cluster/`, `subnet-`."""
+        """Return True if sandbox.yaml lists resources of a kind: `cluster/`, `subnet-`."""
         return any(one.startswith(kind) for one in self.patterns)
 
     def exists(self, path: str) -> bool:
@@ -60,7 +63,7 @@ class CloudContext:
         return self.cluster(name) is not None or self.exists(f"cluster/{name}")
 
     def version(self, name: str) -> str:
-        """The version of Kubernetes that a cluster has."""
+        """Return the Kubernetes version of a cluster."""
         made = self.cluster(name)
         known = made.outputs.get("version") if made else None
         return str(known or self.values.get("kubernetesVersion") or "")
@@ -69,7 +72,10 @@ class CloudContext:
         return self.world.get(types.ROLE, name)
 
     def has_role(self, given: str) -> bool:
-        """By its name, or by its ARN. Roles of Amazon's services, and those of other accounts, cannot be known here."""
+        """Return True if a role with this name or ARN exists.
+
+        Service-linked roles of AWS and roles of other accounts count as existing.
+        """
         if not given.startswith("arn:"):
             return self.role(given) is not None or self.exists(f"role/{given}")
         account, path = given.split(":")[4], given.partition(":role/")[2]
@@ -83,7 +89,7 @@ class CloudContext:
     # -- launch templates ---------------------------------------------------------------------------------------------
 
     def template(self, given: Any) -> Record | None:
-        """The launch template of a node group, by its id or its name."""
+        """Return the launch template of a node group, by its id or its name."""
         identity, name = table(given).get("id"), table(given).get("name")
         if isinstance(identity, str) and identity:
             return self.world.get(types.LAUNCH_TEMPLATE, identity)
@@ -93,7 +99,10 @@ class CloudContext:
     # -- places -------------------------------------------------------------------------------------------------------
 
     def zones(self, subnets: Any, region: str) -> list[str]:
-        """The Availability Zones of subnets: those in the world know theirs, the examples lie one after the other."""
+        """Return the Availability Zones of subnets.
+
+        A subnet in the world has its zone. The example subnets are in the zones of the region in order.
+        """
         known = table(table(self.values.get("regions")).get(region)).get("names") or []
         examples, zones = rows(self.values.get("subnetIds")), []
         for subnet in rows(subnets):

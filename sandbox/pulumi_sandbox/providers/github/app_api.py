@@ -1,4 +1,4 @@
-"""GitHub's REST API as far as Apps ask it: tokens, runner groups, runners, workflow runs and their jobs."""
+"""The calls of GitHub's REST API that Apps use: tokens, runner groups, runners, workflow runs and their jobs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LIMITS = ("secondary-limit", "rate-limit")
 
 @dataclass
 class GithubAppApi:
-    """Answers for one world. `patterns` are what sandbox.yaml lists under exists: github."""
+    """The API of one world. `patterns` are the globs under `exists: github` in sandbox.yaml."""
 
     world: World
     patterns: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class GithubAppApi:
         return [every, *RunnersApi(self.actions).routes(), *RunsApi(self.actions).routes()]
 
     def answer(self, call: Call) -> Answer:
-        """Answer one request; refusals have GitHub's form."""
+        """Answer one request. Refusals have the form of GitHub."""
         try:
             if call.headers and not call.headers.get("user-agent"):
                 raise Refused(403, NO_USER_AGENT)
@@ -90,7 +90,7 @@ class GithubAppApi:
         except Refused as refused:
             answer = refused.answer()
         if call.method == "GET" and answer.status == 200:
-            # An ETag is of one token: github.com/github/docs/issues/34689.
+            # An ETag belongs to one token: github.com/github/docs/issues/34689.
             tag = f'W/"{hashlib.sha256((caller.token + answer.body).encode()).hexdigest()}"'
             same = call.headers.get("if-none-match") == tag
             answer = _with(Answer(304, "", answer.kind, answer.headers) if same else answer, {"ETag": tag})
@@ -112,7 +112,7 @@ class GithubAppApi:
         raise Refused(404, "Not Found")
 
     def _repository(self, parts: dict[str, str], caller: Caller) -> Repository | None:
-        """The one that a path names: one of the installation, and of the token."""
+        """Return the repository that a path names. The installation and the token must have access to it."""
         name = parts.pop("repo", None)
         full_name = f"{parts.pop('owner')}/{name}" if name else parts.get("owner", "").removeprefix("repos/")
         if "/" not in full_name or full_name.startswith("orgs/"):
@@ -130,7 +130,7 @@ class GithubAppApi:
         return paged(request, "repositories", rows, shown, repository_selection=selection)
 
     def _strike(self, name: str, call: Call, installation: str = "") -> None:
-        """Refuse what a planted fault is for."""
+        """Refuse the call if a planted fault applies."""
         for kind in LIMITS if installation else ():
             if fault := self.world.take(kind, f"github:rest/{name}", call.path):
                 raise self.limits.planted(fault, installation)

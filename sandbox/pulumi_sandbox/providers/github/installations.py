@@ -1,4 +1,4 @@
-"""GitHub Apps, where they are installed, and the tokens of their installations."""
+"""GitHub Apps, their installations and the tokens of the installations."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from pulumi_sandbox.providers.rsa_key import signed
 # docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-
 # github-app: exp is at most ten minutes ahead; docs.github.com/en/rest/apps/apps: a token is good for an hour.
 LONGEST_JWT_SEC, TOKEN_SEC = 600, 3600
-# How far a machine's clock may be ahead of GitHub's before its iat is in the future. GitHub does not say how far.
+# The tolerance for a client's clock that is ahead of GitHub's clock. GitHub does not document a value.
 SKEW_SEC = 60
 
 
 @dataclass
 class Installations:
-    """`patterns` are what sandbox.yaml lists under exists: github. Where none of them is of an App, every App that has
-    its key exists, and is installed anywhere. An App that `organizations` lists has a key of its own, and every other
-    has the world's."""
+    """The installations of GitHub Apps, by the globs under `exists: github` in sandbox.yaml.
+
+    If no glob names an App, every App with a valid key exists and is installed everywhere. An App in `organizations`
+    has its own key. Every other App uses the key of the world.
+    """
 
     repositories: Repositories
     organizations: Organizations
@@ -39,7 +41,7 @@ class Installations:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def token(self, call: Call, number: str) -> Answer:
-        """A token for the installation."""
+        """Create a token for the installation."""
         app = self._app(call.authorization)
         if not self._listed(f"apps/{app}/installations/{number}"):
             raise Refused(404, "Not Found")
@@ -65,7 +67,7 @@ class Installations:
         return as_json(201, answer)
 
     def caller(self, call: Call) -> Caller:
-        """Whose token the request has."""
+        """Return the caller to whom the request's token belongs."""
         token = call.authorization.removeprefix("Bearer ").removeprefix("token ")
         with self._lock:
             known = self._tokens.get(token)
@@ -74,7 +76,7 @@ class Installations:
         return known
 
     def _named(self, names: object) -> list[Repository] | None:
-        """The repositories that a token is asked for; None for all."""
+        """Return the repositories requested for a token; None for all."""
         if names is None:
             return None
         found = [self._of_name(str(name)) for name in names] if isinstance(names, list) else []
@@ -84,11 +86,14 @@ class Installations:
         return known
 
     def _of_name(self, name: str) -> Repository | None:
-        """Of the owners that sandbox.yaml or a stack names: whose an installation is, the sandbox does not know."""
+        """Return the repository of this name, of any owner in sandbox.yaml or a stack.
+
+        The sandbox does not know the owner of an installation.
+        """
         return next((one for one in map(self.repositories.get, self.repositories.named(name)) if one), None)
 
     def _app(self, authorization: str) -> str:
-        """The App whose JWT it is: one that exists, signed with its key, and valid now."""
+        """Return the App of a JWT. The App must exist, and the JWT must be signed with its key and be valid now."""
         token = authorization.removeprefix("Bearer ")
         try:
             head, claims, signature = token.split(".")
@@ -114,14 +119,17 @@ class Installations:
         return app
 
     def _listed(self, path: str) -> bool:
-        """Whether the file lists the installation, or lists none; a path that ends in * asks for any of an App."""
+        """Return True if sandbox.yaml lists the installation, or no installation at all.
+
+        A path that ends in * matches any installation of an App.
+        """
         of_apps = [one for one in self.repositories.patterns if one.startswith("apps/")]
         first = path.removesuffix("*")
         return not of_apps or any(fnmatchcase(path, one) or (first != path and _of_app(one, first)) for one in of_apps)
 
 
 def _of_app(pattern: str, first: str) -> bool:
-    """Whether a listed installation is one of the App whose paths begin so."""
+    """Return True if a listed installation belongs to the App with this path prefix."""
     return fnmatchcase(first, pattern.rpartition("/")[0] + "/")
 
 

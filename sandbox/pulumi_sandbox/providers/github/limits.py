@@ -1,7 +1,7 @@
-"""How much GitHub answers an installation: the requests of an hour, and the points of a minute.
+"""GitHub's rate limits for an installation: requests an hour, and points a minute.
 
-docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api has both. A 304 is free of the first
-(best-practices-for-using-the-rest-api); whether it has points is not documented, and here it has.
+Source of both: docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api. A 304 does not count as a
+request (best-practices-for-using-the-rest-api). GitHub does not document whether a 304 costs points; here it does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Usage:
 
 @dataclass
 class RateLimits:
-    """The use that each installation made, as this process answered it."""
+    """The usage of each installation, counted by this process."""
 
     now: Callable[[], float]
     requests_per_hour: int = REQUESTS_PER_HOUR
@@ -40,7 +40,7 @@ class RateLimits:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def admit(self, installation: str, method: str) -> None:
-        """Refused where the installation has used up what it has."""
+        """Raise Refused if the installation has reached a limit."""
         with self._lock:
             usage, at = self._of(installation), self.now()
             while usage.points and usage.points[0][0] <= at - MINUTE_SEC:
@@ -54,7 +54,7 @@ class RateLimits:
             usage.points.append((at, points))
 
     def charge(self, installation: str) -> None:
-        """Count a request that was answered with anything but 304."""
+        """Count a request whose answer is not a 304."""
         with self._lock:
             self._of(installation).used += 1
 
@@ -64,7 +64,7 @@ class RateLimits:
             return _headers(self.requests_per_hour, usage.used, usage.began + HOUR_SEC)
 
     def planted(self, fault: Fault, installation: str) -> Refused:
-        """The refusal of a fault: `secondary-limit`, or `rate-limit` for the requests of the hour."""
+        """Return the refusal of a planted fault: `secondary-limit`, or `rate-limit` for the requests of the hour."""
         if fault.kind == "secondary-limit":
             return Refused(403, SECONDARY, {"Retry-After": str(int(fault.seconds))})
         used = _headers(self.requests_per_hour, self.requests_per_hour, self.now() + fault.seconds)

@@ -1,4 +1,4 @@
-"""What `github:` of sandbox.yaml says of organizations and Apps: the plan of each, and the permissions of each."""
+"""Read `github:` of sandbox.yaml, with the plans of organizations and the permissions of Apps."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pulumi_sandbox.providers.sandbox_file import SettingsError
 FREE, TEAM, ENTERPRISE = PLANS = ("free", "team", "enterprise")
 DEFAULT_PLAN = TEAM
 LEVELS = ("read", "write")
-# What an App that sandbox.yaml does not list may do.
+# The permissions of an App that sandbox.yaml does not list.
 UNLISTED = {"organization_self_hosted_runners": "write", "administration": "write", "metadata": "read"}
 
 
 @dataclass(frozen=True)
 class Organizations:
-    """Plans by a glob over the organization's name, and permissions by the App's id."""
+    """The plans by a glob over the organization's name, and the permissions by the App's id."""
 
     plans: Mapping[str, str] = field(default_factory=dict)
     apps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, file: Path | None) -> Organizations:
-        """SettingsError where the file has something else."""
+        """Read the file. Raise SettingsError if an entry is not valid."""
         given = sandbox_file.read(file).get("github") or {}
         name = file.name if file else "sandbox.yaml"
         plans, apps = (_map(name, f"github.{key}", given.get(key)) for key in ("plans", "apps"))
@@ -45,12 +45,12 @@ class Organizations:
         )
 
     def lacks(self, app: str, permission: str, level: str = "write") -> bool:
-        """Whether a listed App was not given this permission; of an App that is not listed, nothing is known."""
+        """Return True if a listed App does not have this permission. For an App not in the list, return False."""
         return app in self.apps and self.apps[app].get(permission) not in (level, "write")
 
 
 def acting_app(config: Mapping[str, Any]) -> str:
-    """The id of the App that a provider acts as; empty where it acts as the owner of a token."""
+    """Return the id of the App that a provider acts as, or an empty string if it acts as the owner of a token."""
     given = config.get("appAuth")
     if isinstance(given, str) and given:
         given = json.loads(given)

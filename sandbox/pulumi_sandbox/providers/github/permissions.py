@@ -1,7 +1,9 @@
-"""Which permission an App needs for each type, and which call of the provider is refused without.
+"""The permission that an App needs for each type, and the call of the provider that fails without it.
 
-Permissions: github/docs, src/github-apps/data/fpt-2022-11-28/server-to-server-permissions.json, by endpoint. Calls: the
-first request that terraform-provider-github v6.13.0 makes in github/resource_github_*.go, Create.
+Sources:
+
+- Permissions: github/docs, src/github-apps/data/fpt-2022-11-28/server-to-server-permissions.json, by endpoint.
+- Calls: the first request of Create in terraform-provider-github v6.13.0, github/resource_github_*.go.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ NO_ACCESS = "Resource not accessible by integration"
 
 
 class Needed(NamedTuple):
-    """One permission, which has to be at least `write`, and the request that it is for."""
+    """One permission, required with level `write`, and the request that requires it."""
 
     permission: str
     method: str
@@ -44,7 +46,7 @@ NEEDED = {
 
 
 def missing(token: str, inputs: dict[str, object], owner: str, app: str, known: Organizations) -> Iterator[str]:
-    """GitHub's refusal of what an App has no permission for."""
+    """Yield GitHub's refusal if the App does not have the permission for the resource."""
     needed = NEEDED.get(token)
     if needed and known.lacks(app, needed.permission):
         path = needed.path.format(

@@ -1,9 +1,13 @@
-"""What GitHub refuses or leaves out on a plan, by the visibility of the repository.
+"""Features that GitHub refuses or ignores on a plan, by the visibility of the repository.
 
-Sources, all of github/docs: data/features/restrict-groups-to-workflows.yml (Enterprise Cloud alone has workflows of a
-runner group), data/reusables/gated-features/repo-rules.md and environments.md, content/rest/repos/rules.md (`evaluate`
-is of GitHub Enterprise). They say what a plan has, and not what the API answers without: where no answer is quoted
-below, its text is ours.
+Sources, all in github/docs:
+
+- data/features/restrict-groups-to-workflows.yml: only Enterprise Cloud restricts a runner group to workflows.
+- data/reusables/gated-features/repo-rules.md and environments.md.
+- content/rest/repos/rules.md: `evaluate` requires GitHub Enterprise.
+
+The sources list the features of a plan, but not the answer of the API without the feature. An answer without a source
+below is our own text.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ OF_ORGANIZATIONS = (types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE)
 
 
 def refusals(token: str, inputs: dict[str, Any], owner: str, plan: str, *, public: bool) -> Iterator[str]:
-    """Why GitHub refuses a resource; `public` is the visibility of its repository."""
+    """Yield GitHub's refusals of a resource. `public` is the visibility of its repository."""
     repository = f"repos/{owner}/{text_of(inputs, 'repository')}"
     environment = f"{repository}/environments/{text_of(inputs, 'environment')}"
     if token == types.RULESET and plan == FREE and not public:
@@ -46,10 +50,10 @@ def refusals(token: str, inputs: dict[str, Any], owner: str, plan: str, *, publi
 
 
 def left_out(token: str, inputs: dict[str, Any], plan: str) -> dict[str, Any]:
-    """What GitHub makes otherwise than it was asked, without an error.
+    """Return the outputs that GitHub sets to other values than requested, without an error.
 
-    Whether it refuses or ignores workflows of a runner group is not documented. It ignores them here, as code that
-    stands this stands an error too, which `world break refuse` plants.
+    GitHub does not document whether it refuses or ignores workflows of a runner group. The sandbox ignores them, the
+    harder case for a program. `world break refuse` tests the error.
     """
     if token == types.RUNNER_GROUP and inputs.get("restrictedToWorkflows") and plan != ENTERPRISE:
         return dict(zip(RESTRICTIONS, (False, []), strict=True))
@@ -57,7 +61,7 @@ def left_out(token: str, inputs: dict[str, Any], plan: str) -> dict[str, Any]:
 
 
 def without_effect(token: str, inputs: dict[str, Any], plan: str) -> str:
-    """What GitHub makes and nothing can use: github.com/orgs/community/discussions/33712."""
+    """Return a warning about a resource that cannot be used: github.com/orgs/community/discussions/33712."""
     if token in OF_ORGANIZATIONS and plan == FREE and text_of(inputs, "visibility") in ("private", "selected"):
         return "no private repository of an organization on GitHub Free can use it"
     return ""

@@ -1,4 +1,4 @@
-"""The offline github provider: the rules of GitHub and of the provider, and GitHub's ids, addresses and times."""
+"""The sandbox's github provider: the rules of GitHub and of the provider, and GitHub's ids, URLs and times."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.file import EDITED
 from pulumi_sandbox.world.store import Record, now
 
-# Prefixes of GitHub's node ids (docs.github.com/graphql/guides/using-global-node-ids gives the form, not the prefixes;
-# these are the ones it answers with).
+# Prefixes of GitHub's node ids, as in answers of its API. The documentation has only the form of the ids
+# (docs.github.com/graphql/guides/using-global-node-ids).
 NODES = {
     types.REPOSITORY: "R_kgDO",
     types.RULESET: "RRS_lACk",
@@ -35,12 +35,16 @@ NODE_IS_ID = frozenset({"github:index/branchProtection:BranchProtection"})
 GET_REPOSITORY = "github:index/getRepository:getRepository"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 DIGITS = "0123456789"
-# google/go-github prints times as Go's time.Time.String does.
+# google/go-github prints times of these types in the format of Go's time.Time.String.
 TIMED = (*types.SECRETS, *types.VARIABLES)
 
 
 class Github(Cloud):
-    """Types of github_types are checked in depth, those of github_tables have their ids, all others their shape."""
+    """The provider of GitHub.
+
+    Types in types.py are checked in depth. Types in tables.py have the ids of the real provider. For all other types,
+    only the shape is checked.
+    """
 
     package: ClassVar[str] = "github"
     coerces_scalars: ClassVar[bool] = True
@@ -82,9 +86,9 @@ class Github(Cloud):
             res.log(f"{res.name}: {useless}", "warning")
         if res.token == types.RUNNER_GROUP and res.inputs.get("allowsPublicRepositories") is not True:
             for name in self.around.public(res.inputs):
-                # GitHub takes it, and the jobs wait for ever: github.com/google/go-github/issues/1996.
+                # GitHub accepts the group, and the jobs wait forever: github.com/google/go-github/issues/1996.
                 res.log(
-                    f"{name} is public and the group takes no public repository: GitHub leaves its jobs in the queue",
+                    f"{name} is public, but the group allows no public repositories: its jobs stay in the queue",
                     "warning",
                 )
 
@@ -94,7 +98,7 @@ class Github(Cloud):
         return bridged.replaces(REPLACES, token, path)
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
-        # schema.TypeSet: in no order.
+        # schema.TypeSet: the order does not matter.
         if path != "selectedRepositoryIds" or not isinstance(old, list) or not isinstance(new, list):
             return False
         return all(isinstance(one, int | float) for one in (*old, *new)) and sorted(old) == sorted(new)
@@ -105,7 +109,7 @@ class Github(Cloud):
     # -- Create, Update, Delete, Read ---------------------------------------------------------------------------------
 
     def forced(self, res: Resource) -> Iterable[Change]:
-        # The bridge compares what is to be with the state, which has what GitHub made.
+        # The bridge compares the inputs with the state, which has the values that GitHub set.
         for name in plans.RESTRICTIONS if res.token == types.RUNNER_GROUP else ():
             made, wanted = res.outputs.get(name), res.inputs.get(name)
             if (
@@ -129,7 +133,8 @@ class Github(Cloud):
         yield from self.around.missing(res.token, res.inputs, res.old_inputs, res.id)
 
     def overwrites(self, token: str) -> bool:
-        # PUT: docs.github.com/en/rest/actions/secrets ("Create or update a repository secret"), and so environments.
+        # PUT requests: docs.github.com/en/rest/actions/secrets ("Create or update a repository secret"). The same
+        # applies to environments.
         return token in types.SECRETS or token == types.ENVIRONMENT
 
     def identity(self, res: Resource) -> str:
@@ -179,11 +184,11 @@ class Github(Cloud):
             for one in list(self.around.goes_with(res.token, res.inputs, gone)):
                 res.world.delete(one.type, one.id, f"with {res.name}")
         if res.token == types.REPOSITORY and res.inputs.get("archiveOnDestroy") is True:
-            # github/resource_github_repository.go, Delete: it is archived, and stays.
+            # github/resource_github_repository.go, Delete: the repository is archived, not deleted.
             left = Record(res.token, res.id, outputs={**res.outputs, "archived": True}, origin="api")
             res.world.insert(left)
         if res.token in types.SECRETS:
-            # To GitHub `token` and `TOKEN` are one secret.
+            # GitHub treats `token` and `TOKEN` as the same secret.
             for one in [one for one in res.world.find(res.token) if same_name(one.id, res.id)]:
                 res.world.delete(one.type, one.id, f"with {res.name}")
 
@@ -196,11 +201,11 @@ class Github(Cloud):
         return super().locate(token, given)
 
     def write_only(self, token: str) -> Collection[str]:
-        # Read of every resource_github_*_secret.go sets the times alone.
+        # Read in every resource_github_*_secret.go sets only the times.
         return types.VALUES if token in types.SECRETS else ()
 
     def observed(self, record: Record) -> Record:
-        """Of a secret that somebody changed, GitHub tells the time of the change and nothing else."""
+        """Return a secret with the time of its last manual change. GitHub reports nothing else about the change."""
         if record.type not in types.SECRETS:
             return record
         mine = [one for one in self.context.world.events() if (one.type, one.id) == (record.type, record.id)]
@@ -216,14 +221,14 @@ class Github(Cloud):
             owner, _, name = str(result["fullName"]).rpartition("/")
             made = self.around.made(name) if same_name(owner, self.owner) else None
             if not made and self._unlisted(token, arguments, f"{owner}/{name}"):
-                # terraform-provider-github v6.13.0, github/data_source_github_repository.go: no error, and no state.
+                # terraform-provider-github v6.13.0, github/data_source_github_repository.go: an empty result, no error.
                 return {}, ()
             if made:
                 function = self.shapes.function(token)
                 known = function.outputs if function else {}
                 result |= {key: value for key, value in made.outputs.items() if key in known and key != "id"}
             if not made and result.get("repoId") == self.lookups.values["firstRepositoryNumber"]:
-                # The same number for the same name in every run.
+                # The number depends on the name alone, so it is the same in every run.
                 result["repoId"] = repositories.number(str(result["fullName"]), result["repoId"])
             self.around.look(result)
             if result.get("repoId") is not None and not made:
@@ -231,7 +236,7 @@ class Github(Cloud):
         return result, secret
 
     def _unlisted(self, token: str, arguments: dict[str, Any], path: str) -> bool:
-        """Whether sandbox.yaml says what is on GitHub, and this repository is none of it."""
+        """Return True if sandbox.yaml lists the repositories on GitHub, and this one is not in the list."""
         if not self.around.patterns or self.around.exists(path):
             return False
         return not self.lookups.answered_by_user(token, arguments, self.context.config)
@@ -255,7 +260,7 @@ class Github(Cloud):
         }
 
     def _repository_id(self, res: Resource) -> int | None:
-        """The number of the repository a secret or a variable belongs to, where it is known here."""
+        """Return the number of the repository of a secret or variable, or None if it is not known."""
         name = text_of(res.inputs, "repository")
         made = self.around.made(name) if name else None
         attributes = made.outputs if made else self.around.found.get(f"{self.owner}/{name}".lower(), {})

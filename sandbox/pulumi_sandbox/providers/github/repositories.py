@@ -1,4 +1,4 @@
-"""The repositories of the sandbox's GitHub: those that stacks made, and those that sandbox.yaml lists."""
+"""The repositories of the emulated GitHub: those that stacks created, and those in sandbox.yaml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.types import same_name, text_of
 from pulumi_sandbox.world.store import Record, World
 
-# The values of fixtures/github.yaml: what a lookup of the same repository answers.
+# The same values as in fixtures/github.yaml, from which lookups of a repository are answered.
 FIRST_NUMBER, NUMBERS = 700_000_000, 10**8
 WILDCARDS = frozenset("*?[")
 _BY_NAME, _BY_NUMBER = "github-repository", "github-repository-number"
@@ -21,7 +21,7 @@ _BY_NAME, _BY_NUMBER = "github-repository", "github-repository-number"
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository as GitHub knows it."""
+    """A repository on GitHub."""
 
     id: int
     owner: str
@@ -34,12 +34,12 @@ class Repository:
 
 
 def number(full_name: str, first: int = FIRST_NUMBER) -> int:
-    """The same number for the same name in every run."""
+    """Return the number of a repository. It depends on the name alone, so it is the same in every run."""
     return first + int(hashlib.sha256(full_name.lower().encode()).hexdigest(), 16) % NUMBERS
 
 
 def remember(world: World, found: Mapping[str, Any]) -> None:
-    """Keep what a lookup answered, so that a runner group finds the name of a number."""
+    """Store the result of a lookup. A runner group uses it to find the name of a repository's number."""
     owner, _, name = str(found["fullName"]).rpartition("/")
     one = Repository(int(found["repoId"]), owner, name, found.get("visibility") != "public")
     _keep(world, one)
@@ -54,7 +54,7 @@ def _keep(world: World, one: Repository) -> None:
 
 @dataclass(frozen=True)
 class Repositories:
-    """`patterns` are the globs that sandbox.yaml lists under exists: github."""
+    """The repositories of a world. `patterns` are the globs under `exists: github` in sandbox.yaml."""
 
     world: World
     patterns: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Repositories:
         return next((one for one in self._made() if one.id == wanted), None)
 
     def every(self) -> list[Repository]:
-        """Those that have a name so far: made, looked up, used, or listed without a wildcard."""
+        """Return the repositories with a known name: created, looked up, used, or listed without a wildcard."""
         named = [self.get(one) for one in self.patterns if one.count("/") == 1 and not WILDCARDS & set(one)]
         kept = [Repository(**json.loads(text)) for text in self.world.settings(f"{_BY_NAME}/")]
         found = {one.id: one for one in [*self._made(), *named, *kept] if one}
@@ -89,7 +89,7 @@ class Repositories:
         return [one for one in self.every() if same_name(one.owner, owner)]
 
     def named(self, name: str) -> list[str]:
-        """The full names that a repository of this name may have."""
+        """Return the possible full names of a repository with this name."""
         listed = {one.partition("/")[0] for one in self.patterns if one.count("/") == 1}
         owners = {one for one in listed if not WILDCARDS & set(one)}
         return [f"{owner}/{name}" for owner in sorted(owners | {one.owner for one in self._made()})]

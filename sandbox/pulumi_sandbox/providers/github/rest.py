@@ -1,4 +1,4 @@
-"""What all answers of GitHub's REST API share: refusals, pages, and who asks."""
+"""Common elements of GitHub's REST API: refusals, pages, callers and routes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = TypeVar("Row")
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer
-    """GitHub's answer of that status and message."""
+    """GitHub refuses a request with this status and message."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -34,15 +34,15 @@ class Refused(Exception):  # noqa: N818 - it is an answer
 
 @dataclass(frozen=True)
 class Caller:
-    """An installation of an App, as one of its tokens may act for it."""
+    """One token of an App's installation, with its permissions."""
 
     installation: str
     token: str = field(repr=False)
     permissions: Mapping[str, str]
     repositories: frozenset[int] | None
-    """Numbers of the repositories that the token was asked for; None for all of the installation's."""
+    """The numbers of the token's repositories; None for all repositories of the installation."""
     until: float
-    """When the token expires."""
+    """The time at which the token expires."""
 
     def may(self, permission: str, level: str) -> bool:
         return self.permissions.get(permission) in (level, "write")
@@ -55,7 +55,7 @@ class Request:
     call: Call
     caller: Caller
     repository: Repository | None = None
-    """The one that the path names."""
+    """The repository in the path."""
 
     @property
     def base(self) -> str:
@@ -66,7 +66,7 @@ class Request:
         return self.call.body if isinstance(self.call.body, dict) else {}
 
     def option(self, name: str) -> str:
-        """A parameter of the query, or nothing."""
+        """Return a parameter of the query, or an empty string."""
         return self.call.query.get(name, [""])[-1]
 
 
@@ -76,18 +76,18 @@ class Route(NamedTuple):
     method: str
     pattern: str
     permission: str
-    """Empty where any token will do."""
+    """The required permission; empty if any token is sufficient."""
     level: str
     answer: Callable[..., Answer]
 
     @property
     def name(self) -> str:
-        """By which `world break refuse --on github:rest/NAME` means it."""
+        """The NAME in `world break refuse --on github:rest/NAME`."""
         return self.answer.__name__.strip("_")
 
 
 def paged(request: Request, key: str, rows: Sequence[Row], form: Callable[[Row], Any], **more: Any) -> Answer:
-    """One page of rows, each as `form` makes it, and the Link header to the others. `more` are further fields."""
+    """Return one page of rows with the Link header to the others. `form` converts a row; `more` adds fields."""
     size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
     page, last = max(1, _number(request.option("page"), 1)), max(1, -(-len(rows) // size))
     pages = {"prev": min(page - 1, last), "next": page + 1, "last": last, "first": 1}

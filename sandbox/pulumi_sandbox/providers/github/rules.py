@@ -1,7 +1,7 @@
-"""What the provider refuses at Check: its own schema's validation, of which the SDK knows nothing.
+"""The validation in the provider's own schema, which the SDK does not contain.
 
-All of it is that of terraform-provider-github v6.13.0 (20728bb3), which pulumi-github 6.15.0 wraps; the texts are those
-of its validators and of terraform-plugin-sdk v2 (helper/validation).
+Source: terraform-provider-github v6.13.0 (20728bb3), which pulumi-github 6.15.0 wraps. The messages are those of its
+validators and of terraform-plugin-sdk v2 (helper/validation).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.values import UNKNOWN
 
 Values = dict[str, Any]
 
-# github/util.go, secretNameRegexp and validateSecretNameFunc; variables too.
+# github/util.go, secretNameRegexp and validateSecretNameFunc. Variables have the same rule.
 SETTING = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 # github/resource_github_repository.go and resource_github_repository_ruleset.go.
 REPOSITORY = re.compile(r"[-a-zA-Z0-9_.]{1,100}")
@@ -33,7 +33,7 @@ MOST_REVIEWERS = 6
 
 
 def check(token: str, inputs: Values, *, is_new: bool) -> Iterator[Problem]:
-    """Everything the provider's schema says about one resource."""
+    """Check one resource by the provider's schema."""
     if token in types.SECRETS:
         yield from setting_name(inputs, "secretName")
         yield from secret_value(inputs)
@@ -41,7 +41,7 @@ def check(token: str, inputs: Values, *, is_new: bool) -> Iterator[Problem]:
         yield from setting_name(inputs, "variableName")
     if token in (types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE):
         yield from one_of(inputs, "visibility", ACCESS)
-        # github/util_diff.go, diffSecretVariableVisibility: asked of what exists already, and not of what is new.
+        # github/util_diff.go, diffSecretVariableVisibility: checked for an existing resource, not for a new one.
         if not is_new and text_of(inputs, "visibility") in ("all", "private") and inputs.get("selectedRepositoryIds"):
             yield Problem(
                 "selectedRepositoryIds", "cannot use selected_repository_ids without visibility being set to selected"
@@ -69,7 +69,7 @@ def setting_name(inputs: Values, key: str) -> Iterator[Problem]:
 
 
 def secret_value(inputs: Values) -> Iterator[Problem]:
-    """ExactlyOneOf, RequiredWith and StringIsBase64 of the four ways to give a secret."""
+    """Check ExactlyOneOf, RequiredWith and StringIsBase64 of the four inputs for a secret's value."""
     given = [name for name in types.VALUES if inputs.get(name) is not None]
     every = "`encrypted_value,plaintext_value,value,value_encrypted`"
     if not given:
@@ -83,7 +83,7 @@ def secret_value(inputs: Values) -> Iterator[Problem]:
         yield Problem("keyId", '"key_id": all of `key_id,value_encrypted` must be specified')
     for name in ("encryptedValue", "valueEncrypted"):
         if isinstance(inputs.get(name), str) and not _is_base64(inputs[name]):
-            # The real text repeats the value.
+            # The real message repeats the value.
             yield Problem(name, f'expected "{_snake(name)}" to be a base64 string')
 
 
@@ -109,7 +109,7 @@ def environment(inputs: Values) -> Iterator[Problem]:
 
 
 def one_of(inputs: Mapping[str, Any], key: str, allowed: tuple[str, ...], path: str = "") -> Iterator[Problem]:
-    """StringInSlice."""
+    """Check the validator StringInSlice."""
     value = inputs.get(key)
     if isinstance(value, str) and value not in allowed:
         listed = " ".join(f'"{word}"' for word in allowed)
@@ -117,19 +117,19 @@ def one_of(inputs: Mapping[str, Any], key: str, allowed: tuple[str, ...], path: 
 
 
 def between(inputs: Mapping[str, Any], key: str, path: str, least: int, most: int) -> Iterator[Problem]:
-    """IntBetween."""
+    """Check the validator IntBetween."""
     value = inputs.get(key)
     if isinstance(value, int | float) and not isinstance(value, bool) and not least <= value <= most:
         yield Problem(path, f"expected {_snake(key)} to be in the range ({least} - {most}), got {value:g}")
 
 
 def rows(value: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list; none where it is not known."""
+    """Return the objects of a list, or an empty list if it is not known."""
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
 def table(value: Any) -> Mapping[str, Any]:
-    """An object; an empty one where it is not known."""
+    """Return an object, or an empty one if it is not known."""
     return value if isinstance(value, Mapping) and value is not UNKNOWN else {}
 
 

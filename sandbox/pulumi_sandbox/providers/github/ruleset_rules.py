@@ -1,6 +1,7 @@
-"""What the provider refuses of a ruleset: terraform-provider-github v6.13.0 (20728bb3), as in github_rules.
+"""The validation of a ruleset in the provider, as in rules.py: terraform-provider-github v6.13.0 (20728bb3).
 
-github/resource_github_repository_ruleset.go (the schema) and github/util_ruleset_validation.go (what goes together).
+Sources: github/resource_github_repository_ruleset.go (the schema) and github/util_ruleset_validation.go (the allowed
+combinations).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ OPERATORS = ("starts_with", "ends_with", "contains", "regex")
 PATTERNS = (
     "commitMessagePattern", "commitAuthorEmailPattern", "committerEmailPattern", "branchNamePattern", "tagNamePattern",
 )  # fmt: skip
-# Rules of pushes; every other is of branches and tags.
+# Rules for pushes. All other rules are for branches and tags.
 PUSH_RULES = {
     "filePathRestriction": "file_path_restriction",
     "maxFilePathLength": "max_file_path_length",
@@ -31,7 +32,7 @@ PUSH_RULES = {
 
 
 def ruleset(inputs: Values) -> Iterator[Problem]:
-    """Everything about one ruleset."""
+    """Check one ruleset."""
     name = inputs.get("name")
     if isinstance(name, str) and not 1 <= len(name) <= 100:
         yield Problem("name", f"expected length of name to be in the range (1 - 100), got {name}")
@@ -70,7 +71,7 @@ def rule_values(rules: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def conditions(target: str, given: Any) -> Iterator[Problem]:
-    """validateRulesetConditions."""
+    """Check the conditions, as in validateRulesetConditions."""
     if not isinstance(given, Mapping) or not target:
         return
     named = given.get("refName")
@@ -81,7 +82,7 @@ def conditions(target: str, given: Any) -> Iterator[Problem]:
 
 
 def fitting(target: str, rules: Mapping[str, Any]) -> Iterator[Problem]:
-    """validateRules: rules that are not of the target. What is off or empty is taken for not there (GetOk)."""
+    """Check that the rules fit the target, as in validateRules. A value that is false or empty is ignored (GetOk)."""
     for name, value in rules.items():
         if not value or name.startswith("__") or not target:
             continue

@@ -1,9 +1,9 @@
-"""How pulumi-github identifies resources, and which changes replace one, with the source of each table."""
+"""Tables of pulumi-github's resource ids and of the changes that replace a resource, each with its source."""
 
 from __future__ import annotations
 
-# d.SetId and buildID in terraform-provider-github v6.13.0 (20728bb3, which pulumi-github 6.15.0 wraps), in
-# github/resource_github_*.go; `{number}` is GitHub's own id. In an environment's name a colon is written `??`
+# Source: d.SetId and buildID in terraform-provider-github v6.13.0 (20728bb3, which pulumi-github 6.15.0 wraps),
+# github/resource_github_*.go. `{number}` is GitHub's own id. A colon in the name of an environment becomes `??`
 # (github/util.go, escapeIDPart).
 ID_FORMS = {
     "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret": "{repository}:{environment}:{secretName}",
@@ -26,10 +26,12 @@ ID_FORMS = {
     "github:index/teamRepository:TeamRepository": "{teamId}:{repository}",
 }
 
-# ForceNew in the same files. `repository` of a secret, a variable or an environment: diffRepository (util_diff.go)
-# replaces, unless the repository was merely renamed, which nobody can do outside of a stack here. The repositories of
-# an organization's secret: pulumi-github 6.15.0 (e46c2bbd), provider/resources.go. A repository that becomes a fork
-# after it was made is left as it is there, and replaced here (customdiff.ForceNewIfChange of what was not empty).
+# Source: ForceNew in the same files, with these special cases:
+# - `repository` of a secret, variable or environment: diffRepository (util_diff.go) replaces unless the repository was
+#   renamed. In the sandbox a repository cannot be renamed outside of a stack.
+# - The repositories of an organization's secret: pulumi-github 6.15.0 (e46c2bbd), provider/resources.go.
+# - A repository that is changed to a fork: the real provider keeps it (customdiff.ForceNewIfChange of a value that was
+#   not empty), the sandbox replaces it.
 REPLACES = {
     "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret": ("environment", "repository", "secretName"),
     "github:index/actionsEnvironmentVariable:ActionsEnvironmentVariable": (
@@ -60,7 +62,7 @@ REPLACES = {
     "github:index/teamRepository:TeamRepository": ("repository", "teamId"),
 }
 
-# DeleteBeforeReplace in pulumi-github 6.15.0 (e46c2bbd), provider/resources.go.
+# Source: DeleteBeforeReplace in pulumi-github 6.15.0 (e46c2bbd), provider/resources.go.
 DELETED_FIRST = frozenset(
     {
         "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret",

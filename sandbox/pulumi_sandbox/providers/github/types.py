@@ -1,4 +1,4 @@
-"""The types of GitHub that are checked in depth, and what the rules about them share."""
+"""The GitHub types that are checked in depth, and common functions of their rules."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ ENVIRONMENT = "github:index/repositoryEnvironment:RepositoryEnvironment"
 
 SECRETS = (SECRET, ENVIRONMENT_SECRET, ORGANIZATION_SECRET, DEPENDABOT_SECRET)
 VARIABLES = (VARIABLE, ENVIRONMENT_VARIABLE, ORGANIZATION_VARIABLE)
-# What is of one repository, and goes with it.
+# The types that belong to one repository and are deleted with it.
 BELONGINGS = (
     SECRET, ENVIRONMENT_SECRET, DEPENDABOT_SECRET, VARIABLE, ENVIRONMENT_VARIABLE, RULESET, ENVIRONMENT,
 )  # fmt: skip
-# The four ways to give a secret; exactly one is taken.
+# The four inputs for the value of a secret. Exactly one is allowed.
 VALUES = ("encryptedValue", "plaintextValue", "value", "valueEncrypted")
 
 
 def text_of(inputs: dict[str, Any], name: str) -> str:
-    """An input that is a known text, or nothing."""
+    """Return an input that is a known string, or an empty string."""
     value = inputs.get(name)
     return value if isinstance(value, str) else ""
 
 
 def numbers(inputs: dict[str, Any], name: str) -> list[int]:
-    """The known numbers of a list; none where the list is not known."""
+    """Return the known numbers of a list, or an empty list if the list is not known."""
     value = inputs.get(name)
     return [int(one) for one in value if isinstance(one, int | float)] if isinstance(value, list) else []
 
 
 def same_name(one: str, other: str) -> bool:
-    """Whether GitHub takes two names for one: it tells upper from lower case nowhere."""
+    """Return True if two names are the same to GitHub, whose names are case-insensitive."""
     return one.lower() == other.lower()

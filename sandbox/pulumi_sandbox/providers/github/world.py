@@ -1,4 +1,4 @@
-"""What GitHub refuses for want of something else: the name is taken, what it refers to is not there."""
+"""GitHub's refusals that depend on other resources: a name is taken, or a referenced resource is missing."""
 
 from __future__ import annotations
 
@@ -14,38 +14,43 @@ from pulumi_sandbox.world.store import Record, World
 
 API = "https://api.github.com"
 # "All organizations have a single default runner group": docs.github.com/en/actions/hosting-your-own-runners/
-# managing-access-to-self-hosted-runners-using-groups. It is called Default.
+# managing-access-to-self-hosted-runners-using-groups. The name of the group is Default.
 DEFAULT_GROUP = "Default"
 
 
 def answer(method: str, path: str, status: int, message: str, errors: str = "") -> str:
-    """An error of GitHub's API, as the client under the provider prints it (google/go-github v88, github/github.go,
-    ErrorResponse.Error)."""
+    """Format an error of GitHub's API in the form of the provider's client.
+
+    Source: google/go-github v88, github/github.go, ErrorResponse.Error.
+    """
     return f"{method} {API}/{path}: {status} {message} [{errors}]"
 
 
 @dataclass
 class CloudContext:
-    """The world and what else is there. Paths are `owner/repository`, what is below it, and `repositories/<number>`."""
+    """The world, and the resources that exist outside of it.
+
+    Paths are `owner/repository`, paths below it, and `repositories/<number>`.
+    """
 
     world: World
     owner: str
     patterns: tuple[str, ...] = ()
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What lookups answered in this run, by path: a stack that found a repository may use it."""
+    """The results of lookups in this run, by path. A stack may use a repository that it has looked up."""
 
     def made(self, name: str) -> Record | None:
-        """The repository of this name that a stack made."""
+        """Return the repository of this name that a stack created, or None."""
         records = self.world.find(types.REPOSITORY)
         return next((one for one in records if same_name(text_of(one.outputs, "name") or one.id, name)), None)
 
     def exists(self, path: str) -> bool:
-        """Whether a path is listed in sandbox.yaml, or a lookup answered it."""
+        """Return True if sandbox.yaml lists the path or a lookup returned it."""
         wanted = path.lower()
         return wanted in self.found or any(fnmatchcase(wanted, one.lower()) for one in self.patterns)
 
     def look(self, result: dict[str, Any]) -> None:
-        """Remember what a lookup of a repository answered."""
+        """Store the result of a lookup of a repository."""
         if result.get("fullName"):
             self.found[str(result["fullName"]).lower()] = result
         if result.get("repoId") is not None:
@@ -54,16 +59,18 @@ class CloudContext:
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
     def taken(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
-        """The name is in use. Secrets and environments are written, whether they are there or not (PUT), and taken by
-        nobody."""
+        """Yield GitHub's refusal if the name is in use.
+
+        Names of secrets and environments are never in use: a PUT creates or overwrites them.
+        """
         match token:
             case types.REPOSITORY if self.made(text_of(inputs, "name")):
-                # The errors of this call are as quoted in github.com/rundel/ghclass/issues/14 and many others.
+                # The errors of this call are quoted in github.com/rundel/ghclass/issues/14 and many other issues.
                 errors = "{Resource:Repository Field:name Code:custom Message:name already exists on this account}"
                 yield answer("POST", f"orgs/{self.owner}/repos", 422, "Repository creation failed.", errors)
             case types.RUNNER_GROUP if self._group(text_of(inputs, "name")):
-                # 409: lindluni/actions-runner-manager reads this status so. The words are those for a runner's name
-                # (github.com/runs-on/runs-on/issues/33); those for a group were not found.
+                # Source of the status 409: lindluni/actions-runner-manager. The message is that for a runner's name
+                # (github.com/runs-on/runs-on/issues/33), because no source quotes the message for a group.
                 text = f"Already exists - A runner group with the name {text_of(inputs, 'name')} already exists."
                 yield answer("POST", f"orgs/{self.owner}/actions/runner-groups", 409, text)
             case types.RULESET if self._siblings(token, inputs, "name"):
@@ -76,7 +83,10 @@ class CloudContext:
                 yield answer("POST", self._variables(token, inputs), 409, "Already exists - Variable already exists")
 
     def missing(self, token: str, inputs: dict[str, Any], old: dict[str, Any] | None, id: str) -> Iterator[str]:  # noqa: A002
-        """What the inputs refer to and is not there; `old` and `id` are those of what is updated."""
+        """Yield GitHub's refusals of references to missing resources.
+
+        `old` and `id` are the old inputs and the id at an update.
+        """
         name = text_of(inputs, "repository")
         if token in types.BELONGINGS and name:
             yield from self._repository(token, inputs, name)
@@ -94,7 +104,7 @@ class CloudContext:
     def _repository(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[str]:
         if self.made(name) or self.exists(f"{self.owner}/{name}"):
             return
-        # Secrets and rulesets ask for the repository first; the others send what they have.
+        # For secrets and rulesets, the provider reads the repository first. For others, it sends the resource directly.
         call = ("GET", f"repos/{self.owner}/{name}")
         if token in types.VARIABLES:
             call = ("POST", self._variables(token, inputs))
@@ -120,7 +130,7 @@ class CloudContext:
     def _ruleset(self, name: str, old: dict[str, Any] | None, number: str) -> Iterator[str]:
         before = text_of(old or {}, "repository")
         if before and not same_name(before, name):
-            # No ForceNew: the update asks the new repository for the ruleset of the old one.
+            # No ForceNew: the update requests the ruleset of the old repository from the new repository.
             yield answer("PUT", f"repos/{self.owner}/{name}/rulesets/{number}", 404, "Not Found")
         home = self.made(name)
         if old is None and home and home.outputs.get("archived") is True:
@@ -131,17 +141,17 @@ class CloudContext:
         for number in numbers(inputs, "selectedRepositoryIds"):
             path = f"repositories/{number}"
             if number not in known and not self.exists(path):
-                # What GitHub says of a number that is no repository's is not documented.
+                # GitHub's answer to a number without a repository is not documented.
                 yield answer("GET", path, 404, "Not Found") + self._hint(path)
 
     def is_public(self, name: str) -> bool:
-        """Whether the repository of this name is public; one that no lookup answered is taken for private."""
+        """Return True if the repository of this name is public. A repository without a lookup counts as private."""
         made = self.made(name)
         found = made.outputs if made else self.found.get(f"{self.owner}/{name}".lower(), {})
         return found.get("visibility") == "public"
 
     def public(self, inputs: dict[str, Any]) -> Iterator[str]:
-        """The public repositories among those selected."""
+        """Yield the names of the selected repositories that are public."""
         for number in numbers(inputs, "selectedRepositoryIds"):
             made = self.world.find(types.REPOSITORY, repoId=number)
             attributes = made[0].outputs if made else self.found.get(f"repositories/{number}", {})
@@ -153,7 +163,7 @@ class CloudContext:
         return same_name(name, DEFAULT_GROUP) or any(same_name(text_of(one.inputs, "name"), name) for one in groups)
 
     def _siblings(self, token: str, inputs: dict[str, Any], key: str) -> bool:
-        """Whether the same place has one of this name."""
+        """Return True if the same repository, environment or organization has a resource of this name."""
         places = [name for name in ("repository", "environment", key) if name in inputs]
         return any(
             all(same_name(text_of(one.inputs, name), text_of(inputs, name)) for name in places)
@@ -172,12 +182,12 @@ class CloudContext:
         return f"repos/{self.owner}/{text_of(inputs, 'repository')}/environments/{environment}"
 
     def _hint(self, path: str) -> str:
-        return f"\n  hint: if it is there on GitHub, list it in sandbox.yaml: exists: {{github: [{path}]}}"
+        return f"\n  hint: if the resource exists on GitHub, list it in sandbox.yaml: exists: {{github: [{path}]}}"
 
     # -- after Delete -------------------------------------------------------------------------------------------------
 
     def goes_with(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[Record]:
-        """What GitHub deletes along with a resource."""
+        """Yield the resources that GitHub deletes together with a resource."""
         for kind in types.BELONGINGS:
             for one in self.world.find(kind):
                 of_it = same_name(text_of(one.inputs, "repository"), name)

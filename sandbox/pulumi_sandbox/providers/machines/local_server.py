@@ -1,4 +1,4 @@
-"""An HTTP server on this computer, for what the sandbox emulates: one function answers each request."""
+"""A local HTTP server for the services that the sandbox emulates. One function answers each request."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Answer:
 
 
 def as_json(status: int, body: Any) -> Answer:
-    """An answer with a JSON value."""
+    """Return an answer with a JSON value."""
     return Answer(status, json.dumps(body), "application/json; charset=utf-8")
 
 
 Answering = Callable[[BaseHTTPRequestHandler], Answer]
-"""Reads a request's body, if it has one, and returns what to answer."""
+"""A function that reads a request's body, if any, and returns the answer."""
 
 
 class LocalServer:
-    """Serves these methods on 127.0.0.1 from now on until it is closed; port 0 is any free one."""
+    """A server for these methods on 127.0.0.1 that runs until it is closed. Port 0 selects a free port."""
 
     def __init__(
         self, name: str, answering: Answering, methods: tuple[str, ...], *, port: int = 0, shared: bool = False
     ) -> None:
-        """With `shared`, other processes may serve the same port."""
+        """Start the server. With `shared`, other processes may serve the same port."""
         server = _SharedPort if shared else _Server
         self._server = server(("127.0.0.1", port), _handler(answering, methods))
         self.port = self._server.server_port
@@ -57,12 +57,12 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def server_bind(self) -> None:
-        """Without the base class's look-up of this host's name, which can take seconds where no name server answers."""
+        """Bind without the host name lookup of the base class, which takes seconds if no name server answers."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "localhost", int(self.server_address[1])
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report what failed, unless the client is gone: a machine that is switched off waits for no answer."""
+        """Report an error, unless the client closed the connection. A stopped VM does not wait for the answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "pulumi-sandbox"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it
-        """Standard error belongs to the engine."""
+        """Log nothing, because the engine uses the standard error stream."""
 
     def send(self, answer: Answer) -> None:
         payload = answer.body.encode()

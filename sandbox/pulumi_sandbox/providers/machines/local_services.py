@@ -1,4 +1,4 @@
-"""Services that machines of the sandbox reach over HTTP in the place of a vendor's: one server, a path for each."""
+"""Emulated services that VMs of the sandbox call over HTTP. One server has a path for each service."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, 
 
 PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 NAMES = ("secretmanager", "logging", "github")
-"""What a guest's environment in sandbox.yaml may name as `${…}`."""
+"""The services whose address sandbox.yaml may use as `${name}` in a guest's environment."""
 SERIAL_PORT = "serialPort"
-"""Named in the same way: the device of the machine's own serial port, which its supervisor fills in."""
+"""The placeholder for the device of the VM's serial port. The supervisor of the VM replaces it."""
 PROJECT = "project"
-"""Named in the same way: the project's folder, which the settings fill in."""
+"""The placeholder for the project's folder. The function that reads sandbox.yaml replaces it."""
 LARGEST_BODY = 10 * 1024 * 1024
 
 
 class Call(NamedTuple):
-    """One request, without the part of its path that says for which service it is."""
+    """One request to a service. The path does not include the name of the service."""
 
     method: str
     path: str
     query: dict[str, list[str]]
     authorization: str
     body: Any
-    """The JSON value; None where there was no body."""
+    """The JSON value, or None without a body."""
     headers: Mapping[str, str] = MappingProxyType({})
-    """By lower-case name; empty where the service is called as a function."""
+    """The headers by lower-case name. Empty if the service is called as a function."""
     address: str = ""
-    """Where the service is: what its own path is added to."""
+    """The base URL of the service."""
 
 
 Service = Callable[[Call], Answer]
 
 
 class LocalServices:
-    """Serves from the first time that somebody asks for an address until it is closed."""
+    """The server of all services. It starts when an address is first requested, and runs until it is closed."""
 
     def __init__(self, services: Mapping[str, Service]) -> None:
         self._services = services
@@ -51,14 +51,14 @@ class LocalServices:
         self._lock = threading.Lock()
 
     def filled(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The variables with addresses in the place of `${name}`; nothing is served where there are none."""
+        """Return the variables with `${name}` replaced by addresses. Without `${name}`, the server is not started."""
         return {name: PLACEHOLDER.sub(self._value, text) for name, text in environment.items()}
 
     def _value(self, found: re.Match[str]) -> str:
         return found[0] if found[1] == SERIAL_PORT else self.url(found[1])
 
     def url(self, name: str) -> str:
-        """The address of one of the services."""
+        """Return the address of one service."""
         with self._lock:
             if self._server is None:
                 self._server = LocalServer("services", partial(_answering, self._services), ("GET", "POST", "DELETE"))
@@ -95,5 +95,5 @@ def _answering(services: Mapping[str, Service], request: BaseHTTPRequestHandler)
     )
     try:
         return services[name](call)
-    except Exception as error:  # a server answers 500, and goes on
+    except Exception as error:  # like any server, answer 500 and continue
         return as_json(500, {"message": f"the sandbox's {name} failed: {error!r}"})

@@ -1,4 +1,4 @@
-"""The metadata server: what a virtual machine, or a library that looks for credentials, asks at GCE_METADATA_HOST."""
+"""The metadata server at GCE_METADATA_HOST, for a VM or a library that looks for credentials."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
 
 ROOT = "/computeMetadata/v1"
 FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
-TOKEN = "ya29.pulumi-sandbox"  # noqa: S105 -- opens nothing: the sandbox's own API is all that takes it
+TOKEN = "ya29.pulumi-sandbox"  # noqa: S105 -- only the sandbox's own API accepts it
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 LOOK_SEC = 0.5
-"""How often a value that somebody waits for is looked at."""
+"""The interval at which a value is checked for a request that waits for a change."""
 GUEST_ATTRIBUTES = ("instance", "guest-attributes")
 
 
 def text(status: int, body: str, kind: str = "application/text") -> Answer:
-    """An answer of the metadata server."""
+    """Return an answer of the metadata server."""
     return Answer(status, body, kind, FLAVOR)
 
 
@@ -33,28 +33,28 @@ _OPERATOR = "sandbox@"
 
 
 def operator(project: str) -> str:
-    """The account of the sandbox's user, who owns the project."""
+    """Return the account of the sandbox's user, who owns the project."""
     return f"{_OPERATOR}{project}.iam.gserviceaccount.com"
 
 
 def is_operator(email: str | None) -> bool:
-    """Whether it is that account under any project's name: the user owns them all."""
+    """Return True if the email is that of the sandbox's user in any project. The user owns all projects."""
     return (email or "").startswith(_OPERATOR)
 
 
 def token_of(email: str) -> str:
-    """An account's token: it tells the sandbox's own services whose it is."""
+    """Return the token of an account. The token names the account, for the services of the sandbox."""
     return f"{TOKEN}.{base64.urlsafe_b64encode(email.encode()).decode().rstrip('=')}"
 
 
 def is_token(authorization: str) -> bool:
-    """Whether a header has a token that the sandbox gave out."""
+    """Return True if the header has a token that the sandbox issued."""
     given = authorization.removeprefix("Bearer ")
     return authorization.startswith("Bearer ") and (given == TOKEN or given.startswith(f"{TOKEN}."))
 
 
 def account_of(authorization: str) -> str | None:
-    """Whose token a header has; None for one that names nobody."""
+    """Return the account of the token in a header, or None if the token names no account."""
     if not is_token(authorization):
         return None
     name = authorization.removeprefix(f"Bearer {TOKEN}").removeprefix(".")
@@ -89,7 +89,7 @@ def read(tree: dict[str, Any], path: str, query: dict[str, list[str]]) -> Answer
         )
     if isinstance(node, list):
         return text(200, "".join(f"{one}\n" for one in node))
-    # A token is JSON by itself; anything else is text unless JSON is asked for.
+    # A token is always JSON. Any other value is text, unless the request has alt=json.
     if path.rstrip("/").endswith("/token"):
         return text(200, str(node), "application/json")
     if query.get("alt", ["text"])[-1] == "json":
@@ -104,7 +104,10 @@ def _visible(node: Any) -> Any:
 
 
 def refused(headers: Any) -> Answer | None:
-    """The server's own protection (documentation "About VM metadata"): a header that a web page cannot send."""
+    """Return the refusal of a request without the required header, or None.
+
+    A web page cannot send this header (documentation "About VM metadata").
+    """
     if headers.get("X-Forwarded-For"):
         return text(403, "Requests with the X-Forwarded-For header are not allowed.", "text/html")
     if headers.get("Metadata-Flavor") != "Google":
@@ -118,14 +121,14 @@ def refused(headers: Any) -> Answer | None:
 
 @dataclass
 class Machine:
-    """What one virtual machine's metadata server knows, and where it puts guest attributes."""
+    """The data of one VM's metadata server, and the functions that store guest attributes."""
 
     tree: Callable[[], dict[str, Any]]
     guest_attributes: Callable[[], dict[str, dict[str, str]] | None]
-    """By namespace; None when the instance's metadata does not have enable-guest-attributes=TRUE."""
+    """The guest attributes by namespace. None if the VM's metadata does not have enable-guest-attributes=TRUE."""
     write: Callable[[str, str, str | None], None]
     allows: Callable[[], bool] = lambda: True
-    """Whether one more query of the guest attributes is within Google's limits."""
+    """Returns True if one more query of the guest attributes is within Google's limits."""
     off: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: str) -> Answer:
@@ -137,10 +140,10 @@ class Machine:
         return self._read(path, query)
 
     def _read(self, path: str, query: dict[str, list[str]]) -> Answer:
-        """Answer at once, or with wait_for_change=true once the value is another one than that of `last_etag`.
+        """Return the value. With wait_for_change=true, wait until the value differs from that of `last_etag`.
 
-        Documentation "Wait for metadata updates": without timeout_sec the server waits without an end. It does not say
-        what a request for a value that is missing gets; here that is answered at once, which is the less helpful way.
+        Without timeout_sec the server waits forever (documentation "Wait for metadata updates"). The documentation
+        does not cover a missing value. Here the answer for a missing value is immediate, the stricter case for a guest.
         """
         waits = query.get("wait_for_change", ["false"])[-1].lower() == "true"
         limit = query.get("timeout_sec", [""])[-1]
@@ -168,13 +171,13 @@ class Machine:
             return text(400, "Guest attributes are written as guest-attributes/<namespace>/<key>.", "text/html")
         if method == "DELETE" and rest[1] not in known.get(rest[0], {}):
             return text(404, "Not Found", "text/html")
-        if allowed:  # beyond the limits a value is lost, and its writer does not learn of it
+        if allowed:  # above the limits a value is lost without an error to the writer
             self.write(rest[0], rest[1], body if method == "PUT" else None)
         return text(200, "")
 
 
 class MetadataServer:
-    """One machine's metadata server, on a port of its own."""
+    """The metadata server of one VM, on its own port."""
 
     def __init__(self, machine: Machine) -> None:
         def answering(request: BaseHTTPRequestHandler) -> Answer:

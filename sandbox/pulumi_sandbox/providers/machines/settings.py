@@ -1,4 +1,4 @@
-"""What sandbox.yaml says of the programs that run here, in machines and in containers: `guest:`."""
+"""Read the `guest:` entry of sandbox.yaml, with the settings of programs that run in VMs and containers."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 
 @dataclass(frozen=True)
 class GuestSettings:
-    """What the sandbox's machines have that the image of a real one would bring."""
+    """The settings of the sandbox's VMs that replace the content of a real VM image."""
 
     path: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
-    """Variables with `${name}` in them, which stands for where one of the sandbox's own services is."""
+    """Environment variables with `${name}`, which is replaced by the address of a sandbox service."""
     journal: bool = False
-    """Whether a startup script's output goes to the journal alone, and not to the serial port."""
+    """True if the output of a startup script goes to the journal only, and not to the serial port."""
     runs: bool = True
-    """Whether startup scripts run at all: they do so on this machine, so a project has to say that they may."""
+    """True if startup scripts run. They run on the local computer, so a project must allow it."""
     assumed: Mapping[str, str] | None = None
-    """Where nothing is to run and all of it counts as done: what each machine publishes, `namespace/key` to value."""
+    """The guest attributes of every VM (`namespace/key` to value), if startup scripts are assumed done and not run."""
 
 
 ASSUME = "PULUMI_SANDBOX_ASSUME"
-"""The variable of the environment by which nothing runs: a JSON map of what machines publish."""
+"""The environment variable that turns startup scripts off. Its value is a JSON map of guest attributes."""
 
 
 def guest(file: Path, project: Path) -> GuestSettings:
-    """The `guest:` entry; folders in it are relative to the project. Without the entry nothing is run."""
+    """Return the `guest:` entry. Its folders are relative to the project. Without the entry no script runs."""
     if ASSUME in os.environ:
         return GuestSettings(assumed=assumed(os.environ[ASSUME]))
     given = read(file).get("guest")
@@ -50,7 +50,7 @@ def guest(file: Path, project: Path) -> GuestSettings:
     if not isinstance(path, list):
         raise wrong_type(file, "guest.path", path, "a list of folders")
     if not isinstance(environment, dict):
-        raise wrong_type(file, "guest.environment", environment, "a map of texts")
+        raise wrong_type(file, "guest.environment", environment, "a map of strings")
     variables = {
         str(name): text(file, f"guest.environment.{name}", value).replace(f"${{{PROJECT}}}", str(project.absolute()))
         for name, value in environment.items()
@@ -73,7 +73,7 @@ def guest(file: Path, project: Path) -> GuestSettings:
 
 
 def assumed(given: str) -> dict[str, str]:
-    """What machines publish that do not run. SettingsError for anything but a map of texts."""
+    """Parse the guest attributes of VMs that do not run. Raise SettingsError if they are not a map of strings."""
     try:
         found = json.loads(given or "{}")
     except ValueError:
@@ -81,19 +81,19 @@ def assumed(given: str) -> dict[str, str]:
     keys = isinstance(found, dict) and all(key.count("/") == 1 and isinstance(found[key], str) for key in found)
     if not keys:
         example = '{"namespace/key": "value"}'
-        raise SettingsError(f"{ASSUME}: wrong form\n  expected: a map of texts in JSON, such as {example}")
+        raise SettingsError(f"{ASSUME}: wrong form\n  expected: a map of strings in JSON, such as {example}")
     return dict(found)
 
 
 def text(file: Path, path: str, value: Any) -> str:
-    """A text, or an integer, which YAML takes for none; of anything else nobody knows what text was meant."""
+    """Return a string, or an unquoted integer as a string. Raise SettingsError for any other type."""
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return str(value)
-    raise wrong_type(file, path, value, "a text\n  hint: put it in quotes, or take the entry away")
+    raise wrong_type(file, path, value, "a string\n  hint: put the value in quotes, or remove the entry")
 
 
 def wrong_type(file: Path, path: str, value: Any, expected: str) -> SettingsError:
-    """Tells the kind of a value only: a guest's environment may hold secrets."""
-    kinds = {type(None): "null", bool: "true or false", list: "a list", dict: "a map", str: "a text"}
+    """Return an error with the type of a value, not the value: a guest's environment may hold secrets."""
+    kinds = {type(None): "null", bool: "true or false", list: "a list", dict: "a map", str: "a string"}
     got = kinds.get(type(value), f"a {type(value).__name__}")
     return SettingsError(f"{file.name}: {path}: wrong type\n  got: {got}\n  expected: {expected}")

@@ -1,10 +1,11 @@
-"""Runs one virtual machine's startup script and ends everything it started; standard library only, run as a script.
+"""Run the startup script of one VM, and stop every process it started. Runs as a script, standard library only.
 
-Its standard input is the lifeline: the first line is a JSON object (script, environment, path, journal, disk), and when
-the stream ends, because whoever started it closed it or died, however suddenly, the machine is switched off. Its
-standard output is the machine's serial port. `shutdown` and `poweroff` inside the machine send it SIGTERM. SIGUSR1 and
-SIGUSR2 are an ACPI soft off: the script is told to end and has 30 s or 90 s for that. What the machine leaves in the
-folder `disk` is there at its next boot.
+- Standard input: the first line is a JSON object (script, environment, path, journal, disk). When the stream ends, the
+  VM is switched off. The stream ends when the parent process closes it or dies.
+- Standard output: the serial port of the VM.
+- SIGTERM switches the VM off. `shutdown` and `poweroff` inside the VM send it.
+- SIGUSR1 and SIGUSR2 are an ACPI soft off: the script gets SIGTERM and has 30 s or 90 s to exit.
+- The files in the folder `disk` are kept for the next boot of the VM.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from pathlib import Path
 from typing import Any
 
 GRACE_SEC = 3.0
-# From the ACPI G2 soft off to the ACPI G3 mechanical off of a preempted VM (cloud.google.com/compute/docs/instances/
-# preemptible, "Preemption process").
+# The time from the ACPI G2 soft off to the ACPI G3 mechanical off of a preempted VM
+# (cloud.google.com/compute/docs/instances/preemptible, "Preemption process").
 PREEMPTION_SEC = 30.0
-# The same of a VM that its user stops: a bound of the sandbox's own. A stop of a real one took as long
+# The same time for a VM that its user stops. The sandbox sets this limit; a stop of a real VM took as long
 # (github.com/skypilot-org/skypilot/pull/2587).
 SHUTDOWN_SEC = 90.0
 SOFT_OFF = {signal.SIGUSR1: PREEMPTION_SEC, signal.SIGUSR2: SHUTDOWN_SEC}
-# In the environment of a machine: the device of its serial port.
+# The placeholder in a VM's environment for the device of its serial port.
 PORT = "${serialPort}"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SWITCHES = {"shutdown": "powered off", "poweroff": "powered off", "halt": "halted", "reboot": "stopped, not restarted"}
@@ -51,24 +52,24 @@ kill -TERM {pid}
 
 
 def prctl(option: int, value: int) -> None:
-    """Linux only; elsewhere the lifeline does the work alone."""
+    """Call prctl on Linux. On other systems, only the end of standard input stops the VM."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def say(line: str) -> None:
-    # One write a line: the script's output and the serial port are read in two threads.
+    # Write each line in one call, because two threads print: one for the script's output, one for the serial port.
     with contextlib.suppress(OSError):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
 
 class SerialPort:
-    """A terminal in the place of /dev/ttyS0. What is written to it goes to the serial port, line by line."""
+    """A pseudoterminal instead of /dev/ttyS0. Each line written to it is copied to the serial port."""
 
     def __init__(self) -> None:
-        # The slave stays open here: reading a terminal that no process has open fails on Linux.
+        # The slave stays open here, because on Linux a read from the master fails while no process has it open.
         self._master, self._slave = os.openpty()
         self.path = os.ttyname(self._slave)
         os.set_blocking(self._master, False)
@@ -77,7 +78,7 @@ class SerialPort:
         self._reader.start()
 
     def close(self) -> None:
-        """Copy what was written until now, and end."""
+        """Copy the remaining output and stop."""
         self._closed.set()
         self._reader.join(timeout=GRACE_SEC)
 
@@ -96,7 +97,7 @@ class SerialPort:
 
 
 def prepare(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
-    """The machine's disk, in small, and what is gone with its power; returns the script's environment."""
+    """Create the folders of the VM's disk and of its temporary files. Return the script's environment."""
     switches = folder / "sbin"
     switches.mkdir()
     for name, what in SWITCHES.items():
@@ -114,7 +115,7 @@ def prepare(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
 
 
 def port_of(environment: dict[str, str]) -> SerialPort | None:
-    """The machine's serial port, where its environment names it; the name is replaced by the device."""
+    """Return the VM's serial port if its environment has the placeholder, and replace the placeholder by the device."""
     named = [name for name, value in environment.items() if PORT in value]
     if not named:
         return None
@@ -138,9 +139,9 @@ def start(folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
 
 
 def serial(guest: subprocess.Popen[bytes], journal: bool) -> None:
-    """Copy what the script prints to the serial port, as most guest agents do.
+    """Copy the output of the script to the serial port, like most guest agents.
 
-    With `journal` it goes nowhere, as with a guest agent that logs to the system's journal alone.
+    With `journal` the output is dropped, as with a guest agent that logs to the system's journal only.
     """
     assert guest.stdout is not None  # noqa: S101 -- it was opened as a pipe
     for line in guest.stdout:
@@ -149,11 +150,11 @@ def serial(guest: subprocess.Popen[bytes], journal: bool) -> None:
 
 
 def outcome(guest: subprocess.Popen[bytes], reader: threading.Thread, off: threading.Event) -> None:
-    """What Google's guest agent prints when the script ends (google_metadata_script_runner)."""
+    """Print the same lines as Google's guest agent at the end of the script (google_metadata_script_runner)."""
     code = guest.wait()
     reader.join(timeout=GRACE_SEC)
     if off.is_set():
-        return  # a machine that is going down has no agent to print anything
+        return  # the agent of a VM that is shutting down prints nothing
     if code:
         say(f'Script "startup-script" failed with error: exit status {code}')
     say("Finished running startup scripts.")
@@ -165,7 +166,9 @@ def lifeline(off: threading.Event) -> None:
 
 
 def children() -> list[int]:
-    """Processes whose parent is this one: with the subreaper set, whatever escaped from the script's session too."""
+    """Return the child processes of this process. As a subreaper, it is also the parent of processes that left the
+    script's session.
+    """
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat") if Path("/proc/self/stat").exists() else ():
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -175,7 +178,7 @@ def children() -> list[int]:
 
 
 def end(guest: subprocess.Popen[bytes], grace_sec: float) -> None:
-    """TERM to the script's session, KILL after its time, then whatever is left."""
+    """Send SIGTERM to the script's session, SIGKILL after the grace period, then SIGKILL to all remaining processes."""
     for number, seconds in ((signal.SIGTERM, grace_sec), (signal.SIGKILL, GRACE_SEC)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(guest.pid, number)
@@ -202,7 +205,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: off.set())
     for number in SOFT_OFF:
         signal.signal(number, soft_off)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the engine, which ends its providers, which end this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the engine stops the provider, which stops this process
     settings = json.loads(sys.stdin.buffer.readline())
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     folder = Path(tempfile.mkdtemp(prefix="pulumi-sandbox-vm-"))
@@ -227,4 +230,4 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    os._exit(code)  # threads may still be waiting on streams that nobody will write to
+    os._exit(code)  # threads may still wait on streams that no process will write to

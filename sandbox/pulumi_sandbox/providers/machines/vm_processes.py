@@ -1,4 +1,4 @@
-"""Boots virtual machines: a startup script really runs, as a process here, until its machine is switched off."""
+"""Boot VMs. A startup script runs as a local process until its VM is switched off."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STOP_SEC = 15.0
 
 @dataclass(frozen=True)
 class Boot:
-    """One machine to boot, and where what happens to it is told."""
+    """One VM to boot, with the callbacks for its output and its end."""
 
     id: str
     script: str
@@ -36,15 +36,15 @@ class Boot:
     environment: dict[str, str]
     limit_sec: float | None
     disk: Path
-    """The folder that holds what the machine leaves for its next boot."""
+    """The folder with the files that the VM keeps for its next boot."""
     serial: Callable[[str], None]
-    """Some more of what the serial port printed."""
+    """Called with new output of the serial port."""
     ended: Callable[[bool], None]
-    """The machine is off; True when its time limit switched it off."""
+    """Called when the VM is off, with True if its time limit switched it off."""
 
 
 class VmProcesses:
-    """The machines this process runs. When the process ends, however it ends, so do they."""
+    """The VMs of this process. They end with the process, also after a crash."""
 
     def __init__(self, settings: GuestSettings, services: LocalServices) -> None:
         self.settings = settings
@@ -54,7 +54,7 @@ class VmProcesses:
         self._lock = threading.Lock()
 
     def boot(self, boot: Boot) -> dict[str, Any]:
-        """Start it; returns what another process needs to tell whether it still runs."""
+        """Start the VM. Return its process ID and start time, by which another process can check that it runs."""
         server = MetadataServer(boot.machine)
         environment = {
             "LANG": os.environ.get("LANG", "C.UTF-8"),
@@ -101,7 +101,7 @@ class VmProcesses:
                         stream.close()
 
     def _copy(self, boot: Boot, process: subprocess.Popen[bytes]) -> None:
-        """The serial port, in pieces: at most a few writes to the world a second."""
+        """Copy the serial port in batches, to limit the writes to the world to a few a second."""
         assert process.stdout is not None  # noqa: S101 -- it was opened as a pipe
         waiting: list[str] = []
         arrived = threading.Condition()
@@ -132,12 +132,12 @@ class VmProcesses:
         writer.join()
 
     def runs(self, machine: str) -> bool:
-        """Whether this process runs it, or is still writing down how it ended."""
+        """Return True if this process runs the VM or is still recording its end."""
         with self._lock:
             return machine in self._running
 
     def close(self) -> None:
-        """Switch every machine off and wait for it."""
+        """Switch every VM off and wait for its end."""
         with self._lock:
             running, attending = list(self._running.values()), list(self._attending)
         for process in running:
@@ -152,10 +152,10 @@ class VmProcesses:
 def supervised(
     script: str, environment: Mapping[str, str], folders: Iterable[str], *, journal: bool = False, disk: str = ""
 ) -> subprocess.Popen[bytes]:
-    """A script at work under a supervisor, with these folders in front of its PATH.
+    """Start a script under a supervisor, with these folders at the front of its PATH.
 
-    With `journal` its output is not on the serial port. Without `disk` it finds nothing of an earlier start. Its
-    standard input is a lifeline: whatever the script started ends when that closes.
+    With `journal` its output is not on the serial port. Without `disk` it has no files of an earlier boot. When the
+    standard input of the supervisor is closed, every process that the script started is stopped.
     """
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(SUPERVISOR)],
@@ -174,7 +174,7 @@ def supervised(
 
 
 def started(pid: int) -> str:
-    """When a process began, in whatever form the system says it; empty when there is no such process (any more)."""
+    """Return the start time of a process in the system's own format, or an empty string if it does not exist."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] == "Z" else fields[19]
@@ -190,14 +190,14 @@ def alive(pid: int, since: str) -> bool:
 
 
 def soft_off(pid: int, since: str, number: signal.Signals) -> None:
-    """Tell a machine's guest to end, whichever process booted it; supervisor.SOFT_OFF has how long it may take."""
+    """Send an ACPI soft off to a VM that any process booted. supervisor.SOFT_OFF has the time limits."""
     if alive(pid, since):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 def stop(pid: int, since: str) -> None:
-    """Switch a machine off, whichever process booted it; returns when it is off."""
+    """Switch off a VM that any process booted, and return when it is off."""
     until = time.monotonic() + STOP_SEC
     number = signal.SIGTERM
     while alive(pid, since):

@@ -1,4 +1,4 @@
-"""Reads from a Pulumi SDK's source what a lookup takes and gives."""
+"""Read the arguments and results of a function from the source of a Pulumi SDK."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pulumi_sandbox.providers.sdk.types import ANY, ObjectShape, Property, Shape
 
 CALL = re.compile(r"pulumi\.runtime\.invoke(?:_single)?\('([^']+)', __args__, opts=opts(?:, typ=(\w+))?\)")
 ARGUMENT = re.compile(r"__args__\['(\w+)'\] = (\w+)")
-# In `get_x_output` what may be left out is Optional twice: the generators make every argument Optional once.
+# In `get_x_output` every argument is Optional. An argument that is not required is Optional twice.
 REQUIRED = re.compile(r"(\w+): pulumi\.Input\[Optional\[(?!Optional\[)")
 
 
 def read_function(reader: SdkReader, token: str) -> Shape | None:
-    """What a lookup takes and gives; None when the SDK has no function of that name."""
+    """Return the arguments and results of a function, or None if the SDK does not have it."""
     _, _, rest = token.partition(":")
     module, _, name = rest.partition(":")
     folder = "" if module.startswith("index") else module.split("/")[0]
     if not (reader.folder / folder).is_dir():
-        # `lambda` is a word of Python's, and some folders are spelt in lower case.
+        # `lambda` is a keyword in Python, so its folder has a trailing underscore. Some folders are in lower case.
         folder = next((p.name for p in reader.folder.iterdir() if p.name.rstrip("_") == folder.lower()), "")
     place = reader.folder / folder
     for path in (place / f"{snake(name)}.py", *sorted(place.glob("*.py"))):
@@ -35,7 +35,7 @@ def _function(reader: SdkReader, token: str, folder: str, text: str, found: re.M
     opening = text.rfind("\ndef ", 0, found.start()) + 1
     function = ast.parse(text[opening : text.find("\n", found.end())]).body[0]
     if not isinstance(function, ast.FunctionDef):
-        raise SdkReadError(f"{reader.module}: {token} is no function")
+        raise SdkReadError(f"{reader.module}: {token} is not a function")
     wire = {python: on_the_wire for on_the_wire, python in ARGUMENT.findall(text[opening : found.start()])}
     start = text.find(f"\ndef {function.name}_output(")
     required = set(REQUIRED.findall(text[start : text.find('"""', start)])) if start >= 0 else set()
@@ -47,7 +47,7 @@ def _function(reader: SdkReader, token: str, folder: str, text: str, found: re.M
         if one.arg in wire
     }
     result = class_of(text, found.group(2)) if found.group(2) else None
-    # A function without a result class gives one value, which travels under any name.
+    # A function without a result class returns one value under any name.
     outputs = {"result": Type("any")}
     if result is not None:
         outputs = {w: reader.type_of(kind, folder, text) for _, w, kind in getters(result) if kind is not None}

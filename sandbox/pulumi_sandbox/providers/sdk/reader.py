@@ -1,7 +1,7 @@
-"""Reads a Pulumi SDK's source for the shape of its resources and functions, without importing any of it.
+"""Read the shapes of resources and functions from the source of a Pulumi SDK, without importing the SDK.
 
-The SDKs are generated, so their source is as regular as a schema, and importing one module of a large one takes
-seconds (pulumi_gcp.compute: 2 s) where finding one class in its text takes milliseconds.
+The SDKs are generated, so their source is as regular as a schema. To import one module of a large SDK takes seconds
+(pulumi_gcp.compute: 2 s). To find one class in its text takes milliseconds.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ IMPORT = re.compile(r"^from (\.+)(\S*) import (\w+)(?: as (\w+))?$", re.MULTILIN
 
 SCALAR_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "Any": "any"}
 PULUMI_NAMES = {"Asset": "asset", "Archive": "archive"}
-# Wrappers that say nothing about the value: an Input is resolved by the time a provider sees it.
+# Wrappers that do not change the value's type. The engine resolves an Input before a provider receives it.
 TRANSPARENT = frozenset({"Input", "Optional", "Output", "Awaitable", "InputType"})
 
 
 class SdkReadError(Exception):
-    """The installed SDK does not read as the generated code this reader knows."""
+    """The source of the installed SDK does not have the expected form of generated code."""
 
 
 @lru_cache(maxsize=4)
 def text_of(path: Path) -> str:
-    # pulumi_gcp/compute/_inputs.py alone is 5 MB, and one check asks it for several classes.
+    # pulumi_gcp/compute/_inputs.py alone has 5 MB, and one check reads several of its classes.
     return path.read_text(encoding="utf-8")
 
 
 def class_source(text: str, name: str) -> str | None:
-    """The source of one top-level class, decorators left out."""
+    """Return the source of one top-level class without its decorators."""
     for opening in (f"\nclass {name}:", f"\nclass {name}("):
         start = text.find(opening)
         if start >= 0:
@@ -59,7 +59,7 @@ def class_of(text: str, name: str) -> ast.ClassDef | None:
 
 
 def getters(body: ast.ClassDef) -> Iterator[tuple[str, str, ast.expr | None]]:
-    """Each property of a class: its name in Python, its name on the wire, and its annotation."""
+    """Yield each property of a class: its name in Python, its name on the wire and its annotation."""
     for item in body.body:
         if not isinstance(item, ast.FunctionDef):
             continue
@@ -73,7 +73,7 @@ def getters(body: ast.ClassDef) -> Iterator[tuple[str, str, ast.expr | None]]:
 
 
 def snake(name: str) -> str:
-    """A class name as the SDK generators name its module: `IAMBinding` is iam_binding."""
+    """Return the module name that the SDK generators give a class: `IAMBinding` gives iam_binding."""
     parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", parted).lower()
 
@@ -92,12 +92,12 @@ class SdkReader:
 
     @property
     def stamp(self) -> str:
-        """Changes whenever the SDK on disk does, also when it is developed in place under one version."""
+        """A text that changes with the SDK on disk, also if the SDK is edited in place under one version."""
         root = (self.folder / "__init__.py").stat()
         return f"{self.version}+{root.st_size}.{root.st_mtime_ns}"
 
     def tokens(self) -> dict[str, tuple[str, str]]:
-        """Where each resource type is declared: token -> (folder inside the SDK, class)."""
+        """Return the place of each resource type: token -> (folder inside the SDK, class)."""
         text = (self.folder / "__init__.py").read_text(encoding="utf-8")
         found = REGISTRATION.search(text)
         if not found:
@@ -120,7 +120,7 @@ class SdkReader:
         component = any("ComponentResource" in ast.unparse(base) for base in declared.bases)
         args = ARGS_CLASS.search(source)
         if not args:
-            raise SdkReadError(f"{path.name}: {name} builds no arguments")
+            raise SdkReadError(f"{path.name}: {name} has no class of arguments")
         body = class_of(text, args.group(1))
         if body is None:
             raise SdkReadError(f"{path.name}: {args.group(1)} is missing")
@@ -157,7 +157,7 @@ class SdkReader:
         )
 
     def file_of(self, folder: str, name: str) -> tuple[Path, str]:
-        """The file that declares a class, and its text."""
+        """Return the file that declares a class, and its text."""
         place = self.folder / folder
         for path in (place / f"{snake(name)}.py", place / f"{name}.py"):
             if path.is_file() and f"\nclass {name}(" in (text := text_of(path)):
@@ -233,7 +233,7 @@ class SdkReader:
                 here = folder.split("/") if folder else []
                 base = here[: len(here) - (len(dots) - 1)]
                 return "/".join([*base, *(path.split(".") if path else []), name])
-        raise SdkReadError(f"{self.module}/{folder}: {alias} is imported nowhere")
+        raise SdkReadError(f"{self.module}/{folder}: {alias} is not imported")
 
 
 def _restates(node: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""Keeps what was read from an SDK between two starts of a provider."""
+"""A cache on disk of the shapes read from an SDK, for the next start of a provider."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from pulumi_sandbox.providers.sdk.types import ObjectShape, Shape
 
-# Raise it whenever the reader reads something differently: a cache of another format is thrown away.
+# Increase this number when the result of the reader changes. A cache of another format is discarded.
 FORMAT = 1
 
 
 class ShapeCache:
-    """One JSON file for one SDK at one version; anything wrong with it only means that the SDK is read again."""
+    """One JSON file for one SDK at one version. If the file is broken, the SDK is read again."""
 
     def __init__(self, folder: Path | None, package: str, version: str, stamp: str) -> None:
         self.path = folder / f"shapes-{package}-{version}.json" if folder else None
@@ -47,7 +47,7 @@ class ShapeCache:
         self.tokens, self.resources, self.objects, self.enums = tokens, resources, objects, enums
 
     def save(self) -> None:
-        """Write what is new; another provider that writes at the same time loses nothing but its own additions."""
+        """Write the cache if it changed. If two providers write at the same time, the additions of one are lost."""
         if self.path is None or not self._changed:
             return
         text = json.dumps(self._to_json(), separators=(",", ":"))
@@ -57,7 +57,7 @@ class ShapeCache:
             temporary.write_text(text, encoding="utf-8")
             temporary.replace(self.path)
         except OSError:
-            # A disk that is full or read-only costs the next start some time, nothing else.
+            # A full or read-only disk only makes the next start slower.
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
         self._changed = False

@@ -1,4 +1,4 @@
-"""Compares inputs with the shape the SDK gives them, and says what is wrong at which path."""
+"""Check inputs against their shape in the SDK, and report each problem with its path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pulumi_sandbox.providers.sdk.types import ObjectShape, Property, Type
 from pulumi_sandbox.providers.values import NO_SECRETS, Asset, Path, ResourceReference, Secrets, Unknown, covered
 
 WHOLE_NUMBER = re.compile(r"[+-]?\d+\Z")
-# What a Terraform value converts to a boolean (go-cty's conversion of strings).
+# The strings that Terraform converts to a boolean (go-cty's conversion of strings).
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 KINDS = {"list": "a list", "map": "a map", "object": "an object", "asset": "an asset", "archive": "an archive"}
 LISTED_NAMES = 12
@@ -25,12 +25,12 @@ LISTED_NAMES = 12
 
 @dataclass
 class ShapeCheck:
-    """One run over the inputs of one resource; `value` returns them as the provider would keep them."""
+    """One check of the inputs of one resource. `value` returns a value in the form that the provider stores."""
 
     objects: Callable[[str], ObjectShape]
     enums: Callable[[str], tuple[str | float, ...]]
     coerces_scalars: bool = False
-    # Names of Kubernetes quantities: strings in the SDK, for which an API server takes a number too.
+    # Names of Kubernetes quantities: strings in the SDK, but an API server also accepts a number.
     quantities: frozenset[str] = frozenset()
     secrets: Secrets = NO_SECRETS
     problems: list[Problem] = field(default_factory=list)
@@ -41,7 +41,7 @@ class ShapeCheck:
         kept: dict[str, Any] = {}
         for name, value in given.items():
             declared = shape.properties.get(name)
-            if name.startswith("__"):  # `__defaults` and its like are the engine's and the bridge's
+            if name.startswith("__"):  # the engine and the bridge use names such as `__defaults`
                 kept[name] = value
             elif declared is not None:
                 kind = as_quantity(declared.type) if name in self.quantities else declared.type
@@ -79,7 +79,7 @@ class ShapeCheck:
                     self._wrong(path, value, f'"{kind.name}"', "wrong value")
                 return value
             case "asset" | "archive":
-                # A bridged provider also takes the path of a file.
+                # A bridged provider also accepts the path of a file.
                 if isinstance(value, Asset) or (self.coerces_scalars and isinstance(value, str)):
                     return value
             case "string" | "integer" | "number" | "boolean":
@@ -90,11 +90,14 @@ class ShapeCheck:
         return value
 
     def _scalar(self, kind: str, value: Any) -> tuple[bool, Any]:
-        """Whether it fits, and as what: bridged providers convert scalars as pulumi-terraform-bridge v3.137 does."""
+        """Return True and the converted value if the value fits the type.
+
+        Bridged providers convert scalars in the same way as pulumi-terraform-bridge v3.137.
+        """
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         match kind:
             case "string":
-                # A resource that is given where its id is meant: the engine makes the id of it.
+                # A program may pass a resource instead of its id. The engine converts it to the id.
                 if isinstance(value, str | ResourceReference):
                     return True, value
                 if self.coerces_scalars and isinstance(value, bool):
@@ -115,7 +118,7 @@ class ShapeCheck:
 
     def _union(self, kind: Type, value: Any, path: Path) -> Any:
         tried: list[tuple[list[Problem], Any]] = []
-        # A value that fits one of the types as it is must not be converted to another one.
+        # A value that fits one type without conversion must not be converted to another type.
         for coerces in (False, self.coerces_scalars):
             for one in kind.of:
                 attempt = ShapeCheck(self.objects, self.enums, coerces, self.quantities, self.secrets)
@@ -159,7 +162,7 @@ class ShapeCheck:
         self.problems.append(Problem(paths.text(path), text, hint))
 
     def _format_value(self, value: Any, path: Path, *, bare: bool = False) -> str:
-        """A value for a message; nothing that is secret, or holds a secret, is ever shown."""
+        """Format a value for a message. A value that is or contains a secret is never shown."""
         if covered(path, self.secrets):
             return "[secret]"
         match value:
@@ -191,7 +194,7 @@ class ShapeCheck:
                 inner = kind.of[0].kind
                 return f"a map of {inner}s" if inner in ("string", "integer", "number", "boolean") else "a map"
             case "union":
-                # An enum beside its plain type only suggests values.
+                # In a union with its plain type, an enum only suggests values.
                 plain = [one for one in kind.of if one.kind != "enum"]
                 return " or ".join(self._expected(Property(one)) for one in plain or kind.of)
             case "enum":
@@ -203,7 +206,7 @@ class ShapeCheck:
 
 
 def did_you_mean(name: str, known: Collection[str], likeness: float = 0.7) -> str:
-    """The name that was meant: another spelling of it first, then the nearest one; empty when none is near."""
+    """Return the known name closest to `name`: first another spelling, then a similar name, else an empty string."""
     for one in known:
         if one.lower() == name.replace("_", "").lower():
             return one
@@ -211,12 +214,12 @@ def did_you_mean(name: str, known: Collection[str], likeness: float = 0.7) -> st
 
 
 def plain_number(value: float) -> str:
-    """A number without an exponent and without a needless fraction, as Go's FormatFloat(v, 'f', -1, 64) writes it."""
+    """Format a number without exponent and trailing zeros, in the form of Go's FormatFloat(v, 'f', -1, 64)."""
     return str(int(value)) if float(value).is_integer() else format(Decimal(repr(value)), "f")
 
 
 def as_quantity(kind: Type) -> Type:
-    """A Kubernetes quantity, or a map of them: a string or a number."""
+    """Return the type of a Kubernetes quantity, or of a map of quantities: a string or a number."""
     if kind.kind == "map":
         return Type("map", (as_quantity(kind.of[0]),))
     return Type("union", (Type("string"), Type("number"))) if kind.kind == "string" else kind

@@ -1,4 +1,4 @@
-"""The shapes of every resource of one SDK, read when first asked for, and the check of inputs against them."""
+"""The shapes of every resource of one SDK, each read on first use, and the check of inputs against them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pulumi_sandbox.providers.sdk.shape_check import ShapeCheck
 from pulumi_sandbox.providers.sdk.types import ANY, ObjectShape, Property, Shape, Type
 from pulumi_sandbox.providers.values import NO_SECRETS, Secrets
 
-# Quantities and maps of them (k8s.io/apimachinery resource.Quantity, whose UnmarshalJSON takes a bare number).
+# Quantities and maps of quantities (k8s.io/apimachinery resource.Quantity; its UnmarshalJSON accepts a number).
 QUANTITIES = {
     "kubernetes": frozenset(
         {"limits", "requests", "hard", "capacity", "podFixed", "default", "defaultRequest", "max", "min", "sizeLimit",
          "maxLimitRequestRatio", "divisor", "averageValue"}
     )
 }  # fmt: skip
-# Inputs of every provider that are the engine's, not the provider's.
+# Inputs of every provider that only the engine uses.
 ENGINE_CONFIG = frozenset({"version", "pluginDownloadURL"})
 
 
 class UnknownTypeError(Exception):
-    """The SDK has no such resource; `hint` says which one may have been meant."""
+    """The SDK has no such resource. `hint` suggests a similar name."""
 
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem)
@@ -41,14 +41,14 @@ class UnknownTypeError(Exception):
 
 @dataclass(frozen=True)
 class Checked:
-    """Inputs as the provider keeps them, and what is wrong with them."""
+    """Inputs in the form that the provider stores, and their problems."""
 
     inputs: dict[str, Any]
     problems: list[Problem]
 
 
 class Shapes:
-    """Everything one installed SDK says about its resources. Safe to use from several threads."""
+    """The shapes of the resources of one installed SDK. Safe to use from several threads."""
 
     def __init__(self, package: str, cache: Path | None = None) -> None:
         self.package = package
@@ -58,7 +58,7 @@ class Shapes:
 
     @classmethod
     def for_package(cls, package: str, cache: Path | None = None) -> Shapes:
-        """`cache`: the folder in which to keep what was read; None keeps it in memory only."""
+        """Return the shapes of one package. `cache` is the folder of the cache; None caches in memory only."""
         return cls(package, cache)
 
     @property
@@ -93,7 +93,7 @@ class Shapes:
             return self.cache.enums[key]
 
     def function(self, token: str) -> Shape | None:
-        """What a lookup takes and gives; None when the SDK has no such function."""
+        """Return the arguments and results of a function, or None if the SDK does not have it."""
         with self._lock:
             key = f"function {token}"
             if key not in self.cache.resources:
@@ -112,7 +112,7 @@ class Shapes:
         coerces_scalars: bool = False,
         secrets: Secrets = NO_SECRETS,
     ) -> Checked:
-        """Inputs of a resource: unknown, missing and mistyped properties, nested ones too."""
+        """Check the inputs of a resource for unknown, missing and mistyped properties, also in nested objects."""
         with self._lock:
             try:
                 shape = self.shape(token)
@@ -121,7 +121,7 @@ class Shapes:
             return self._checked(shape, inputs, coerces_scalars, secrets)
 
     def check_arguments(self, token: str, arguments: Mapping[str, Any]) -> Checked:
-        """Arguments of a lookup, where the SDK knows it."""
+        """Check the arguments of a function. Arguments of a function that the SDK does not have are not checked."""
         with self._lock:
             shape = self.function(token)
             if shape is None:
@@ -129,7 +129,7 @@ class Shapes:
             return self._checked(shape, arguments, True, NO_SECRETS)
 
     def check_config(self, config: Mapping[str, Any], secrets: Secrets = NO_SECRETS) -> Checked:
-        """Configuration of the provider itself, in which all but strings arrive as JSON."""
+        """Check the configuration of the provider. Values other than strings arrive in it as JSON."""
         with self._lock:
             shape = self.shape(f"pulumi:providers:{self.package}")
             decoded = {name: value for name, value in config.items() if name not in ENGINE_CONFIG}
@@ -150,7 +150,7 @@ class Shapes:
 
     @cached_property
     def _kinds(self) -> dict[str, list[str]]:
-        """The kinds of each API version of Kubernetes that the SDK knows."""
+        """The kinds of each Kubernetes API version in the SDK."""
         kinds: dict[str, list[str]] = {}
         for token in self.tokens:
             _, version, kind = token.split(":")
@@ -158,7 +158,10 @@ class Shapes:
         return kinds
 
     def _custom(self, token: str) -> Shape:
-        """A type that the SDK does not list: for Kubernetes it may be a custom resource, elsewhere it is a mistake."""
+        """Return the shape of a type that the SDK does not list.
+
+        A Kubernetes type may be a custom resource. Any other type raises UnknownTypeError.
+        """
         if self.package != "kubernetes":
             near = closest(token, self.tokens, cutoff=0.8)
             raise UnknownTypeError(
@@ -171,7 +174,7 @@ class Shapes:
             return self.shape(f"kubernetes:core/v1:{kind}")
         if version in self._kinds or "." not in version.split("/")[0]:
             near = closest(kind, self._kinds.get(version, []))
-            # The words of an API server that does not serve a kind.
+            # The message of an API server that does not serve a kind.
             raise UnknownTypeError(
                 f'no matches for kind "{kind}" in version "{version.removeprefix("core/")}"',
                 f"did you mean {near}?" if near else "",

@@ -1,4 +1,4 @@
-"""What an SDK says about its types: the model that the reader fills, the cache stores and the check walks."""
+"""Data types for the types of an SDK. The reader creates them, the cache stores them and the check uses them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SCALARS = frozenset({"string", "integer", "number", "boolean", "any", "asset", "
 
 @dataclass(frozen=True)
 class Type:
-    """One type: a scalar, or `list`, `map` and `union` of others, or `object` and `enum` by name, or `const`."""
+    """One type: a scalar, a `list`, `map` or `union` of types, an `object` or `enum` by name, or a `const`."""
 
     kind: str
     of: tuple[Type, ...] = ()
@@ -43,7 +43,7 @@ ANY = Type("any")
 
 @dataclass(frozen=True)
 class Property:
-    """One input: its type, and whether a resource cannot do without it."""
+    """One input: its type, and whether it is required."""
 
     type: Type
     required: bool = False
@@ -51,7 +51,7 @@ class Property:
 
 @dataclass(frozen=True)
 class ObjectShape:
-    """The inputs of an object, by the names they have on the wire."""
+    """The inputs of an object, by name on the wire."""
 
     properties: dict[str, Property] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ class ObjectShape:
 
 @dataclass(frozen=True)
 class Shape:
-    """A resource as its SDK declares it, or a function with what it takes and gives."""
+    """The declaration of a resource in its SDK, or of a function with its arguments and results."""
 
     token: str
     inputs: ObjectShape
@@ -75,7 +75,7 @@ class Shape:
     secret_inputs: frozenset[str] = frozenset()
     secret_outputs: frozenset[str] = frozenset()
     component: bool = False
-    # A custom Kubernetes resource: what the shape does not name may have any form.
+    # True for a custom Kubernetes resource: properties outside the shape may have any form.
     open_ended: bool = False
 
     def to_json(self) -> Any:

@@ -161,7 +161,7 @@ ELSEWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
     "a tag": (
         types.GROUP_TAG,
         {"autoscalingGroupName": "eks-l4-1", "tag": {"key": "k", "value": "v", "propagateAtLaunch": False}},
-        "creating AutoScaling Group (eks-l4-1) tag (k): ValidationError: there is no such Auto Scaling group"
+        "creating AutoScaling Group (eks-l4-1) tag (k): ValidationError: the Auto Scaling group is missing"
         + listing("autoScalingGroupName/eks-l4-1"),
     ),
     "a subnet of a network": (

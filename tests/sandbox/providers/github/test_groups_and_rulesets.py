@@ -61,7 +61,7 @@ def test_a_group_refuses_a_repository_that_is_not_there(tmp_path: Path) -> None:
     hub = Hub(tmp_path, settings="exists: {github: [repositories/7]}\n")
     assert hub.refused(types.RUNNER_GROUP, **GROUP, selectedRepositoryIds=[7, 8]) == (
         f"GET {API}/repositories/8: 404 Not Found []\n"
-        "  hint: if it is there on GitHub, list it in sandbox.yaml: exists: {github: [repositories/8]}"
+        "  hint: if the resource exists on GitHub, list it in sandbox.yaml: exists: {github: [repositories/8]}"
     )
     hub.make(types.RUNNER_GROUP, "gpu", **GROUP, selectedRepositoryIds=[7])
     hub.world.close()
@@ -71,7 +71,7 @@ def test_a_public_repository_in_a_group_is_taken_and_warned_of(hub: Hub) -> None
     """As GitHub does (github.com/google/go-github/issues/1996): its jobs wait in the queue for ever."""
     public = hub.number(hub.repository(visibility="public"))
     hub.make(types.RUNNER_GROUP, "gpu", **GROUP, selectedRepositoryIds=[public])
-    warning = "web is public and the group takes no public repository: GitHub leaves its jobs in the queue"
+    warning = "web is public, but the group allows no public repositories: its jobs stay in the queue"
     assert hub.said == [(warning, "warning")]
     hub.make(types.RUNNER_GROUP, "b", name="b", visibility="selected", selectedRepositoryIds=[public],
              allowsPublicRepositories=True)  # fmt: skip

@@ -11,7 +11,7 @@ from pulumi_sandbox.providers.github import types
 from tests.sandbox.providers.github.conftest import Hub
 
 HUSH = "hush-hush-hush-4711"
-HINT = "\n  hint: if it is there on GitHub, list it in sandbox.yaml: exists: {{github: [{}]}}"
+HINT = "\n  hint: if the resource exists on GitHub, list it in sandbox.yaml: exists: {{github: [{}]}}"
 ONE_OF = "`encrypted_value,plaintext_value,value,value_encrypted`"
 CHARACTERS = "secret names can only contain alphanumeric characters or underscores and must not start with a number"
 

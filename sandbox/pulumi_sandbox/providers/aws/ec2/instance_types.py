@@ -1,4 +1,4 @@
-"""What EC2 knows of an instance type's name: where it is, its architecture, and what it offers a GPU workload."""
+"""Facts about EC2 instance types: regions, architecture, markets and GPUs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gpu_common.suggest import closest
 from pulumi_sandbox.providers.aws import documents
 from pulumi_sandbox.providers.resource import Problem
 
-# What EKS takes where nobody names a type (botocore, eks 2017-11-01, CreateNodegroupRequest.instanceTypes).
+# The default instance type of EKS (botocore, eks 2017-11-01, CreateNodegroupRequest.instanceTypes).
 DEFAULT = "t3.medium"
 NAME = re.compile(r"(?P<series>[a-z]+)(?P<generation>\d+)(?P<options>[a-z0-9-]*)\.(?P<size>[a-z0-9-]+)")
-# What EKS calls the ways to buy a machine, by the catalog's word.
+# EKS's capacity types by the catalog's markets.
 CAPACITY = {"standard": "ON_DEMAND", "spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}
 
 
 @cache
 def offer(name: str) -> gpu_catalog.Machine | None:
-    """What the catalog knows of a machine with GPUs."""
+    """Return the catalog's entry of a machine with GPUs, or None."""
     try:
         return gpu_catalog.machine(name, "aws")
     except LookupError:
@@ -29,16 +29,16 @@ def offer(name: str) -> gpu_catalog.Machine | None:
 
 
 def is_in(name: str, region: str) -> bool:
-    """Whether a region has it: it has a price there, or the catalog has read of it. True where nothing is known."""
+    """Return True if a region has the type: by a price, or by the catalog. Also True for a region without data."""
     there, known = documents.instance_types(region), offer(name)
     return not there or name in there or bool(known and region in known.regions)
 
 
 def architecture(name: str) -> str:
-    """x86_64 or arm64; empty for what is no name of a type.
+    """Return x86_64 or arm64, or an empty string if the name is not an instance type.
 
-    A `g` behind the generation is a Graviton processor (docs.aws.amazon.com/ec2/latest/instancetypes/
-    instance-type-names.html); a1 was the first of them, before there were such letters.
+    A `g` after the generation means a Graviton processor (docs.aws.amazon.com/ec2/latest/instancetypes/
+    instance-type-names.html). a1 also has a Graviton processor, but is older than this rule.
     """
     known, found = offer(name), NAME.fullmatch(name)
     if known:
@@ -49,7 +49,7 @@ def architecture(name: str) -> str:
 
 
 def nearest(name: str, region: str) -> str:
-    """The type of that region that comes nearest: of its GPU, else of its family, else of its size."""
+    """Return the most similar type of the region: with the same GPU, else the same family, else the same size."""
     there, wanted = documents.instance_types(region), offer(name)
     if wanted:
         cards = [one for one in gpu_catalog.machines(cloud="aws") if one.machine_type in there and not one.legacy]
@@ -67,7 +67,7 @@ def _distance(one: gpu_catalog.Machine, wanted: gpu_catalog.Machine) -> tuple[fl
 
 
 def where_it_is(name: str, region: str) -> str:
-    """A hint for a type that a region lacks: what is there instead, and which regions have it."""
+    """Return a hint for a type that a region does not have: a similar type there, and regions with the type."""
     instead = nearest(name, region)
     others = [one for one in sorted(documents.regions()) if name in documents.instance_types(one)]
     near = [one for one in others if one.split("-")[0] == region.split("-")[0]] or others
@@ -77,7 +77,7 @@ def where_it_is(name: str, region: str) -> str:
 
 
 def sold(name: str, market: str, path: str) -> Iterator[Problem]:
-    """gpu_catalog, `markets`: what each machine can be bought as."""
+    """Check that a machine is offered in a market, by `markets` in gpu_catalog."""
     machine = offer(name)
     if machine is None or "markets" in machine.uncertain:
         return

@@ -1,7 +1,7 @@
-"""Rules for EC2 launch templates that no schema states, each with its source.
+"""Rules for EC2 launch templates that are in no schema, each with its source.
 
-"upstream" is terraform-provider-aws, internal/service/ec2/ec2_launch_template.go (at 025e4f81), "EC2 schema" what
-CloudFormation's schema of AWS::EC2::LaunchTemplate says in words only.
+- "upstream": terraform-provider-aws, internal/service/ec2/ec2_launch_template.go (at 025e4f81).
+- "EC2 schema": the descriptions in CloudFormation's schema of AWS::EC2::LaunchTemplate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAME = r"[0-9A-Za-z()./_\-]+"
 NAME_LEAST = 3
 NAME_MOST = {"name": 125, "namePrefix": 99}
 HOPS = (1, 64)
-# What each type of volume has, in GiB and IOPS (EC2 schema, Ebs.VolumeSize and Ebs.Iops).
+# The limits of each volume type: sizes in GiB, then IOPS (EC2 schema, Ebs.VolumeSize and Ebs.Iops).
 SIZES = {
     "gp2": (1, 16384), "gp3": (1, 65536), "io1": (4, 16384), "io2": (4, 65536), "st1": (125, 16384),
     "sc1": (125, 16384), "standard": (1, 1024),
@@ -37,7 +37,7 @@ BASELINE = {"iops": 3000, "throughput": 125}
 TAGGED = ("instance", "volume", "network-interface", "spot-instances-request")
 # botocore, ec2 2016-11-15, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest.InterfaceType.
 INTERFACES = ("interface", "efa", "efa-only")
-# Texts that are true or false (terraform-provider-aws, internal/experimental/nullable: upstream's TypeNullableBool).
+# Strings that must be true or false (terraform-provider-aws, internal/experimental/nullable: TypeNullableBool).
 SWITCHES = {
     "blockDeviceMappings": ("ebs.deleteOnTermination", "ebs.encrypted"),
     "networkInterfaces": (
@@ -47,7 +47,7 @@ SWITCHES = {
 
 
 def launch_template(inputs: Inputs, region: str) -> Iterator[Problem]:
-    """Everything about one launch template by itself; what a node group adds is in aws_node_group_template."""
+    """Check one launch template. Rules of a node group for its template are in eks/node_group_template.py."""
     yield from names(inputs)
     yield from switches(inputs)
     yield from exclusions(inputs)
@@ -66,7 +66,7 @@ def launch_template(inputs: Inputs, region: str) -> Iterator[Problem]:
 
 
 def names(inputs: Inputs) -> Iterator[Problem]:
-    """terraform-provider-aws, internal/verify/validate.go, ValidLaunchTemplateName."""
+    """Check the name, as in terraform-provider-aws, internal/verify/validate.go, ValidLaunchTemplateName."""
     for key, most in NAME_MOST.items():
         given = inputs.get(key)
         if not isinstance(given, str):
@@ -96,7 +96,7 @@ def switches(inputs: Inputs) -> Iterator[Problem]:
 
 
 def exclusions(inputs: Inputs) -> Iterator[Problem]:
-    """upstream: ConflictsWith."""
+    """Check mutually exclusive inputs (upstream: ConflictsWith)."""
     for one, other in (
         ("instanceRequirements", "instanceType"),
         ("securityGroupNames", "vpcSecurityGroupIds"),
@@ -136,7 +136,7 @@ def volume(ebs: Inputs, path: str) -> Iterator[Problem]:
 def ratios(kind: str, size: Any, iops: Any, speed: Any, path: str) -> Iterator[Problem]:
     if isinstance(iops, int | float) and isinstance(size, int | float) and size and kind in IOPS_PER_GIB:
         most = IOPS_PER_GIB[kind]
-        # What every gp3 volume has is no matter of its size.
+        # Every gp3 volume has the baseline IOPS, whatever its size.
         if iops / size > most and not (kind == "gp3" and iops <= BASELINE["iops"]):
             # https://github.com/rocicorp/mono/pull/4410
             text = f"Iops to volume size ratio of {iops / size:f} is too high; maximum is {most}"
@@ -173,14 +173,15 @@ def machine(name: Any, region: str) -> Iterator[Problem]:
 
 
 def interfaces(given: Any, name: Any) -> Iterator[Problem]:
-    """docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html; gpu_catalog: how many EFAs a machine has."""
+    """Check the network interfaces and the number of EFAs.
+
+    Sources: docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html; gpu_catalog for the EFAs of a machine.
+    """
     found = [table(row) for row in rows(given)]
     places = [(one.get("networkCardIndex") or 0, one.get("deviceIndex") or 0) for one in found]
     for place, times in Counter(places).items():
         if times > 1 and all(isinstance(one, int | float) for one in place):
-            text = (
-                f"{times} interfaces on network card {place[0]:g}, device {place[1]:g}: each needs a place of its own"
-            )
+            text = f"{times} interfaces on network card {place[0]:g}, device {place[1]:g}: each must have its own place"
             yield Problem("networkInterfaces", text)
     if found and (0, 0) not in places and all(isinstance(one, int | float) for place in places for one in place):
         yield Problem("networkInterfaces", "one interface must be the primary: network card 0, device 0")

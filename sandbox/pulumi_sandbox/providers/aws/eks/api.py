@@ -1,7 +1,7 @@
-"""The part of the EKS API that programs call by themselves: a node group's description, and a change of its sizes.
+"""The calls of the EKS API that programs make directly: describe a node group, and change its sizes.
 
-Paths, fields and errors are those of botocore 1.44.5, eks. A change is done at once, and reported as in progress for a
-moment, during which the group takes no other one.
+Source of paths, fields and errors: botocore 1.44.5, eks. A change takes effect immediately. It is reported as in
+progress once, and until then the group refuses another change.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ PATHS = re.compile(
 SIGNED = "AWS4-HMAC-SHA256 "
 FORM = "application/x-www-form-urlencoded"
 AUTOSCALING = "autoscaling.amazonaws.com/doc/2011-01-01"
-# A session that asks for no other duration (docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html). Its end
-# is in the token, as several processes may serve one port.
+# The default duration of a session (docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html). The end of the
+# session is in the token, because several processes may serve one port.
 SESSION_SEC = 3600
 TOKEN = re.compile(r"sandbox-until-(\d+)")
-# How an Auto Scaling group's activity is kept among the events of the world.
+# The verb of a failed scaling activity in the events of the world.
 ACTIVITY = "launch failed"
 
 
 class EksError(Exception):
-    """A refusal, by the name that clients know it by."""
+    """A refusal with the error code that clients expect."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -46,13 +46,13 @@ class EksError(Exception):
 
 
 class EksApi:
-    """What the API answers, apart from HTTP."""
+    """The answers of the API, independent of HTTP."""
 
     def __init__(self, world: World, now: Callable[[], float] = time.time) -> None:
         self._world = world
         self._now = now
         self._lock = threading.Lock()
-        # Updates that a client has not yet seen in progress, by the node group's id.
+        # The updates that no client has seen as in progress, by the id of the node group.
         self._begun: dict[str, str] = {}
 
     def answer(self, method: str, path: str, body: Json) -> Json:
@@ -69,7 +69,7 @@ class EksApi:
         raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
 
     def session(self) -> Json:
-        """Keys that open nothing, and the end of their session."""
+        """Return keys without access to AWS, and the end of their session."""
         end = int(self._now()) + SESSION_SEC
         return {
             "AccessKeyId": "ASIASANDBOXSANDBOX00",
@@ -79,7 +79,7 @@ class EksApi:
         }
 
     def has_ended(self, token: str) -> bool:
-        """Whether a session of this API is over; it knows no others."""
+        """Return True if a session of this API has expired. Other tokens never expire."""
         found = TOKEN.fullmatch(token)
         return found is not None and self._now() >= int(found[1])
 
@@ -88,7 +88,7 @@ class EksApi:
         self._world.event("suspend", group.type, group.id, process)
 
     def activities(self, scaling_group: str, most: int) -> list[Json]:
-        """The launches that failed, the newest first."""
+        """Return the failed launches, newest first."""
         group = self._behind(scaling_group)
         failed = [one for one in self._world.events() if (one.verb, one.id) == (ACTIVITY, group.id)]
         return [
@@ -108,7 +108,7 @@ class EksApi:
         for group in self._world.find(types.NODE_GROUP):
             if scaling_group in _scaling_groups(group):
                 return group
-        # The text is the sandbox's; that of Auto Scaling was not found.
+        # The message is our own. No source for the message of Auto Scaling was found.
         raise EksError("ValidationError", f"AutoScalingGroup name not found: {scaling_group}")
 
     def _group(self, cluster: str, name: str) -> Record:
@@ -132,7 +132,7 @@ class EksApi:
         with self._lock, self._world.transaction():
             group = self._group(cluster, name)
             if (begun := self._begun.get(group.id)) is not None:
-                # The form: https://github.com/aws-controllers-k8s/community/issues/1192, there of a cluster.
+                # Source: https://github.com/aws-controllers-k8s/community/issues/1192, which quotes it for a cluster.
                 raise EksError(errors.IN_USE, f"Nodegroup {name} currently has update {begun} in progress")
             sizes = {**scaling.live(self._world, group), **(body.get("scalingConfig") or {})}
             if why := scaling.refusal(sizes):
@@ -159,7 +159,7 @@ def _scaling_groups(group: Record) -> list[str]:
 
 
 class AwsServer:
-    """Serves until it is closed. Several providers may serve the same port: they share the world."""
+    """The server of the API. Several providers may serve the same port, because they share the world."""
 
     def __init__(self, port: int, api: EksApi) -> None:
         self._server = LocalServer("aws-api", _answering(api), ("GET", "POST"), port=port, shared=True)
@@ -178,7 +178,7 @@ def _answering(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
             if not handler.headers.get("Authorization", "").startswith(SIGNED):
                 raise EksError("MissingAuthenticationTokenException", "Missing Authentication Token")
             if api.has_ended(handler.headers.get("X-Amz-Security-Token", "")):
-                # Both names and the sentence: hashicorp/terraform-provider-aws#32809, eksctl-io/eksctl#7448.
+                # Source of both codes and the message: hashicorp/terraform-provider-aws#32809, eksctl-io/eksctl#7448.
                 code = "ExpiredToken" if is_form else "ExpiredTokenException"
                 raise EksError(code, "The security token included in the request is expired")
             if is_form:
@@ -186,14 +186,17 @@ def _answering(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
             return as_json(200, api.answer(handler.command, urlsplit(handler.path).path, _document(body)))
         except EksError as error:
             return refused(error.code, str(error))
-        except Exception as error:  # a server answers 500, and goes on
+        except Exception as error:  # like any server, answer 500 and continue
             return refused("ServerException", f"The sandbox's EKS API failed: {error!r}", 500)
 
     return answer
 
 
 def _query(api: EksApi, form: Mapping[str, str]) -> Answer:
-    """The services that take forms and answer XML: STS and Auto Scaling (botocore 1.44.5, sts and autoscaling)."""
+    """Answer the services with form requests and XML answers: STS and Auto Scaling.
+
+    Source: botocore 1.44.5, sts and autoscaling.
+    """
     match form.get("Action"):
         case "AssumeRole":
             return _xml("sts.amazonaws.com/doc/2011-06-15", "AssumeRole", {"Credentials": api.session()})
@@ -226,7 +229,7 @@ def _document(body: bytes) -> Json:
     try:
         found: Any = json.loads(body or b"{}")
     except ValueError:
-        raise EksError(errors.INVALID, "The request body is no JSON") from None
+        raise EksError(errors.INVALID, "The request body is not valid JSON") from None
     return dict(found) if isinstance(found, Mapping) else {}
 
 

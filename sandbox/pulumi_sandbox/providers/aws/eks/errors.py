@@ -1,8 +1,8 @@
-"""What EKS and EC2 say to a node group they do not take, each with where those words were seen."""
+"""Messages of EKS and EC2 that refuse a node group, each with its source."""
 
 from __future__ import annotations
 
-# The form around them: https://github.com/pulumi/pulumi-eks/issues/1283; the identifier of the request is left out.
+# Source of the common format: https://github.com/pulumi/pulumi-eks/issues/1283. The request id is left out.
 INVALID = "InvalidParameterException"
 REFUSED = "InvalidRequestException"
 NOT_FOUND = "ResourceNotFoundException"
@@ -64,18 +64,18 @@ def no_trust(role: str) -> str:
 
 
 def no_role(name: str) -> str:
-    # IAM's words for a role that is asked for by its name (GetRole, NoSuchEntity).
+    # IAM's message for a role name that does not exist (GetRole, NoSuchEntity).
     return f"The role with name {name} cannot be found."
 
 
 def no_template(given: str) -> str:
-    # EC2's words (InvalidLaunchTemplateId.NotFound, InvalidLaunchTemplateName.NotFoundException).
+    # EC2's message (InvalidLaunchTemplateId.NotFound, InvalidLaunchTemplateName.NotFoundException).
     kind = "ID" if given.startswith("lt-") else "name"
     return f"The specified launch template, with template {kind} {given}, does not exist."
 
 
 def no_version(number: str, given: str) -> str:
-    # EC2's words (DescribeLaunchTemplateVersions: InvalidLaunchTemplateId.VersionNotFound).
+    # EC2's message (DescribeLaunchTemplateVersions: InvalidLaunchTemplateId.VersionNotFound).
     return f"Could not find launch template version {number} for template {given}."
 
 
@@ -98,7 +98,7 @@ NO_SPOT = (
 
 
 def quota(market: str, limit: int = 0) -> str:
-    # https://github.com/klothoplatform/klotho/pull/311. Of Spot only the code was seen, and no text:
+    # https://github.com/klothoplatform/klotho/pull/311. For Spot, the source has only the code, not the message:
     # https://github.com/aws/karpenter-provider-aws/issues/5789.
     if market == "SPOT":
         return (
@@ -114,7 +114,7 @@ def quota(market: str, limit: int = 0) -> str:
 
 
 def creating(group: str, code: str, message: str) -> str:
-    """A refusal of the API, as pulumi-aws shows it."""
+    """Format a refusal of the API in the form of pulumi-aws."""
     return (
         f"creating EKS Node Group ({group}): operation error EKS: CreateNodegroup, https response error StatusCode: "
         f"{STATUS.get(code, 400)}, {code}: {message}"
@@ -122,7 +122,10 @@ def creating(group: str, code: str, message: str) -> str:
 
 
 def updating(group: str, code: str, message: str) -> str:
-    """The same for an update of a group (terraform-provider-aws, internal/service/eks/node_group.go)."""
+    """Format the refusal of an update of a group.
+
+    Source: terraform-provider-aws, internal/service/eks/node_group.go.
+    """
     return (
         f"updating EKS Node Group ({group}) config: operation error EKS: UpdateNodegroupConfig, https response error "
         f"StatusCode: {STATUS.get(code, 400)}, {code}: {message}"
@@ -130,7 +133,10 @@ def updating(group: str, code: str, message: str) -> str:
 
 
 def failed(group: str, scaling_group: str, message: str) -> str:
-    """A group that was made and got no machines: https://github.com/hashicorp/terraform-provider-aws/issues/39904."""
+    """Format the error for a group that was created without machines.
+
+    Source: https://github.com/hashicorp/terraform-provider-aws/issues/39904.
+    """
     return (
         f"waiting for EKS Node Group ({group}) create: unexpected state 'CREATE_FAILED', wanted target 'ACTIVE'. last "
         f"error: {scaling_group}: AsgInstanceLaunchFailures: {message}"

@@ -1,4 +1,4 @@
-"""What a planted fault does to resources of EKS, in the words that somebody saw (errors.py)."""
+"""The effect of planted faults on resources of EKS, with the messages in errors.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pulumi_sandbox.world.faults import Fault
 
 
 def node_group(res: Resource, around: CloudContext, identity: str, region: str) -> Iterator[str]:
-    """What its first machines meet. Without any it meets nothing: no stock and no quota is asked for."""
+    """Yield the error of a fault at the launch of the first machines. A group of size 0 needs no stock and no quota."""
     if not table(res.inputs.get("scalingConfig")).get("desiredSize"):
         return
     if met := launch(around, res.name, res.inputs, identity, region):
@@ -25,7 +25,7 @@ def node_group(res: Resource, around: CloudContext, identity: str, region: str) 
 def launch(
     around: CloudContext, name: str, inputs: Mapping[str, Any], identity: str, region: str
 ) -> tuple[Fault, str] | None:
-    """The fault that a machine of a node group meets, and what EC2 says then."""
+    """Return the fault that applies to the launch of a node group's machine, with EC2's message, or None."""
     zones = around.zones(inputs.get("subnetIds"), region)
     for kind in ("quota", "stockout"):
         for zone in zones or [""]:
@@ -55,7 +55,7 @@ def _zones(around: CloudContext, region: str) -> list[str]:
 
 
 def text(fault: Fault, res: Resource) -> str:
-    """The words for a fault that strikes elsewhere; empty for those of any cloud."""
+    """Return the message for the delete of a busy node group, or an empty string for any other fault."""
     if res.token == types.NODE_GROUP and fault.kind == "busy":
         refusal = "ResourceInUseException: Nodegroup cannot be deleted while it is being updated (a planted fault)"
         return f"deleting EKS Node Group ({res.id}): operation error EKS: DeleteNodegroup, {refusal}"

@@ -1,7 +1,7 @@
-"""Rules for managed node groups that no schema states, each with its source.
+"""Rules for managed node groups that are in no schema, each with its source.
 
-"API model" is botocore's service model of EKS (eks 2017-11-01), "upstream" terraform-provider-aws,
-internal/service/eks/node_group.go (at 012e0a32).
+- "API model": botocore's service model of EKS (eks 2017-11-01).
+- "upstream": terraform-provider-aws, internal/service/eks/node_group.go (at 012e0a32).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pulumi_sandbox.providers.values import UNKNOWN
 Inputs = dict[str, Any]
 
 NAME_MOST = 63
-# terraform-plugin-sdk, helper/id: the timestamp and the counter behind a prefix.
+# The length of the timestamp and counter after a prefix (terraform-plugin-sdk, helper/id).
 PREFIX_ENDING = 26
 TAINTS_MOST = 50
 UNAVAILABLE_MOST = 100
 TYPES_MOST = 20
 TEMPLATE_ID = r"lt-[0-9a-z]+"
-# The last version of Kubernetes with images of Amazon Linux 2 (docs.aws.amazon.com/eks/latest/userguide/
+# The last Kubernetes version with images of Amazon Linux 2 (docs.aws.amazon.com/eks/latest/userguide/
 # eks-ami-deprecation-faqs.html).
 LAST_AL2 = (1, 32)
-# docs.kubernetes.io labels that a kubelet may give itself: kubernetes v1.36.0, pkg/kubelet/apis/well_known_labels.go.
+# The kubernetes.io labels that a kubelet may set: kubernetes v1.36.0, pkg/kubelet/apis/well_known_labels.go.
 KUBELET_PREFIXES = ("kubelet.kubernetes.io", "node.kubernetes.io")
 KUBELET_LABELS = {
     "kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "node.kubernetes.io/instance-type",
@@ -44,7 +44,7 @@ LABEL_VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 
 
 def node_group(inputs: Inputs, region: str) -> Iterator[Problem]:
-    """Everything about one node group but for what its launch template says."""
+    """Check one node group, except for rules about the content of its launch template."""
     yield from names(inputs)
     yield from sizes(inputs)
     yield from instance_types(inputs, region)
@@ -90,7 +90,7 @@ def instance_types(inputs: Inputs, region: str) -> Iterator[Problem]:
 
 
 def architectures(names: list[str], ami_type: Any, path: str) -> Iterator[Problem]:
-    """One image runs on one architecture: that of the AMI type, or where none is named that of the first type."""
+    """Check that all types have the architecture of the AMI type, or the same one if no AMI type is set."""
     found = {name: types.architecture(name) for name in names}
     ami = next((one for one in gpu_catalog.ami_types() if one.ami_type == ami_type), None)
     if ami and ami.architecture:
@@ -152,7 +152,7 @@ def labels(given: Any) -> Iterator[Problem]:
         if domain == "eks.amazonaws.com":
             yield Problem(path, eks_errors.RESERVED_LABEL)
         elif slash and _is_kubernetes(domain) and key not in KUBELET_LABELS and not domain.endswith(KUBELET_PREFIXES):
-            # EKS takes it, and then no node joins: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3346
+            # EKS accepts the label, but no node can join: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3346
             wrong = f"unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [{key}]"
             yield Problem(path, f"NodeCreationFailure: Instances failed to join the kubernetes cluster: {wrong}")
         if isinstance(value, str) and not re.fullmatch(LABEL_VALUE, value):
@@ -169,7 +169,7 @@ def _is_kubernetes(domain: str) -> bool:
 
 
 def taints(given: Any) -> Iterator[Problem]:
-    if len(rows(given)) > TAINTS_MOST:  # upstream, in the words of Terraform
+    if len(rows(given)) > TAINTS_MOST:  # upstream, with Terraform's message
         yield Problem(
             "taints",
             f"Attribute taint supports {TAINTS_MOST} item maximum, but config has {len(rows(given))} declared.",
@@ -177,7 +177,7 @@ def taints(given: Any) -> Iterator[Problem]:
 
 
 def updates(given: Any) -> Iterator[Problem]:
-    """upstream: ExactlyOneOf, IntBetween(1, 100)."""
+    """Check the update settings (upstream: ExactlyOneOf, IntBetween(1, 100))."""
     if not isinstance(given, dict):
         return
     chosen = [name for name in ("maxUnavailable", "maxUnavailablePercentage") if given.get(name) is not None]
@@ -192,7 +192,7 @@ def updates(given: Any) -> Iterator[Problem]:
 
 
 def repair(given: Any) -> Iterator[Problem]:
-    """API model, NodeRepairConfig: of a number and a percentage only one."""
+    """Check that a limit has either a number or a percentage (API model, NodeRepairConfig)."""
     config = table(given)
     for stem in ("maxParallelNodesRepaired", "maxUnhealthyNodeThreshold"):
         if all(config.get(f"{stem}{kind}") is not None for kind in ("Count", "Percentage")):
@@ -200,7 +200,7 @@ def repair(given: Any) -> Iterator[Problem]:
 
 
 def warm_pool(inputs: Inputs) -> Iterator[Problem]:
-    """API model, WarmPoolConfig: what Bottlerocket does not have."""
+    """Check the warm pool features that Bottlerocket does not support (API model, WarmPoolConfig)."""
     config, image = table(inputs.get("warmPoolConfig")), inputs.get("amiType")
     if not isinstance(image, str) or not image.startswith("BOTTLEROCKET"):
         return
@@ -212,7 +212,7 @@ def warm_pool(inputs: Inputs) -> Iterator[Problem]:
 
 
 def too_old(ami_type: Any, version: Any) -> bool:
-    """Whether an AMI type has no image for a version of Kubernetes."""
+    """Return True if an AMI type has no image for a Kubernetes version."""
     if not isinstance(ami_type, str) or not ami_type.startswith("AL2_") or not isinstance(version, str):
         return False
     numbers = version.split(".")

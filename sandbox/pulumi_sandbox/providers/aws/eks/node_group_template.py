@@ -1,9 +1,12 @@
-"""What EKS refuses of a node group for what its launch template says.
+"""EKS's rules for the launch template of a node group.
 
-Source of each rule: docs.aws.amazon.com/eks/latest/userguide/launch-templates.html ("Launch template configuration
-basics"), botocore's service model of EKS (CreateNodegroupRequest, LaunchTemplateSpecification), and for reservations
-docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html. Words without a report in errors.py are the
-documents' own.
+Sources of the rules:
+
+- docs.aws.amazon.com/eks/latest/userguide/launch-templates.html ("Launch template configuration basics"),
+- botocore's service model of EKS (CreateNodegroupRequest, LaunchTemplateSpecification),
+- for reservations: docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html.
+
+Messages that are not in errors.py are quoted from these documents.
 """
 
 from __future__ import annotations
@@ -24,11 +27,11 @@ FORBIDDEN = (
 
 
 def refusals(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
-    """Code and words of each."""
+    """Yield the code and message of each refusal."""
     for name in forbidden(template):
         yield eks_errors.INVALID, f"{FORBIDDEN}\n  got: {name}"
     if template.get("vpcSecurityGroupIds") and template.get("networkInterfaces"):
-        # EC2's words (RunInstances, InvalidParameterCombination).
+        # EC2's message (RunInstances, InvalidParameterCombination).
         text = "Network interfaces and an instance-level security groups may not be specified on the same request"
         yield eks_errors.REFUSED, text
     if template.get("instanceType") and group.get("instanceTypes"):
@@ -39,8 +42,8 @@ def refusals(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
         if group.get("version") or group.get("releaseVersion"):
             yield eks_errors.INVALID, eks_errors.VERSION_TWICE
     elif group.get("amiType") == "CUSTOM":
-        # The words are the sandbox's; that an image has to be there is what CUSTOM means (botocore, AMITypes).
-        yield eks_errors.INVALID, "AMI type CUSTOM needs an image id in the launch template"
+        # The message is our own. Source of the rule: botocore, AMITypes.
+        yield eks_errors.INVALID, "AMI type CUSTOM requires an image id in the launch template"
     yield from capacity(group, template)
     yield from machines(group, template)
 
@@ -73,7 +76,7 @@ def capacity(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
             yield eks_errors.INVALID, f"{text}\n  got: no {', no '.join(lacking)}"
     elif market == "capacity-block":
         given = group.get("capacityType") or "ON_DEMAND"
-        text = f"the launch template is for a Capacity Block, and capacityType is {given}"
+        text = f"the launch template is for a Capacity Block, but capacityType is {given}"
         yield eks_errors.INVALID, f"{text}\n  expected: CAPACITY_BLOCK"
 
 

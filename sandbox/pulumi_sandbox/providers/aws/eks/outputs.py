@@ -1,6 +1,6 @@
-"""What Amazon adds to a cluster, a node group and a launch template once they are there.
+"""The outputs that AWS adds to a cluster, a node group and a launch template.
 
-Forms: terraform-provider-aws, internal/service/eks/node_group.go (at 012e0a32), internal/service/ec2/
+Source: terraform-provider-aws, internal/service/eks/node_group.go (at 012e0a32), internal/service/ec2/
 ec2_launch_template.go (at 025e4f81).
 """
 
@@ -17,17 +17,21 @@ from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import now
 
 Json = dict[str, Any]
-# What a change of makes no new version of a launch template (upstream, resourceLaunchTemplateUpdate: updateKeys).
+# The inputs whose change creates no new version of a launch template (upstream, resourceLaunchTemplateUpdate:
+# updateKeys).
 SAME_VERSION = {"defaultVersion", "name", "namePrefix", "region", "tags", "updateDefaultVersion"}
-# What EKS chooses where nobody does: https://github.com/HHS/simpler-grants-gov/pull/12404.
+# The default AMI type of EKS: https://github.com/HHS/simpler-grants-gov/pull/12404.
 AMI_TYPE = "AL2023_x86_64_STANDARD"
 # botocore, eks 2017-11-01, CreateNodegroupRequest.diskSize.
 DISK_GIB, WINDOWS_DISK_GIB = 20, 50
 
 
 def node_group(res: Resource, around: CloudContext, arn: str) -> Json:
-    """The Auto Scaling group is named after the node group and the end of its ARN
-    (https://github.com/hashicorp/terraform-provider-aws/issues/39904)."""
+    """Return the outputs of a node group.
+
+    The name of the Auto Scaling group contains the name of the node group and the end of its ARN
+    (https://github.com/hashicorp/terraform-provider-aws/issues/39904).
+    """
     inputs, old = res.inputs, res.outputs
     name = str(inputs.get("nodeGroupName") or res.id.partition(":")[2])
     template = around.template(inputs.get("launchTemplate"))
@@ -92,7 +96,7 @@ def cluster(res: Resource, around: CloudContext, region: str) -> Json:
 
 
 def launch_template(res: Resource) -> Json:
-    """The first version is 1; what is kept in one makes another when it changes."""
+    """Return the version numbers of a launch template. The first is 1. A change of a versioned input adds a version."""
     latest = int(res.outputs.get("latestVersion") or 0)
     if not latest or changed(res, SAME_VERSION):
         latest += 1
@@ -101,7 +105,7 @@ def launch_template(res: Resource) -> Json:
 
 
 def planned_template(res: Resource) -> Json:
-    """What a preview of an update cannot know (upstream, ComputedIf): which number the next version gets."""
+    """Return the version numbers as unknown if an update in a preview adds a version (upstream, ComputedIf)."""
     if res.old_inputs is None or not changed(res, SAME_VERSION | {"description"}):
         return {}
     return {"latestVersion": UNKNOWN} | ({"defaultVersion": UNKNOWN} if res.inputs.get("updateDefaultVersion") else {})

@@ -1,8 +1,11 @@
-"""What EKS does to a node group's nodes when the group is updated.
+"""The effect of a node group's update on its nodes.
 
-Sources: botocore 1.44.5, eks, NodegroupScalingConfig (nodes above a smaller desiredSize are terminated; an update may
-leave out any of the three sizes), and terraform-provider-aws, internal/service/eks/node_group.go (at 012e0a32),
-resourceNodeGroupUpdate: a change of any size sends all three, desired_size also when it is 0.
+Sources:
+
+- botocore 1.44.5, eks, NodegroupScalingConfig: nodes above a smaller desiredSize are terminated. An update may leave
+  out any of the three sizes.
+- terraform-provider-aws, internal/service/eks/node_group.go (at 012e0a32), resourceNodeGroupUpdate: a change of any
+  size sends all three, and desired_size also if it is 0.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from pulumi_sandbox.world.store import Record, World
 
 Sizes = dict[str, int]
 SIZES = ("minSize", "desiredSize", "maxSize")
-# What exchanges the nodes of a group: resourceNodeGroupUpdate, UpdateNodegroupVersion.
+# The inputs whose change replaces the nodes of a group: resourceNodeGroupUpdate, UpdateNodegroupVersion.
 VERSION = ("launchTemplate", "releaseVersion", "version")
 POD, RUNNER = "kubernetes:core/v1:Pod", "kubernetes:actions.github.com/v1alpha1:EphemeralRunner"
 
@@ -27,21 +30,23 @@ def name_of(group: Record) -> str:
 
 
 def live(world: World, group: Record) -> Sizes:
-    """The sizes of a group as EKS knows them. A node that was started for a pod counts, as the autoscaler asked for
-    it."""
+    """Return the sizes of a group in EKS.
+
+    A node that was started for a pod counts in desiredSize, because the autoscaler requested it.
+    """
     given = _sizes(group.inputs.get("scalingConfig"))
     used = [number + 1 for number in _used(world, name_of(group))]
     return {**given, "desiredSize": max(given.get("desiredSize", 0), *used, 0)}
 
 
 def sent(res: Resource) -> Sizes:
-    """The sizes that the provider sends with an update; none where no size changed since the last one."""
+    """Return the sizes that the provider sends with an update, or an empty dict if no size changed."""
     before, after = (_sizes((inputs or {}).get("scalingConfig")) for inputs in (res.old_inputs, res.inputs))
     return after if before != after else {}
 
 
 def refusal(sizes: Mapping[str, int]) -> str:
-    """Why EKS does not take these sizes."""
+    """Return EKS's refusal of these sizes, or an empty string."""
     least, wanted, most = (sizes.get(name) for name in SIZES)
     if least is not None and wanted is not None and least > wanted:
         return errors.MIN_ABOVE
@@ -51,22 +56,22 @@ def refusal(sizes: Mapping[str, int]) -> str:
 
 
 def refusals(world: World, res: Resource) -> Iterator[str]:
-    """Why EKS refuses an update that changes the sizes."""
+    """Yield EKS's refusal of an update that changes the sizes."""
     group, sizes = world.get(res.token, res.id), sent(res)
     if group and sizes and (why := refusal({**live(world, group), **sizes})):
         yield errors.updating(res.id, errors.INVALID, why)
 
 
 def after_update(world: World, res: Resource) -> Sizes:
-    """The sizes that an update leaves behind; the provider reads them when the update is done."""
+    """Return the sizes after an update, which the provider then reads."""
     group = world.get(res.token, res.id)
     return {**live(world, group), **sent(res)} if group else {}
 
 
 def apply(world: World, group: Record, sizes: Mapping[str, int], *, exchanged: bool = False) -> None:
-    """Set the sizes of a group, and end the nodes beyond them with the pods on them.
+    """Set the sizes of a group, and terminate the surplus nodes with their pods.
 
-    Where the nodes are exchanged, none of them stays. The row is written as EKS would answer it.
+    With `exchanged`, all nodes are terminated. The row has the form of EKS's answer.
     """
     stay = 0 if exchanged else sizes.get("desiredSize", 0)
     drain(world, name_of(group), [number for number in _used(world, name_of(group)) if number >= stay])
@@ -75,7 +80,7 @@ def apply(world: World, group: Record, sizes: Mapping[str, int], *, exchanged: b
 
 
 def updated(world: World, res: Resource) -> None:
-    """What an update by the provider does to the nodes. By now the row has what the provider was given."""
+    """Apply an update by the provider to the nodes. The row already has the new inputs."""
     group, before = world.get(res.token, res.id), res.old_inputs or {}
     if group is None:
         return
@@ -84,7 +89,7 @@ def updated(world: World, res: Resource) -> None:
 
 
 def drain(world: World, group: str, numbers: Collection[int]) -> None:
-    """End nodes: their pods go, and the jobs of runners among them are lost."""
+    """Terminate nodes. Their pods are deleted, and the jobs of runners among them are lost."""
     for row in world.find(POD):
         if _number(group, row) in numbers:
             for kind in (POD, RUNNER):
@@ -92,7 +97,7 @@ def drain(world: World, group: str, numbers: Collection[int]) -> None:
 
 
 def _used(world: World, group: str) -> set[int]:
-    """The numbers of nodes that pods run on."""
+    """Return the numbers of the nodes with running pods."""
     return {
         number
         for row in world.find(POD)
@@ -102,7 +107,7 @@ def _used(world: World, group: str) -> set[int]:
 
 
 def _number(group: str, pod: Record) -> int | None:
-    """The number of the pod's node, if that is one of this group: nodes are named after their group."""
+    """Return the number of the pod's node, or None if the node is not in this group. Nodes have the group's name."""
     name, _, number = str(table(pod.inputs.get("spec")).get("nodeName") or "").rpartition("-")
     return int(number) if name == group and number.isdigit() else None
 

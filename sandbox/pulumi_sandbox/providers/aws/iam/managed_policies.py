@@ -1,7 +1,7 @@
-"""Policies of Amazon's own that roles of a cluster and its nodes have, and what to say of others.
+"""AWS managed policies of clusters and nodes, and notes about policies that are not in the list.
 
-Sources: docs.aws.amazon.com/eks/latest/userguide/security-iam-awsmanpol.html and create-node-role.html, and for their
-paths docs.aws.amazon.com/aws-managed-policy/latest/reference/policy-list.html.
+Sources: docs.aws.amazon.com/eks/latest/userguide/security-iam-awsmanpol.html and create-node-role.html; for the paths
+docs.aws.amazon.com/aws-managed-policy/latest/reference/policy-list.html.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ LIKENESS = 0.8
 
 
 def notes(token: str, inputs: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is said of policies that are not in the list, and how loud: one that resembles a known name is a slip."""
+    """Yield a note with its severity for each policy that is not in the list.
+
+    A name that is similar to a known one is probably a typing error, and gets a warning.
+    """
     given = rows(inputs.get("managedPolicyArns")) if token == types.ROLE else [inputs.get("policyArn")]
     for arn in given if token in (types.ROLE, types.ATTACHMENT) else ():
         if not isinstance(arn, str) or not arn.startswith(OURS) or arn.removeprefix(OURS) in KNOWN:

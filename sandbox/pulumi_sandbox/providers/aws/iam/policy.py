@@ -1,9 +1,15 @@
-"""aws.iam.getPolicyDocument: writes the IAM policy document that the real provider would write.
+"""Compute aws.iam.getPolicyDocument: the same IAM policy document as that of the real provider.
 
-Source of the form: terraform-provider-aws, internal/service/iam/policy_document_data_source.go (at 04e9356d) and
-policy_model.go (at 084fd7bc): two spaces of indentation, fields in the order of its struct, single values without a
-list, actions, resources and identifiers in reverse order, conditions and principals sorted by key.
-What is a set there and not sorted keeps the order it was given in: the real order follows a hash of Terraform's.
+Source of the format: terraform-provider-aws, internal/service/iam/policy_document_data_source.go (at 04e9356d) and
+policy_model.go (at 084fd7bc):
+
+- two spaces of indentation,
+- fields in the order of the Go struct,
+- single values without a list,
+- actions, resources and identifiers in reverse order,
+- conditions and principals sorted by key.
+
+Sets that the real provider does not sort keep the order of the inputs. Their real order depends on a hash of Terraform.
 """
 
 from __future__ import annotations
@@ -51,7 +57,7 @@ def get_policy_document(arguments: Mapping[str, Any]) -> dict[str, Any]:
     ordered = {name: merged[name] for name in ("Version", "Id", "Statement") if merged.get(name)}
     document = go_json(ordered, indented=True)
     return {
-        # create.StringHashcode: CRC-32 of the text, as a decimal number
+        # create.StringHashcode: the CRC-32 of the text as a decimal number
         "id": str(zlib.crc32(document.encode())),
         "json": document,
         "minifiedJson": go_json(ordered),
@@ -88,7 +94,11 @@ def _document(arguments: Mapping[str, Any], version: str) -> Document:
 
 
 def _merge(into: Document, new: Document) -> None:
-    """The later document's id, the higher version, and its statements: those with a known Sid take its place."""
+    """Merge a document into another one.
+
+    The result has the id of the new document, the higher version, and all statements. A statement of the new document
+    replaces the statement with the same Sid.
+    """
     if new.get("Id"):
         into["Id"] = new["Id"]
     if (new.get("Version") or "") > into.get("Version", ""):
@@ -104,7 +114,7 @@ def _merge(into: Document, new: Document) -> None:
 
 
 def _parsed(text: str, subject: str) -> Document:
-    """A document that came as text. Go reads keys whatever their case, and drops those it does not know."""
+    """Parse a document. Like Go, ignore the case of keys and drop unknown keys."""
     try:
         given = {name.lower(): value for name, value in json.loads(text).items()}
     except (ValueError, AttributeError):
@@ -144,7 +154,7 @@ def _strings(given: list[str] | None) -> Any:
 
 
 def _with_variables(value: Any, version: str) -> Any:
-    """IAM's own variables are written `&{…}`, because `${…}` is Terraform's."""
+    """Convert the variables of IAM from `&{…}` to `${…}`, which Terraform uses for its own variables."""
     if isinstance(value, list):
         return [_with_variables(one, version) for one in value]
     if "&{" in value and version == "2008-10-17":
@@ -160,7 +170,7 @@ def _principals(given: list[Mapping[str, Any]] | None, version: str) -> Any:
             before = written[kind] if isinstance(written[kind], list) else [written[kind]]
             ids = before + (ids if isinstance(ids, list) else [ids])
         written[kind] = ids
-    # `{"AWS": "*"}` stays as it is: only `{"*": "*"}` means everybody.
+    # `{"AWS": "*"}` is not changed. Only `{"*": "*"}` becomes "*".
     return "*" if written == {"*": "*"} else dict(sorted(written.items()))
 
 

@@ -1,7 +1,7 @@
-"""Policy documents: what IAM refuses, in its words, and what it takes though it can do nothing.
+"""Rules of IAM for policy documents, with IAM's messages, and notes about actions without effect.
 
-IAM does not look whether an action exists (https://github.com/aws-cloudformation/cfn-lint/issues/1117), so a name that
-cfn-lint's list has not is worth a note and no refusal; the list is as old as the package.
+IAM does not check that an action exists (https://github.com/aws-cloudformation/cfn-lint/issues/1117). A name that is
+not in cfn-lint's list therefore gets a note and is not refused. The list is as old as the package.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pulumi_sandbox.providers.values import UNKNOWN
 
 Inputs = dict[str, Any]
 TRUST, IDENTITY = "trust", "identity"
-# Where the documents of a type are, and whether they say who may or what may be done.
+# The inputs of a type that contain documents, and whether each is a trust policy or an identity policy.
 DOCUMENTS = {
     types.ROLE: (("assumeRolePolicy", TRUST), ("inlinePolicies", IDENTITY)),
     types.ROLE_POLICY: (("policy", IDENTITY),),
@@ -35,15 +35,15 @@ TOP = ("Id", "Statement", "Version")
 STATEMENT = (
     "Action", "Condition", "Effect", "NotAction", "NotPrincipal", "NotResource", "Principal", "Resource", "Sid",
 )  # fmt: skip
-# cfn-lint, data/schemas/other/iam/policy.json (AwsArn, AwsPrincipalArn); a variable of IAM may stand anywhere.
+# Source: cfn-lint, data/schemas/other/iam/policy.json (AwsArn, AwsPrincipalArn). IAM variables are allowed anywhere.
 ARN = r"arn:(aws[A-Za-z-]*|\*):[^:]+:[^:]*(:(?:\d{12}|\*|aws|\$\{[^}]+\})?:.+|)|\*"
 PRINCIPAL = (
     r"\*|\d{12}|arn:aws[a-z-]*:iam::\d{12}:(?:root|user/|group/|role/).*|arn:aws[a-z-]*:sts::\d{12}:assumed-role/.+|"
     r"arn:aws[a-z-]*:iam::cloudfront:user/.+|A[A-Z0-9]{15,}"
 )
 SERVICE = r"[a-z0-9-]+(\.[a-z0-9-]+)*\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal)"
-# docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html, white space not counted; a role's trust can be
-# raised to four times that.
+# The maximum size in characters without white space (docs.aws.amazon.com/IAM/latest/UserGuide/
+# reference_iam-quotas.html).
 MOST = {types.POLICY: 6144, types.ROLE_POLICY: 10240}
 
 
@@ -62,7 +62,7 @@ def rules(token: str, inputs: Inputs) -> Iterator[Problem]:
 
 
 def notes(token: str, inputs: Inputs) -> Iterator[str]:
-    """What IAM takes and does nothing with."""
+    """Yield a note for each action that IAM accepts although it does not exist."""
     for path, _, value in _documents(token, inputs):
         document, _ = _parsed(value, path)
         for at, statement in enumerate(_statements(document or {})):
@@ -81,7 +81,7 @@ def _documents(token: str, inputs: Inputs) -> Iterator[tuple[str, str, Any]]:
 
 
 def _parsed(value: Any, path: str) -> tuple[Inputs | None, Problem | None]:
-    """terraform-provider-aws, internal/verify/validate.go, ValidIAMPolicyJSON."""
+    """Parse a document, with the checks of terraform-provider-aws, internal/verify/validate.go, ValidIAMPolicyJSON."""
     if isinstance(value, dict):
         return value, None
     if not isinstance(value, str):
@@ -184,7 +184,10 @@ def _known(given: Inputs, names: tuple[str, ...], path: str) -> Iterator[Problem
 
 
 def _malformed(path: str, message: str, got: str = "", expected: tuple[str, ...] = ()) -> Problem:
-    """`path` ends with where in the document it is: that is no property, so it goes in front of the words."""
+    """Return a MalformedPolicyDocument problem.
+
+    `path` is a property, followed by the place in the document. The place is put before the message.
+    """
     name, _, inside = path.partition(": ")
     text = f"{inside}: MalformedPolicyDocument: {message}" if inside else f"MalformedPolicyDocument: {message}"
     text += f"\n  got: {got}" if got else ""
@@ -200,13 +203,13 @@ def _unknown(name: str) -> str:
     if vendor not in known:
         near = closest(vendor, known, cutoff=0.75)
         meant = f"; did you mean {near}?" if near else ""
-        return f"IAM takes {name}, but no service {vendor} is known{meant}"
+        return f"IAM accepts {name}, but {vendor} is not a known service{meant}"
     there = known[vendor].get("Actions", {})
     if any(fnmatchcase(one, action) for one in there):
         return ""
     near = closest(action, there)
-    meant = f"; did you mean {vendor}:{near} (capitals do not count)?" if near else ""
-    return f"IAM takes {name}, but no such action is known{meant}"
+    meant = f"; did you mean {vendor}:{near} (case does not matter)?" if near else ""
+    return f"IAM accepts {name}, but it is not a known action{meant}"
 
 
 def _statements(document: Inputs) -> list[Inputs]:

@@ -1,6 +1,7 @@
-"""The webhook of the sandbox's GitHub: one event for each change of a job, delivered once and never again.
+"""The webhook of the emulated GitHub. Each change of a job's status is one event, delivered once without retries.
 
-docs.github.com: "Webhook events and payloads" (workflow_job, delivery headers), "Handling failed webhook deliveries".
+Source: docs.github.com, "Webhook events and payloads" (workflow_job, delivery headers) and "Handling failed webhook
+deliveries".
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _SENDER = "octocat"
 
 
 class Deliveries:
-    """Events of the jobs that change from now on.
+    """The webhook deliveries of jobs whose status changes after the start.
 
     Args:
-        world: Of the sandbox.
-        url: Where the receiver listens.
-        secret: That of the webhook.
-        log: Takes one line for each delivery that fails.
+        world: The world of the sandbox.
+        url: The URL of the receiver.
+        secret: The secret of the webhook.
+        log: Called with one line for each delivery that fails.
     """
 
     def __init__(self, world: World, url: str, secret: bytes, log: Callable[[str], Any] = lambda _: None) -> None:
@@ -40,7 +41,7 @@ class Deliveries:
         self._statuses = {row.id: row.outputs["status"] for row in world.find(JOB)}
 
     def send(self) -> None:
-        """Deliver an event for each job that has another status than at the last call."""
+        """Deliver an event for each job whose status has changed since the last call."""
         for payload in list(self._events()):
             self._deliver(payload)
 
@@ -73,7 +74,7 @@ class Deliveries:
         }
         request = urllib.request.Request(self._url, body, headers)  # noqa: S310 - an address of this computer
         try:
-            # A proxy of this computer's user is none of GitHub's.
+            # GitHub does not use the HTTP proxy of the local user.
             urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=_WITHIN_SEC).close()
         except (urllib.error.URLError, OSError) as error:
             self._log(f"webhook: {payload['action']} of job {payload['workflow_job']['id']}: {error}")

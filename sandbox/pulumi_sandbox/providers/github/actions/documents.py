@@ -1,6 +1,7 @@
 """Repositories, runs, jobs, runners and groups in the form of GitHub's REST API.
 
-Fields and types: GitHub's OpenAPI description, which tests/sandbox/providers/github/openapi holds all of them to.
+Source of fields and types: GitHub's OpenAPI description. Tests with tests/sandbox/providers/github/openapi check all
+of them.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _USER_LINKS = {
 }  # fmt: skip
 _NO_COUNTS = ("forks", "forks_count", "stargazers_count", "watchers", "watchers_count", "open_issues",
               "open_issues_count", "size")  # fmt: skip
-# Commits and repositories of the sandbox have no times of their own.
+# The time of all commits and repositories. The sandbox does not record their times.
 _LONG_AGO = "2026-01-05T09:00:00Z"
 
 
 def instant(unix: float | None) -> str | None:
-    """As GitHub writes times: to the second."""
+    """Format a time in GitHub's form, with a resolution of one second."""
     return None if unix is None else datetime.fromtimestamp(int(unix), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -69,7 +70,7 @@ def account(base: str, login: str, kind: str = "Organization") -> Json:
 
 
 def repository(base: str, one: Repository) -> Json:
-    """With all that the API says of a repository where it belongs to something else."""
+    """Return a repository in the form that the API embeds in other objects."""
     address, page = f"{base}/repos/{one.full_name}", f"{WEB}/{one.full_name}"
     yes_no = {f"has_{name}": name == "issues" for name in ("issues", "projects", "wiki", "pages", "downloads")}
     return {
@@ -170,7 +171,7 @@ def job(base: str, one: Json, parent: Json) -> Json:
         "status": one["status"],
         "conclusion": one["conclusion"],
         "created_at": instant(one["createdAt"]),
-        # Never null: a job that has not begun shows when it was created.
+        # Never null: for a job that has not started, this is the time of its creation.
         "started_at": instant(one["startedAt"] or one["createdAt"]),
         "completed_at": instant(one["completedAt"]),
         "name": one["name"],
@@ -199,7 +200,7 @@ def runner(one: Json) -> Json:
 
 
 def group(base: str, owner: str, one: Record | None) -> Json:
-    """A runner group that a stack made, or the organization's default one."""
+    """Return a runner group that a stack created, or the organization's default group for None."""
     outputs = one.outputs if one else {"name": DEFAULT_GROUP, "visibility": "all"}
     number, visibility = int(one.id) if one else DEFAULT_GROUP_ID, text_of(outputs, "visibility")
     address = f"{base}/orgs/{owner}/actions/runner-groups/{number}"
@@ -220,7 +221,7 @@ def group(base: str, owner: str, one: Record | None) -> Json:
 
 
 def status(base: str, one: Json, home: Repository) -> Json:
-    """Of a commit."""
+    """Return the status of a commit."""
     address = f"{base}/repos/{home.full_name}/statuses/{one['sha']}"
     creator = account(base, "gpu-ci[bot]", "Bot")
     return {

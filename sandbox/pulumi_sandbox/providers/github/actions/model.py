@@ -1,4 +1,4 @@
-"""Workflow runs, jobs and runners, as rows of the world. Times in a row are seconds since 1970."""
+"""Types and states of workflow runs, jobs and runners in the world. Times in a row are seconds since 1970."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ class Step:
 
 @dataclass(frozen=True)
 class Definition:
-    """A job as a workflow file defines it."""
+    """The definition of a job in a workflow file."""
 
     name: str
     labels: tuple[str, ...]
     steps: tuple[Step, ...]
     waiting: bool = False
-    """Whether its environment needs an approval first."""
+    """True if the job's environment requires an approval."""
 
 
 def run_status(jobs: Sequence[dict[str, Any]]) -> str:
-    """The status of a run whose latest jobs these are."""
+    """Return the status of a run with these latest jobs."""
     found = {job["status"] for job in jobs}
     if found == {COMPLETED}:
         return COMPLETED
-    # GitHub does not document the status of a run whose jobs differ. One that has begun counts as in progress.
+    # GitHub does not document the status of a run whose jobs have different statuses. Here it is in progress as soon as
+    # one job has started.
     if IN_PROGRESS in found or {QUEUED, COMPLETED} <= found:
         return IN_PROGRESS
     return QUEUED if QUEUED in found else WAITING
 
 
 def run_conclusion(jobs: Sequence[dict[str, Any]], *, cancelled: bool) -> str:
-    """The conclusion of a completed run. Which of several counts is not documented."""
+    """Return the conclusion of a completed run. GitHub does not document how the conclusions of jobs are combined."""
     found = {job["conclusion"] for job in jobs}
     if cancelled and found != {SUCCESS}:
         return CANCELLED

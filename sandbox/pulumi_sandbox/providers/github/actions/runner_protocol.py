@@ -1,4 +1,4 @@
-"""How a runner of the sandbox gets its job. GitHub's own runners speak another protocol, which is not documented."""
+"""The protocol by which a runner in the sandbox gets its job. GitHub's real runner protocol is not documented."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNREGISTERED = "The runner is not registered"
 
 @dataclass(frozen=True)
 class RunnerProtocol:
-    """Answers those who have the credential of a registration."""
+    """Answers requests of registered runners, which send the credential of their registration."""
 
     actions: Actions
 
@@ -66,7 +66,10 @@ class RunnerProtocol:
         }
 
     def _environment(self, job: dict[str, Any], call: Call) -> dict[str, str]:
-        """docs.github.com/en/actions/reference/variables-reference: what is the same on every machine."""
+        """Return the environment variables of a job that do not depend on the machine.
+
+        Source: docs.github.com/en/actions/reference/variables-reference.
+        """
         run = self.actions.run(job["runId"]) or {}
         return {
             "CI": "true",

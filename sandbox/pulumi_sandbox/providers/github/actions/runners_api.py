@@ -1,4 +1,4 @@
-"""Runner groups and just-in-time runners, as GitHub's REST API has them."""
+"""The calls of GitHub's REST API for runner groups and just-in-time runners."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from pulumi_sandbox.providers.github.types import same_name
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.world.store import Record
 
-# docs.github.com/en/rest/actions/self-hosted-runners, generate-jitconfig: 1 to 100 labels.
+# Source: docs.github.com/en/rest/actions/self-hosted-runners, generate-jitconfig: 1 to 100 labels.
 MOST_LABELS = 100
 SELF_HOSTED = "organization_self_hosted_runners"
-# The text: actions/actions-runner-controller@2ee6b3b controllers/actions.summerwind.net/runner_graceful_stop.go.
+# Source of the message: actions/actions-runner-controller@2ee6b3b,
+# controllers/actions.summerwind.net/runner_graceful_stop.go.
 BUSY = 'Bad request - Runner "{}" is still running a job'
 WORK_FOLDER = "_work"
 
 
 @dataclass(frozen=True)
 class RunnersApi:
-    """Answers for one world. Paths of a repository need its administration, those of an organization SELF_HOSTED."""
+    """The calls for one world.
+
+    Paths of a repository require the permission `administration`, paths of an organization SELF_HOSTED.
+    """
 
     actions: Actions
 
@@ -74,7 +78,7 @@ class RunnersApi:
         return paged(request, "runners", rows, documents.runner)
 
     def _found_group(self, owner: str, group: str) -> Record | None:
-        """None is the default one."""
+        """Return the runner group, or None for the default group. Raise Refused if the group does not exist."""
         found = self.actions.group(owner, int(group))
         if found is None and int(group) != DEFAULT_GROUP_ID:
             raise Refused(404, "Not Found")
@@ -95,7 +99,7 @@ class RunnersApi:
         folder = str(body.get("work_folder") or WORK_FOLDER)
         with self.actions.world.transaction():
             if any(same_name(one.name, name) for one in self.actions.runners(owner)):
-                # The words: github.com/runs-on/runs-on/issues/33.
+                # Source of the message: github.com/runs-on/runs-on/issues/33.
                 raise Refused(409, f"Already exists - A runner with the name {name} already exists.")
             runner, credential = self.actions.register(owner, name, group, [str(one) for one in labels], folder)
         blob = jit_config(request.base, runner, credential)
@@ -126,7 +130,10 @@ class RunnersApi:
 
 
 def jit_config(base: str, runner: dict[str, Any], credential: str) -> str:
-    """The files of the runner's root, each in base64, in JSON, in base64, as the runner takes them."""
+    """Return the runner's configuration files in the form that the runner reads.
+
+    Each file is encoded in base64. The JSON map of the files is encoded in base64 again.
+    """
     files = {
         ".runner": {
             "agentId": runner["id"],

@@ -1,4 +1,4 @@
-"""Workflow runs, their jobs, and the statuses of commits, as GitHub's REST API has them."""
+"""The calls of GitHub's REST API for workflow runs, jobs and commit statuses."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.world.store import Record
 
 REPOSITORY = r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"
-# The description of the call: at most 1,000 results where a status is asked for.
+# The documentation of the call: at most 1,000 results with the parameter `status`.
 MOST_FILTERED = 1000
 STATUSES = ("queued", "in_progress", "completed", "waiting", "requested", "pending")
 CONCLUSIONS = (
     "action_required", "cancelled", "failure", "neutral", "skipped", "stale", "success", "timed_out",
 )  # fmt: skip
-# Its text: github.com/Homebrew/actions/issues/70.
+# Source of the message: github.com/Homebrew/actions/issues/70.
 COMPLETED_RUN = "Cannot cancel a workflow run that is completed."
-# github.com/cli/cli/issues/9221, and RunsOn#259: 403 until the whole run has ended.
+# Sources: github.com/cli/cli/issues/9221 and RunsOn#259: status 403 until the whole run is completed.
 ACTIVE_RUN = "This workflow is already running"
 OLD_RUN = "Unable to retry this workflow run because it was created over a month ago"
-# How GitHub refuses to rerun the failed jobs of a run without any is not documented.
+# GitHub does not document its answer to a rerun of failed jobs if no job has failed.
 NO_FAILED_JOB = "This workflow run has no failed jobs"
 STATES = ("error", "failure", "pending", "success")
-# docs.github.com/en/rest/commits/statuses does not say it; the API refuses longer ones.
+# The API refuses longer descriptions. docs.github.com/en/rest/commits/statuses does not document the limit.
 DESCRIPTION_CHARACTERS = 140
 
 
 @dataclass(frozen=True)
 class RunsApi:
-    """Answers for one world. Every handler has the request's repository."""
+    """The calls for one world. Every handler gets the repository of the request."""
 
     actions: Actions
 
@@ -63,7 +63,7 @@ class RunsApi:
     def _runs(self, request: Request, repository: Repository) -> Answer:
         rows, wanted = self.actions.runs(repository), request.option("status")
         if wanted and wanted not in (*STATUSES, *CONCLUSIONS):
-            raise Refused(422, f"Validation Failed: {wanted} is no status or conclusion")
+            raise Refused(422, f"Validation Failed: {wanted} is not a status or conclusion")
         if wanted:
             rows = [one for one in rows if wanted in (one["status"], one["conclusion"])][:MOST_FILTERED]
         return paged(request, "workflow_runs", rows, lambda one: documents.run(request.base, one, repository))

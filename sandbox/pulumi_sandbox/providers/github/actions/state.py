@@ -1,4 +1,4 @@
-"""What happens to workflow runs, jobs and runners. All of it is in the world, so that any process may do it."""
+"""State changes of workflow runs, jobs and runners. All state is in the world, so any process may change it."""
 
 from __future__ import annotations
 
@@ -32,26 +32,28 @@ from pulumi_sandbox.world.store import Record, World
 
 Outputs = dict[str, Any]
 
-# A runner of the sandbox that asks nothing for so long is offline, and its job is lost. On GitHub both take minutes.
+# The time without a request after which a runner is offline, and after which its job is lost. On GitHub both take
+# minutes.
 OFFLINE_SEC, LOST_SEC = 10, 30
 LOST = "The self-hosted runner lost communication with the server."
-# docs.github.com/en/actions/reference/limits: a job that no runner took in a day ends. An ephemeral runner that has not
-# connected for a day is removed: docs.github.com/en/actions/reference/runners/self-hosted-runners.
+# A job that no runner accepts within a day ends (docs.github.com/en/actions/reference/limits). An ephemeral runner that
+# has not connected for a day is removed (docs.github.com/en/actions/reference/runners/self-hosted-runners).
 QUEUE_SEC = UNCONNECTED_SEC = 24 * 3600
-# docs.github.com/en/actions/how-tos/manage-workflow-runs/re-run-workflows-and-jobs: up to 30 days after the first run.
+# A rerun is possible for 30 days after the first run
+# (docs.github.com/en/actions/how-tos/manage-workflow-runs/re-run-workflows-and-jobs).
 RERUN_SEC = 30 * 24 * 3600
 LOG_CHARACTERS = 64 * 1024
-# Of a runner that asks every second, one in so many seconds is written.
+# The minimum interval between two writes of a runner's last contact. A runner sends a request every second.
 SEEN_SEC = 2
 FIRST_RUN, FIRST_JOB = 10_001, 50_001
 
 
 class RunActive(Exception):  # noqa: N818 - an answer
-    """The run has not ended."""
+    """The run is not completed."""
 
 
 class RunCompleted(Exception):  # noqa: N818 - an answer
-    """The run has ended."""
+    """The run is already completed."""
 
 
 class RunTooOld(Exception):  # noqa: N818 - an answer
@@ -59,7 +61,7 @@ class RunTooOld(Exception):  # noqa: N818 - an answer
 
 
 class NothingToRerun(Exception):  # noqa: N818 - an answer
-    """No job of the run ended badly."""
+    """No job of the run has failed."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Actions:
     repositories: Repositories
     now: Callable[[], float] = time.time
 
-    # -- what there is ------------------------------------------------------------------------------------------------
+    # -- reads --------------------------------------------------------------------------------------------------------
 
     def run(self, number: int) -> Outputs | None:
         found = self.world.get(RUN, str(number))
@@ -81,11 +83,11 @@ class Actions:
         return found.outputs if found else None
 
     def runs(self, repository: Repository) -> list[Outputs]:
-        """Newest first."""
+        """Return the runs of a repository, newest first."""
         return [one.outputs for one in reversed(self.world.find(RUN, repository=repository.full_name))]
 
     def jobs(self, run: int, *, latest: bool = True) -> list[Outputs]:
-        """Of a run, in their order; with `latest` the newest execution of each alone."""
+        """Return the jobs of a run in their order. With `latest`, return only the newest attempt of each job."""
         rows = [one.outputs for one in self.world.find(JOB, runId=run)]
         if not latest:
             return rows
@@ -93,7 +95,7 @@ class Actions:
         return [newest[at] for at in sorted(newest)]
 
     def runners(self, owner: str) -> list[Record]:
-        """Of `orgs/NAME` or `repos/OWNER/NAME`."""
+        """Return the runners of an owner: `orgs/NAME` or `repos/OWNER/NAME`."""
         return self.world.find(RUNNER, owner=owner.lower())
 
     # -- the queue ----------------------------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ class Actions:
     def queue(
         self, repository: Repository, jobs: Sequence[Definition], *, workflow: str = "CI", branch: str = "main"
     ) -> tuple[Outputs, list[Outputs]]:
-        """Start a run with these jobs, as a push does."""
+        """Start a run with these jobs, like a push."""
         number, at = self.world.next_number("github-run", FIRST_RUN), self.now()
         key = f"{repository.full_name}/{workflow}".lower()
         run: Outputs = {
@@ -151,7 +153,7 @@ class Actions:
         self.world.insert(Record(JOB, str(number), definition["name"], "", definition, job, "api"))
 
     def approve(self, job: int) -> bool:
-        """Let a waiting job go on to the queue; whether it was waiting."""
+        """Move a waiting job to the queue. Return True if the job was waiting."""
         with self.world.transaction():
             found = self.job(job)
             if found is None or found["status"] != WAITING:
@@ -162,7 +164,7 @@ class Actions:
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     def cancel(self, run: int) -> None:
-        """End the jobs that have not begun, and ask the others' runners to end theirs. RunCompleted."""
+        """Cancel a run: end its queued jobs, and request the runners of its other jobs to stop. Raises RunCompleted."""
         with self.world.transaction():
             found = self.run(run)
             if found is None or found["status"] == COMPLETED:
@@ -175,7 +177,7 @@ class Actions:
                     self._change(job, cancelling=True)
 
     def rerun(self, run: int, job: int | None = None, *, failed: bool = False) -> None:
-        """Begin the next attempt with one job, with the failed ones, or with all.
+        """Start the next attempt with one job, with the failed jobs, or with all jobs.
 
         Raises RunActive, RunTooOld or NothingToRerun.
         """
@@ -202,7 +204,7 @@ class Actions:
     # -- runners ------------------------------------------------------------------------------------------------------
 
     def register(self, owner: str, name: str, group: int, labels: Sequence[str], folder: str) -> tuple[Outputs, str]:
-        """A runner to be, and the credential of its registration. The caller knows that the name is free."""
+        """Register a runner, and return it with its credential. The caller has checked that the name is free."""
         number, credential = self.world.next_number("github-runner"), secrets.token_urlsafe(32)
         runner: Outputs = {
             "id": number,
@@ -223,7 +225,7 @@ class Actions:
         return runner, credential
 
     def connected(self, credential: str) -> Outputs | None:
-        """The runner that asks with this credential: it is online from now on. None where it is not registered."""
+        """Return the runner with this credential and mark it as online. Return None if it is not registered."""
         with self.world.transaction():
             found = self.world.find(RUNNER, credential=digest(credential))
             return self._seen(found[0].outputs) if found else None
@@ -239,7 +241,7 @@ class Actions:
         return new
 
     def assign(self, runner: int, owner: str) -> Record | None:
-        """The job of a runner: the one it has, or else the oldest queued one that it may take."""
+        """Return the job of a runner: its current job, or else the oldest queued job that it may run."""
         with self.world.transaction():
             found = self.world.get(RUNNER, f"{owner}/{runner}")
             if found is None or found.outputs["spent"]:
@@ -259,7 +261,7 @@ class Actions:
         self._change(job, status=IN_PROGRESS, startedAt=self.now(), runner=shown)
 
     def finish(self, job: int, conclusion: str, steps: Sequence[Outputs], log: str) -> bool:
-        """End a job in progress, and unregister its ephemeral runner; whether the job was in progress."""
+        """Complete a job in progress, and remove its ephemeral runner. Return True if the job was in progress."""
         with self.world.transaction():
             found = self.job(job)
             if found is None or found["status"] != IN_PROGRESS:
@@ -270,7 +272,10 @@ class Actions:
         return True
 
     def _fits(self, runner: Outputs, job: Outputs) -> bool:
-        """docs.github.com/en/actions/reference/runners/self-hosted-runners, routing: all labels, in any case."""
+        """Return True if the runner has all labels of the job, case-insensitive, and may serve its repository.
+
+        Source: docs.github.com/en/actions/reference/runners/self-hosted-runners, routing.
+        """
         labels = {one.lower() for one in job["labels"]}
         return labels <= {one.lower() for one in runner["labels"]} and self._may_use(runner, job["repository"])
 
@@ -283,7 +288,7 @@ class Actions:
     # -- runner groups ------------------------------------------------------------------------------------------------
 
     def groups(self, owner: str) -> Iterator[Record]:
-        """Those that stacks made."""
+        """Return the runner groups that stacks created."""
         for one in self.world.find(types.RUNNER_GROUP):
             if f"/orgs/{owner}/".lower() in text_of(one.outputs, "runnersUrl").lower():
                 yield one
@@ -296,7 +301,7 @@ class Actions:
         return text_of(found.outputs, "name") if found else "Default"
 
     def served(self, owner: str, number: int) -> list[Repository]:
-        """The repositories that may use a runner group."""
+        """Return the repositories that may use a runner group."""
         group = self.group(owner, number)
         if group is None and number != DEFAULT_GROUP_ID:
             return []
@@ -309,9 +314,9 @@ class Actions:
         return [one for one in found if one.private or (public and outputs.get("visibility") != "private")]
 
     def closed_groups(self, home: Repository) -> list[str]:
-        """The runner groups of its owner and whom they let in, where there are some and none lets this repository in.
+        """Return the runner groups of the owner with their repositories, if this repository is in none of them.
 
-        A runner outside these groups may take its jobs.
+        Return an empty list if another runner may run the repository's jobs.
         """
         served = {
             text_of(group.outputs, "name"): [one.full_name for one in self.served(home.owner, int(group.id))]
@@ -322,10 +327,10 @@ class Actions:
             return []
         return [f"{', '.join(names) or 'no repository'} ({group})" for group, names in served.items()]
 
-    # -- the passing of time ------------------------------------------------------------------------------------------
+    # -- changes caused by time ---------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """What has happened by itself until now: runners that went silent, and jobs that waited for too long."""
+        """Apply the changes caused by time: runners without contact, and jobs that waited too long."""
         with self.world.transaction():
             for row in self.world.find(RUNNER):
                 self._settle_runner(row.outputs)
@@ -359,7 +364,7 @@ class Actions:
         self._derive(int(job["runId"]))
 
     def _derive(self, run: int) -> None:
-        """Write into the run what follows from its jobs."""
+        """Update the status and conclusion of a run from its jobs."""
         found, jobs = self.run(run), self.jobs(run)
         if found is None:
             return
@@ -373,5 +378,5 @@ class Actions:
 
 
 def digest(credential: str) -> str:
-    """What the world keeps of a credential."""
+    """Return the hash of a credential, which the world stores instead of the credential."""
     return hashlib.sha256(credential.encode()).hexdigest()

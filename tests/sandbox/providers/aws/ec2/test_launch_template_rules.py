@@ -168,7 +168,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "two interfaces in one place": (
         {"networkInterfaces": [card(0, 0, "interface"), card(0, 0, "interface")]},
-        ["networkInterfaces: 2 interfaces on network card 0, device 0: each needs a place of its own"],
+        ["networkInterfaces: 2 interfaces on network card 0, device 0: each must have its own place"],
     ),
     "no primary interface": (
         {"networkInterfaces": [card(0, 1, "interface")]},

@@ -228,7 +228,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "a tag of Amazon's": (
         {"tags": {"aws:mine": "x"}},
-        ['tags["aws:mine"]: tag keys that begin with aws: are reserved for Amazon\'s own use'],
+        ['tags["aws:mine"]: tag keys that begin with aws: are reserved for AWS'],
     ),
 }  # fmt: skip
 

@@ -97,7 +97,7 @@ UNFIT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "custom without an image": (
         {},
         {"amiType": "CUSTOM"},
-        creating("AMI type CUSTOM needs an image id in the launch template"),
+        creating("AMI type CUSTOM requires an image id in the launch template"),
     ),
     "a block without its reservation": (
         {"instanceType": "p5.48xlarge"},
@@ -112,7 +112,7 @@ UNFIT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         BLOCK,
         {},
         creating(
-            "the launch template is for a Capacity Block, and capacityType is ON_DEMAND\n  expected: CAPACITY_BLOCK"
+            "the launch template is for a Capacity Block, but capacityType is ON_DEMAND\n  expected: CAPACITY_BLOCK"
         ),
     ),
     "another architecture": (

@@ -192,16 +192,16 @@ def test_a_managed_policy_has_at_most_6144_characters_without_spaces(amazon: Ama
 
 
 NOTED = {
-    "eks:DescribeClster": "no such action is known; did you mean eks:describecluster (capitals do not count)?",
-    "dyanmodb:PutItem": "no service dyanmodb is known; did you mean dynamodb?",
-    "bogus:Everything": "no service bogus is known",
+    "eks:DescribeClster": "it is not a known action; did you mean eks:describecluster (case does not matter)?",
+    "dyanmodb:PutItem": "dyanmodb is not a known service; did you mean dynamodb?",
+    "bogus:Everything": "bogus is not a known service",
 }
 
 
 @pytest.mark.parametrize("name", NOTED)
 def test_an_action_that_nobody_knows_is_taken_with_a_warning(amazon: Amazon, name: str) -> None:
     assert identity(amazon, document({**ALLOW, "Action": [name, "ec2:Describe*"]})) == []
-    assert amazon.said == [f"warning: policy: Statement[0]: IAM takes {name}, but {NOTED[name]}"]
+    assert amazon.said == [f"warning: policy: Statement[0]: IAM accepts {name}, but {NOTED[name]}"]
 
 
 def test_actions_are_known_whatever_their_capitals_and_with_wildcards(amazon: Amazon) -> None:

@@ -27,7 +27,7 @@ PUT = (
     'put() { curl -sS -o /dev/null -w "%{http_code}\\n" -X PUT -H "Metadata-Flavor: Google" --data "$2" '
     '"http://$GCE_METADATA_HOST/computeMetadata/v1/instance/guest-attributes/$1"; }\n'
 )
-TEXT = "  expected: a text\n  hint: put it in quotes, or take the entry away"
+TEXT = "  expected: a string\n  hint: put the value in quotes, or remove the entry"
 
 
 def test_a_machine_reads_its_own_metadata(api: Api) -> None:
@@ -172,14 +172,14 @@ def test_a_machine_has_the_environment_that_the_settings_give_it_and_no_other(
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("nowhere", "guest: wrong type\n  got: a text\n  expected: a map of path, environment"),
-        ("{path: x}", "guest.path: wrong type\n  got: a text\n  expected: a list of folders"),
+        ("nowhere", "guest: wrong type\n  got: a string\n  expected: a map of path, environment"),
+        ("{path: x}", "guest.path: wrong type\n  got: a string\n  expected: a list of folders"),
         ("{path: [a, null]}", f"guest.path[1]: wrong type\n  got: null\n{TEXT}"),
         (
             "{scriptOutput: nowhere}",
             "guest.scriptOutput: unknown value\n  got: nowhere\n  expected: serial-port or journal",
         ),
-        ("{environment: [A]}", "guest.environment: wrong type\n  got: a list\n  expected: a map of texts"),
+        ("{environment: [A]}", "guest.environment: wrong type\n  got: a list\n  expected: a map of strings"),
         ("{environment: {A: null}}", f"guest.environment.A: wrong type\n  got: null\n{TEXT}"),
         ("{environment: {A: x, B: yes}}", f"guest.environment.B: wrong type\n  got: true or false\n{TEXT}"),
         ("{environment: {A: 1.10}}", f"guest.environment.A: wrong type\n  got: a float\n{TEXT}"),
