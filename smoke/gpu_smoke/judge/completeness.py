@@ -1,4 +1,4 @@
-"""A pass must be one: every check that the profile lists has answered, on every device that was found."""
+"""Check that a pass is complete: every check of the profile has a result on every device that was found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MEANS = Meaning(faults.ENV, faults.NONE, "the check itself is at fault: report 
 
 
 def complete(profile: Profile, subjects: Sequence[Subject], checks: Iterable[Check]) -> list[Check]:
-    """What is missing; a device whose kernels never answered is no pass, nor is a run without devices."""
+    """Return a failure for each missing result. A run without devices, or a device without results, is no pass."""
     found = [*checks]
     products = {(check.gpu, check.dtype, check.id) for check in found}
     answers = {(check.gpu, check.id): check for check in found}
@@ -45,7 +45,7 @@ def _products(subject: Subject, found: set[tuple[int | None, str, str]]) -> list
 
 
 def _untimed(subject: Subject, stages: Iterable[Stage], answers: Mapping[tuple[int | None, str], Check]) -> list[str]:
-    """A GPU whose speeds are known has at least one of them judged."""
+    """Report a GPU with known speeds if none of its speeds was judged."""
     speeds = [each for stage in stages for each in stage.speeds]
     if not speeds or not (subject.gemm or subject.copy):
         return []

@@ -1,4 +1,4 @@
-"""Whether the torch and the GPUs are those that the pool is meant to have."""
+"""Check that torch and the GPUs are those that the pool requires."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .subject import Subject
 
 
 def torch_build(options: Options, about: dict[str, Any]) -> Check:
-    """Whether this torch can reach a GPU at all."""
+    """Check that this torch is built for CUDA."""
     torch, cuda = f"torch {about['version']}", about["cuda"]
     if options.on_cpu or cuda:
         return Check("torch.build", PASS, f"{torch}, built for CUDA {cuda}" if cuda else f"{torch}, built for the CPU")
@@ -22,7 +22,7 @@ def torch_build(options: Options, about: dict[str, Any]) -> Check:
 
 
 def devices(options: Options, found: Sequence[dict[str, Any]], message: str = "") -> list[Check]:
-    """Whether the GPUs are those that the pool is meant to have."""
+    """Check that the GPUs are those that the pool requires."""
     if options.on_cpu:
         names = ("gpu.count", "gpu.uuid", "gpu.name", "gpu.capability", "gpu.mig")
         return [Check(name, SKIP, "not looked at on the CPU") for name in names]

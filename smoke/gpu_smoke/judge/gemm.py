@@ -1,4 +1,4 @@
-"""Whether products are right, the same every time, and fast enough."""
+"""Checks of matrix products: correct, repeatable and fast enough."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .subject import Subject
 
 
 def product(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether a matrix product is finite, right, and the same every time."""
+    """Check that a matrix product is finite, correct, and the same every time."""
     dtype, on = measured["dtype"], subject.place
     broken = _corrupts(subject)
 
@@ -42,12 +42,12 @@ def product(subject: Subject, measured: dict[str, Any]) -> list[Check]:
 
 
 def timed(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether products come as fast as its model gives them."""
+    """Check that matrix products are as fast as the model of the GPU allows."""
     return [speed.judge("gemm.speed", subject, measured["tflops"], "TFLOPS", subject.gemm, dtype=measured["dtype"])]
 
 
 def burned(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether every product under load was the first one, and the last came as fast as the first."""
+    """Check that all products under load equal the first one, and that the last is as fast as the first."""
     dtype, began, ended = measured["dtype"], measured["began"], measured["ended"]
     where: dict[str, Any] = {"gpu": subject.index, "dtype": dtype}
     if measured["wrong"]:

@@ -1,4 +1,4 @@
-"""What NVML's answers before and after the work mean: memory that fails, errors on the way, how it is shared."""
+"""Checks of NVML's answers before and after the work: memory errors, Xids, link errors, MIG and other processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEIGHBOURS = {"refused": 3, "text": "whose processes run on a slice"}
 
 
 def started(event: Mapping[str, Any]) -> Check:
-    """Whether NVML can be asked at all; what keeps torch from the GPU too is a fault."""
+    """Check that NVML starts. An error that also keeps torch from the GPU is a failure."""
     code = event.get("refused")
     if code is None:
         return Check("nvml", PASS, f"driver {event['driver']}, {len(event['gpus'])} GPU(s)")
@@ -39,17 +39,17 @@ def started(event: Mapping[str, Any]) -> Check:
 
 
 def skipped(why: str) -> Check:
-    """NVML is not here to be asked, so nothing is expected of it."""
+    """Return a skipped check, for a machine without NVML."""
     return Check("nvml", SKIP, why)
 
 
 def all_skipped(why: str, gpu: int | None = None) -> list[Check]:
-    """What then nobody knows."""
+    """Skip every check that needs NVML."""
     return [Check(what, SKIP, why, gpu=gpu) for what in HEALTH]
 
 
 def unknown(subject: Subject, uuid: str) -> list[Check]:
-    """NVML lists no GPU that is this one; where CUDA names it by no UUID, none can be looked for."""
+    """Warn that NVML lists no GPU with this UUID. If CUDA reports no UUID, only skip the checks."""
     if not uuid:
         return all_skipped("this torch names no UUIDs, by which NVML knows GPUs", subject.index)
     text = f"NVML lists no GPU with the UUID {uuid}, which CUDA gives {subject.place}"
@@ -70,14 +70,14 @@ def judge(
     """Judge one GPU by NVML.
 
     Args:
-        options: the command line.
-        subject: the GPU.
-        was: what NVML answered before the work.
-        now: what NVML answered after it.
-        stages: what it reported in between, by stage.
-        xids: the Xids that came.
-        speeds: the checks of what was timed.
-        better_link: who has a better link to the host; empty where nobody has.
+        options: The command line.
+        subject: The GPU.
+        was: NVML's answers before the work.
+        now: NVML's answers after the work.
+        stages: NVML's samples during the work, by stage.
+        xids: The Xids reported during the work.
+        speeds: The checks of measured speeds.
+        better_link: The GPU or the earlier runs with a faster PCIe link; empty if there are none.
     """
     seen, timed = together(stages.values()), together(part for stage, part in stages.items() if stage in TIMED)
     h2d = next((check.value for check in speeds if (check.id, check.gpu) == ("h2d", subject.index)), None)
@@ -110,13 +110,16 @@ def judge(
 
 
 def hurried(subject: Subject, was: Mapping[str, Any], seen: Seen, xids: Sequence[int]) -> list[Check]:
-    """What is wrong already where the last look is missing, for a run that was given up is not held up by it."""
+    """Return the failures that are already certain before NVML's last answers.
+
+    A stopped run does not wait for those.
+    """
     found = [fallen(subject, [*was.values(), *seen.refusals.values()]), _xid(subject, was["events"], xids)]
     return [check for check in found if check and check.status in BAD]
 
 
 def fallen(subject: Subject, values: Sequence[Any]) -> Check | None:
-    """Whether an answer says that the GPU itself is gone."""
+    """Return a failure if an answer of NVML says that the GPU is lost."""
     if not (error := lost(values)):
         return None
     action, text = health.LOST[error["refused"]]
@@ -125,7 +128,7 @@ def fallen(subject: Subject, values: Sequence[Any]) -> Check | None:
 
 
 def machine(gpus: Sequence[Mapping[str, Any]], seen_by_cuda: int) -> list[Check]:
-    """What is wrong with GPUs that CUDA does not show at all: lost, or with MIG on and no slice."""
+    """Return failures of GPUs that CUDA does not list: lost GPUs, and GPUs with MIG on and no slices."""
     found = []
     for gpu in gpus:
         if error := lost([gpu["uuid"]]):
@@ -144,7 +147,7 @@ def _check_of(what: str, subject: Subject, error: Mapping[str, Any] | None, judg
 
 
 def _untold(what: str, subject: Subject, error: Mapping[str, Any]) -> Check:
-    """NVML does not answer: most often it cannot on this GPU."""
+    """Skip or warn about a check that NVML does not answer. Most often NVML does not support it on this GPU."""
     text = f"NVML does not tell: {error['text']}"
     if error["refused"] in health.UNSUPPORTED or error["refused"] in health.LOST:
         return Check(what, SKIP, text, gpu=subject.index)
@@ -173,7 +176,7 @@ def _ecc(subject: Subject, was: Any, now: Any) -> Check:
         return Check("ecc", PASS, "no memory errors since the driver was loaded", **where)
     new = now["corrected"] - was["corrected"]
     text = f"{now['corrected']} corrected memory errors since the driver was loaded, {new} during this check"
-    if new <= 0:  # a machine has some after months, and none of them is this job's
+    if new <= 0:  # A machine has some after months. They are no result of this job.
         return Check("ecc", PASS, text, **where)
     return Check("ecc", WARN, f"{subject.place}: {text}", hint="many of them come before uncorrected ones", **where)
 
@@ -213,7 +216,7 @@ def _recovery(subject: Subject, _: Any, now: Any) -> Check:
 
 
 def xids(place: str, gpu: int | None, codes: Sequence[int]) -> Check | None:
-    """What Xids that came while it worked say of a GPU, or of one that cannot be named; None where there were none."""
+    """Judge the Xids of a GPU, or of one that cannot be identified; None if there were no Xids."""
     meanings = {code: health.XIDS.get(code, health.UNKNOWN_XID) for code in codes}
     event = "; ".join(f"Xid {code}: {each.text}" for code, each in meanings.items())
     action = next((each.action for each in meanings.values() if each.action), "")

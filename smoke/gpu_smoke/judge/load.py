@@ -1,4 +1,4 @@
-"""What NVML's samples under load mean: clocks held down, links that are narrow or down, processes of others."""
+"""Checks of NVML's samples under load: throttled clocks, degraded links, processes of other users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIRED = "clouds and slots wire GPUs so: compare h2d and pcie with another machi
 
 
 class Link(NamedTuple):
-    """A link of PCIe."""
+    """A PCIe link."""
 
     generation: int
     width: int
@@ -28,17 +28,17 @@ class Link(NamedTuple):
 
     @property
     def gbs(self) -> float:
-        """What its lanes carry, one way; 0 for a generation that is newer than our table."""
+        """The one-way bandwidth of the lanes in GB/s; 0 for a generation that the table does not have."""
         return health.LANE_GBS.get(self.generation, 0.0) * self.width
 
 
 def throttle(subject: Subject, stages: Mapping[str, Seen], slow: Collection[str]) -> Check:
-    """Judge what holds clocks down that should not; it fails only a stage that was timed and came out slow.
+    """Judge the reasons that lower a GPU's clocks. Only a stage with a slow measured speed fails.
 
     Args:
-        subject: the GPU.
-        stages: what NVML reported of it, by stage.
-        slow: the stages whose speed was below what it should be.
+        subject: The GPU.
+        stages: NVML's samples of the GPU, by stage.
+        slow: The stages whose speed was below its floor.
     """
     seen = together(stages.values())
     where: dict[str, Any] = {"gpu": subject.index, "value": seen.highest.get("temperature"), "unit": "°C"}
@@ -62,7 +62,7 @@ def throttle(subject: Subject, stages: Mapping[str, Seen], slow: Collection[str]
 
 
 def _held(seen: Seen) -> str:
-    """Which reasons that should not be held its clocks down, and how often; empty where none did."""
+    """Name the abnormal reasons for low clocks and count their samples; empty if there were none."""
     wrong = [(name, seen.reasons[bit]) for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]]
     return ", ".join(f"{name} in {count} of {seen.loaded} samples" for name, count in wrong)
 
@@ -72,7 +72,7 @@ def _lasts(seen: Seen) -> bool:
 
 
 def link(seen: Seen) -> Link | None:
-    """The best link that a GPU had under load; None where it was seen too seldom, or not told."""
+    """Return the best link that a GPU had under load; None if there are too few samples or NVML does not report it."""
     if seen.loaded < health.ENOUGH:
         return None
     found = Link(*(int(seen.highest.get(name, 0)) for name in Link._fields))
@@ -80,7 +80,7 @@ def link(seen: Seen) -> Link | None:
 
 
 def narrow(most: Any, seen: Seen) -> str:
-    """How its PCIe link under load is less than its maximum; empty where it is not, or NVML does not tell."""
+    """Describe a PCIe link that is below its maximum under load; empty if it is not, or if NVML does not report it."""
     has = link(seen)
     if not isinstance(most, Mapping) or "generation" not in most or not has:
         return ""
@@ -90,7 +90,7 @@ def narrow(most: Any, seen: Seen) -> str:
 
 
 def wider(subject: Subject, links: Mapping[Subject, Link]) -> str:
-    """Which other GPU of its model in this machine has a faster link; empty where none has."""
+    """Name another GPU of the same model in this machine with a faster link; empty if there is none."""
     own = links[subject].gbs
     better = [(other, each) for other, each in links.items() if other.name == subject.name and each.gbs > own]
     return "".join(f"{other.place} has {each}" for other, each in better[:1])
@@ -99,18 +99,21 @@ def wider(subject: Subject, links: Mapping[Subject, Link]) -> str:
 def pcie(
     subject: Subject, was: Mapping[str, Any], now: Mapping[str, Any], seen: Seen, h2d: float | None, better: str
 ) -> Check:
-    """Judge its link to the host.
+    """Judge the link of a GPU to the host.
 
-    A link below its maximum fails below what DCGM requires of the model, or where something else shows that it is
-    degraded: copies from the host that are slow even for such a link, or a better link elsewhere.
+    A link below its maximum fails in one of three cases:
+
+    - it is below what DCGM requires of the model
+    - copies from the host are slow even for such a link
+    - another GPU, or earlier runs, have a better link
 
     Args:
-        subject: the GPU.
-        was: NVML's answers before the work, with the maximum.
-        now: NVML's answers after it.
-        seen: its samples in timed stages.
-        h2d: how fast copies from the host were, in GB/s; None where none was timed.
-        better: who has a better link; empty where nobody has.
+        subject: The GPU.
+        was: NVML's answers before the work, with the maximum of the link.
+        now: NVML's answers after the work.
+        seen: The samples in timed stages.
+        h2d: The speed of copies from the host in GB/s; None if it was not measured.
+        better: The GPU or the earlier runs with a better link; empty if there are none.
     """
     replays = (now["replays"] or 0) - (was["replays"] or 0)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(replays), "unit": "replays"}
@@ -147,7 +150,7 @@ def _degraded(subject: Subject, has: Link, least: Link, h2d: float | None, bette
 
 
 def nvlink(subject: Subject, was: Mapping[str, Any], now: Mapping[str, Any]) -> Check:
-    """Whether links between GPUs stayed up, and lost nothing."""
+    """Check that the links between GPUs stayed up and had no errors."""
     errors = now["errors"] - was["errors"]
     text = f"{now['active']} of {now['links']} links"
     where: dict[str, Any] = {"gpu": subject.index, "value": float(now["active"]), "unit": "links"}
@@ -164,7 +167,7 @@ def nvlink(subject: Subject, was: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
 
 def unequal(up: Mapping[Subject, int]) -> list[Check]:
-    """GPUs with fewer links than another of their model in this machine: some machines leave links of all unused."""
+    """Fail GPUs with fewer active links than another GPU of their model here. A link that no GPU uses is no fault."""
     found = []
     for subject, links in up.items():
         most = max(others for other, others in up.items() if other.name == subject.name)
@@ -176,7 +179,7 @@ def unequal(up: Mapping[Subject, int]) -> list[Check]:
 
 
 def processes(subject: Subject, before: Sequence[int], seen: Seen) -> Check:
-    """Whether somebody else computes on it, before or while the check does."""
+    """Check that no other process used the GPU before or during the check."""
     others = max(len(before), seen.strangers)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(others), "fail_above": 0}
     if not others:

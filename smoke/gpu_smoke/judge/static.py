@@ -1,4 +1,4 @@
-"""What is wrong before torch computes anything: device nodes, driver, its library, what torch was compiled for."""
+"""Checks before torch computes: device nodes, the driver and its library, and the kernels that torch has."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAMES |= {804: "compatibility not supported on this device", 999: "unknown erro
 
 
 def nodes(found: Sequence[str], windows: bool, *, started: bool) -> Check:
-    """Whether the driver's device nodes are here; where it has started all the same, it knows better."""
+    """Check that the driver's device nodes exist. If the driver starts without one of them, only warn."""
     if windows:
         return Check("devnodes", SKIP, "Linux under Windows has no device nodes for GPUs")
     wanted = ("/dev/nvidiactl", "/dev/nvidia-uvm")
@@ -46,7 +46,7 @@ def nodes(found: Sequence[str], windows: bool, *, started: bool) -> Check:
 
 
 def wheel(driver: str, torch: Installed, compatible: bool) -> Check:
-    """Whether the driver is new enough for torch's CUDA, before CUDA is started."""
+    """Check that the driver is new enough for torch's CUDA, before CUDA starts."""
     try:
         branch = rules.branch_of(driver)
         major, _, minor = torch.cuda.partition(".")
@@ -78,7 +78,10 @@ def library(driver: str, found: Mapping[str, Any]) -> list[Check]:
 
 
 def _refused(refused: Mapping[str, str], *, started: bool) -> Check:
-    """Judge nodes that cannot be opened: those of other people's GPUs are visible to a container and denied to it."""
+    """Judge device nodes that cannot be opened.
+
+    A container sees the nodes of GPUs it was not given, and cannot open them.
+    """
     node, why = next(iter(refused.items()))
     text = f"{node} cannot be opened: {why}"
     if started:
@@ -89,7 +92,7 @@ def _refused(refused: Mapping[str, str], *, started: bool) -> Check:
 
 
 def arch(subject: Subject, torch: str, names: Sequence[str]) -> Check:
-    """Whether torch has kernels that run on the GPU."""
+    """Check that torch has kernels that run on the GPU."""
     device = rules.parse_capability(subject.cc)
     made = [int(name[3:]) for name in names if name[:3] == "sm_" and name[3:].isdigit()]
     later = [int(name[8:]) for name in names if name[:8] == "compute_" and name[8:].isdigit()]
@@ -106,7 +109,7 @@ def arch(subject: Subject, torch: str, names: Sequence[str]) -> Check:
 
 
 def shm(size: int | None) -> Check:
-    """Whether processes can hand data over in shared memory; 64 MB is what containers have by default."""
+    """Check that /dev/shm is large enough for processes to share data. Containers have 64 MB by default."""
     if size is None:
         return Check("shm", SKIP, "there is no /dev/shm")
     gib = size / 2**30
@@ -119,7 +122,7 @@ def shm(size: int | None) -> Check:
 
 
 def loader(_: Subject, measured: Mapping[str, Any]) -> list[Check]:
-    """Whether two processes handed over what they read."""
+    """Check that data read by two worker processes arrived intact."""
     if measured["right"]:
         return [Check("shm.loader", PASS, f"{measured['bytes'] / 1e6:.3g} MB from two processes")]
     means = Meaning(faults.ENV, faults.REBOOT, "the machine's own memory is at fault")

@@ -1,4 +1,4 @@
-"""Whether a device keeps what it is given, convolves as it should, and lets a model learn."""
+"""Checks of a device's results: memory contents, a convolution, and a model that must learn."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..data import gpus
 from ..faults import Meaning
 from .subject import Subject
 
-CONVOLUTION = 1e-4  # of float32 without TF32, against float64
+CONVOLUTION = 1e-4  # of float32 without TF32, compared with float64
 LEARNED = 0.5  # of the first loss; healthy runs end below 0.1
-# What the driver and the check's own context take at most of a GPU that nobody uses: our guess.
+# The most memory that the driver and the check's own context take of an unused GPU: our guess.
 TAKEN_SHARE, TAKEN_BYTES = 0.03, 750_000_000
 
 
@@ -22,14 +22,14 @@ def _broken(subject: Subject) -> Meaning:
 
 
 def memory(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether all of the memory is there, and nobody else uses it."""
+    """Check that all of the memory is present and that no other process uses it."""
     if subject.on_cpu:
         return [Check(what, SKIP, "not looked at on the CPU") for what in ("mem.total", "exclusive")]
     return [_total(subject), _exclusive(subject, measured["free"], measured["total"])]
 
 
 def pattern(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether every word came back as it was written."""
+    """Check that every word of memory came back as it was written."""
     wrong, tested = measured["wrong"], measured["bytes"]
     where: dict[str, Any] = {"gpu": subject.index, "value": wrong, "unit": "words", "fail_above": 0}
     if wrong:
@@ -42,7 +42,7 @@ def pattern(subject: Subject, measured: dict[str, Any]) -> list[Check]:
 
 
 def convolution(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether cuDNN's answer is the CPU's."""
+    """Check that a cuDNN convolution gives the result of the CPU."""
     error = measured["error"]
     where: dict[str, Any] = {"gpu": subject.index, "value": error, "fail_above": CONVOLUTION}
     says = f"error {'NaN' if error is None else format(error, '.1e')}"
@@ -53,7 +53,7 @@ def convolution(subject: Subject, measured: dict[str, Any]) -> list[Check]:
 
 
 def training(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether a model learned, by gradients that are numbers."""
+    """Check that a model learned, with finite gradients."""
     first, last, where = measured["first"], measured["last"], {"gpu": subject.index, "dtype": measured["dtype"]}
     if not measured["finite"] or first is None or last is None:
         return [failure("train", f"{subject.place} made gradients with NaN or infinity", _broken(subject), **where)]
