@@ -1,4 +1,4 @@
-"""What an error means: whose fault it is, what to do about it, and a hint in plain words."""
+"""The meaning of errors: severity, action and a hint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESET, REBOOT, REPLACE, NONE = "reset-gpu", "reboot", "replace-node", "none"
 
 
 class Meaning(NamedTuple):
-    """Whose fault it is, what to do, and why."""
+    """The severity of an error, the action against it, and a hint."""
 
     severity: str
     action: str
@@ -29,7 +29,7 @@ _TWO_DRIVERS = Meaning(ENV, REBOOT, "the driver in the kernel and its libraries 
 _FABRIC = Meaning(ENV, FIX_DRIVER, "NVSwitch machines need the fabric manager running, of the driver's own version")
 _SHARED = Meaning(ENV, NONE, "something else holds this GPU: nvidia-smi lists its processes")
 _CHECKOUT = Path(__file__).resolve().parents[2]
-# A checkout of gpu-ci keeps torch in an environment of its own, which `make up` installs.
+# A checkout of gpu-ci has torch in a separate environment, which `make up` installs.
 _WITH_TORCH = (
     f"in this checkout: {_CHECKOUT}/.venv-torch/bin/gpu-smoke, which `make up` installs"
     if (_CHECKOUT / "tools" / "install.py").is_file()
@@ -47,8 +47,8 @@ _NO_SHM = Meaning(ENV, FIX_POOL, "mount an emptyDir with medium: Memory on /dev/
 _BROKEN_NVML = Meaning(ENV, FIX_DRIVER, "libnvidia-ml.so.1, which is the driver's, fails here: try nvidia-smi")
 _BROKEN_GPU = Meaning(GPU, REPLACE, "the GPU failed while it computed: see the Xid errors in the kernel log")
 
-# First match wins. The texts are those of CUDA's runtime (enum cudaError in NVIDIA's CUDA Runtime API, which also says
-# what they mean), the names of cuBLAS's and cuDNN's status, and torch's own.
+# The first match wins. The texts are those of the CUDA runtime (enum cudaError in NVIDIA's CUDA Runtime API, which also
+# explains them), the status names of cuBLAS and cuDNN, and those of torch.
 _KNOWN = {
     "no kernel image is available": NO_KERNELS,
     "driver on your system is too old|driver version is insufficient": _OLD_DRIVER,
@@ -69,7 +69,10 @@ _KNOWN = {
 
 
 def meaning(message: str, stage: str) -> Meaning:
-    """What an error of torch means; an unknown one is the GPU's when a kernel was running, else the environment's."""
+    """Return the meaning of an error of torch.
+
+    An unknown error is a fault of the GPU if a kernel was running, else of the environment.
+    """
     for pattern, known in _KNOWN.items():
         if re.search(pattern, message, re.IGNORECASE):
             return known
@@ -81,7 +84,7 @@ def meaning(message: str, stage: str) -> Meaning:
 
 
 def death(code: int, stage: str) -> tuple[str, Meaning]:
-    """How a child ended that did not say it was done, and what that means."""
+    """Describe the end of a worker that did not report that it was done, and its meaning."""
     if code >= 0:
         return f"ended with code {code}", Meaning(ENV, FIX_IMAGE, "something in the image ended the check")
     name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
@@ -98,7 +101,7 @@ def death(code: int, stage: str) -> tuple[str, Meaning]:
 
 
 def hang(stage: str, *, on_cpu: bool) -> Meaning:
-    """What it means that a child did not end in time."""
+    """Return the meaning of a worker that did not end in time."""
     if stage == "stopped":
         return Meaning(HANG, NONE, "whoever stopped it did not wait for the answer")
     if stage == "kernel" and not on_cpu:
@@ -111,7 +114,7 @@ def hang(stage: str, *, on_cpu: bool) -> Meaning:
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """The first line that says something, fit for a terminal and a log: torch's errors go on for many."""
+    """Return the first line that has text, safe for a terminal and a log. Errors of torch have many lines."""
     lines = (printable(line).strip() for line in text.splitlines())
     line = next((line for line in lines if line), "")
     return line if len(line) <= limit else line[: limit - 1] + "…"

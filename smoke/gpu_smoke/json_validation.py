@@ -1,4 +1,4 @@
-"""Whether JSON has the shape it must have: the part of JSON Schema that this package's files need, and every fault."""
+"""Validation of JSON files: the subset of JSON Schema that this package needs, with every error reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong in a file, in the form that every error of this project has."""
+    """One error in a file, in the form that every error of this project has."""
 
     subject: str
     problem: str
@@ -35,7 +35,7 @@ class Problem(NamedTuple):
 
 
 def read(path: Path, schema: Schema, hint: str) -> tuple[Any, list[Problem]]:
-    """A file's JSON, and what is wrong with it; the JSON is None where there is something."""
+    """Read a JSON file. Returns its value and its errors; the value is None if there are any."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except OSError as error:
@@ -47,7 +47,7 @@ def read(path: Path, schema: Schema, hint: str) -> tuple[Any, list[Problem]]:
 
 
 def problems(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
-    """Where a value is not what the schema says; a subject is a path such as `gpus[0].name`."""
+    """Return the errors of a value. The subject of an error is a path such as `gpus[0].name`."""
     kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
     if not any(_is(value, kind) for kind in kinds):
         yield _problem(path, "of another kind", value, " or ".join(kinds))

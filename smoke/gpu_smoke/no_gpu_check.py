@@ -1,4 +1,4 @@
-"""The other side of the check: a container that asked for no GPU has none, or jobs compute on the GPUs of others."""
+"""Check that a container that requested no GPU has none. Otherwise jobs could compute on the GPUs of other jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from . import checks, errors, faults, options, output
 from .reports import files, message, record
 
-# The kernel's name for a GPU, by which a container has it (NVIDIA's driver, README, "The /dev/nvidia* device files").
+# The name of a GPU's device node in a container (NVIDIA's driver, README, "The /dev/nvidia* device files").
 _GPU = re.compile(r"nvidia[0-9]+")
 _HINT = (
     "its node gives GPUs to whoever says NVIDIA_VISIBLE_DEVICES=all: set "
@@ -22,9 +22,9 @@ _NOT_CLOSED = (
 )
 _ATTEMPT_SEC = 3.0
 _PAUSE_SEC = 0.5
-# The VPC CNI lets a pod reach everything for its first seconds (aws/aws-network-policy-agent issues 189 and 345).
+# The VPC CNI allows all traffic of a pod in its first seconds (aws/aws-network-policy-agent issues 189 and 345).
 _CLOSED_AFTER_SEC = 30.0
-# One attempt may fail by itself.
+# A single attempt may fail for another reason.
 _FAILURES = 2
 
 
@@ -48,7 +48,7 @@ def run(chosen: options.Options) -> int:
 
 
 def _answers(address: tuple[str, int]) -> bool:
-    """Whether connections are still accepted once policies have had their time."""
+    """Return True if connections are still accepted after the time that network policies need."""
     end, failures = time.monotonic() + _CLOSED_AFTER_SEC, 0
     while failures < _FAILURES:
         if time.monotonic() >= end:

@@ -1,4 +1,4 @@
-"""What the command line asks for, and every way in which it can be wrong."""
+"""The options of the command line, and every error that they can have."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .reports import guest_attribute, targets
 USAGE = 64  # EX_USAGE of sysexits.h
 DEVICES = ("cuda", "cpu")
 VARIABLE = "GPU_SMOKE_DEVICE"
-# Cluster DNS as Kubernetes installs it keeps for 30 s that a name is not there (kubernetes/kubernetes@008b365:
-# cluster/addons/dns/coredns/coredns.yaml.base); as long again for all that comes before and after.
+# Cluster DNS, as Kubernetes installs it, caches for 30 s that a name does not exist (kubernetes/kubernetes@008b365:
+# cluster/addons/dns/coredns/coredns.yaml.base). The other 30 s are for everything before and after.
 LINGER_SEC = 60.0
-# Every GPU may carry one of these words, so alone they expect nothing.
+# Every GPU may have one of these words in its name, so they do not identify a model.
 BRANDS = frozenset({"nvidia", "tesla", "gpu"})
 
 _EPILOG = f"""\
@@ -54,7 +54,7 @@ examples:
 
 @dataclass(frozen=True)
 class Options:
-    """A command line that can be run."""
+    """A valid command line."""
 
     device: str
     expect_gpus: int = 1
@@ -78,11 +78,11 @@ class Options:
 
     @property
     def asks(self) -> plan.Profile:
-        """What the profile asks of a device."""
+        """The profile that was chosen."""
         return plan.PROFILES[self.profile]
 
     def budget_sec(self, gpus: int) -> float:
-        """After how long the run is given up: from its start if the command line says so, else from torch's import."""
+        """Return the deadline in seconds: from the start if the command line sets it, else from the import of torch."""
         if self.deadline_sec is not None:
             return self.deadline_sec
         burn = self.burn_sec if self.profile == "burn" else 0.0
@@ -90,17 +90,17 @@ class Options:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether this run proves the check and not a GPU."""
+        """True if the run is on the CPU, so it tests the check itself and no GPU."""
         return self.device == "cpu"
 
 
 def name_tokens(name: str) -> frozenset[str]:
-    """What tells one GPU's name from another's, so that an L40S is no L4, and a Tesla T4 is an `nvidia-tesla-t4`."""
+    """Return the words that identify a GPU model: an L40S is no L4, and a Tesla T4 is an `nvidia-tesla-t4`."""
     return frozenset(re.findall(r"[a-z0-9]+", name.lower())) - BRANDS
 
 
 def capability(text: str) -> tuple[int, int]:
-    """A compute capability as numbers: 10.0 is above 8.9."""
+    """Return a compute capability as numbers: 10.0 is above 8.9."""
     major, minor = text.split(".")
     return int(major), int(minor)
 
@@ -135,18 +135,18 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
 
 
 def check_distinct(files: Iterable[tuple[str, str]]) -> None:
-    """Refuse one file for two things, of which it could hold only one."""
+    """Refuse one file for two outputs."""
     seen: dict[Path, str] = {}
     for subject, path in files:
         whole = Path(path).absolute()
         other = seen.setdefault(whole, subject)
-        # What is no file, such as /dev/stderr, takes one after the other.
+        # A path that is not a file, such as /dev/stderr, can take several outputs.
         if other != subject and (whole.is_file() or not whole.exists()):
             raise usage_error(subject, f"the same file as {other}", path, "a file of its own")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are UsageErrors; it shows texts as they are written, and leaves out what is not given."""
+    """A parser that raises UsageError, keeps the line breaks of its texts, and omits options that are not given."""
 
     def __init__(self, **flags: Any) -> None:
         form: dict[str, Any] = {
@@ -157,7 +157,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**form | flags)
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of leaving with argparse's 2, which here means a broken environment."""
+        """Raise an error instead of exiting with argparse's 2, which here means a broken environment."""
         raise UsageError(f"{self.prog}: {message.removeprefix('argument ')}\n  hint: {self.prog} --help")
 
 
@@ -204,7 +204,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def add_reports(add: Callable[..., Any]) -> None:
-    """The options that ask for reports, for every command that writes them."""
+    """Add the options for reports, for every command that writes them."""
     add("--termination-log", metavar="PATH", type=_path, help="write the message here, at most 4000 bytes")
     add("--junit", metavar="PATH", type=_path, help="write JUnit XML here")
     add("--prometheus", metavar="PATH", type=_path, help="write metrics here, for node_exporter a name with .prom")
@@ -218,7 +218,7 @@ def _wrong(problem: str, got: str, expected: str) -> argparse.ArgumentTypeError:
 
 
 def _count(text: str) -> int:
-    # Expecting no GPU would let a machine without any pass.
+    # With 0 a machine without any GPU would pass.
     if not re.fullmatch(r"[0-9]{1,3}", text) or int(text) < 1:
         raise _wrong("not a number of GPUs", text, "a whole number from 1 to 999")
     return int(text)
@@ -237,12 +237,12 @@ def _capability(text: str) -> str:
 
 
 def seconds(text: str) -> float:
-    """A time to wait, as an option's type."""
+    """Return a time to wait in seconds, as the type of an option."""
     try:
         found = float(text)
     except ValueError:
         found = math.nan
-    if not 0 < found <= 86_400:  # false for NaN as well
+    if not 0 < found <= 86_400:  # also false for NaN
         raise _wrong("not a deadline", text, "seconds above 0, at most 86400 (a day)")
     return found
 
@@ -256,7 +256,7 @@ def _path(text: str) -> str:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     try:
-        # A name that no server knows would pass for a closed address.
+        # A host name that does not resolve would pass as a closed address.
         return str(ipaddress.ip_address(host.strip("[]"))), int(port)
     except ValueError:
         raise _wrong("not an address with a port", text, "such as 10.100.0.1:443") from None
@@ -275,7 +275,7 @@ def _name(text: str) -> str:
 
 
 def _peers(text: str) -> tuple[str, ...]:
-    # One alone is there at once, and one named twice would count as two; so would an address, which always resolves.
+    # A single machine needs no peers, and one that is named twice would count as two. An address always resolves.
     names = tuple(text.split(","))
     different = {name.lower().removesuffix(".") for name in names}
     if len(names) < 2 or len(different) < len(names) or not all(map(_is_host, names)):
@@ -284,6 +284,6 @@ def _peers(text: str) -> tuple[str, ...]:
 
 
 def _is_host(name: str) -> bool:
-    # As RFC 3696 (2) has it, the last part of a name is not all digits; 0x7f is an address to a resolver, too.
+    # By RFC 3696 (2) the last label of a name is not all digits. A resolver also takes 0x7f as an address.
     last = name.removesuffix(".").rpartition(".")[2]
     return bool(re.fullmatch(r"[A-Za-z0-9.-]{1,253}", name) and not re.fullmatch(r"[0-9]*|0[xX][0-9a-fA-F]*", last))

@@ -1,4 +1,4 @@
-"""`gpu-smoke record`: add what GPUs reached in runs that passed to a file of one's own measurements."""
+"""The command `gpu-smoke record`: add the speeds of runs that passed to a file of the user's own measurements."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .options import Parser
 from .reports import files
 
 _HINT = "gpu-smoke --profile standard --json RECEIPT.json, on whole GPUs that nothing else uses"
-# Warnings about this very GPU, where they compare it with anything.
+# Checks whose warning says that this very GPU is slow, if they compare it with a reference.
 _COMPARED = tuple(f"{what}.{check}" for what in ("gemm", "mem") for check in ("speed", "peers", "history"))
 _FLOORS = ("gemm.speed", "mem.speed")
 _THROTTLED = ("throttle", "burn")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Record, or raise UsageError with everything that speaks against it and write nothing."""
+    """Record the receipts, or raise UsageError with every reason against it and write nothing."""
     parser = Parser(
         prog="gpu-smoke record",
         usage="gpu-smoke record RECEIPT.json [...] --specs FILE",
@@ -65,7 +65,7 @@ def _record(receipts: Sequence[str], file: Path) -> list[Row]:
 
 
 def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
-    """Why a receipt is no measurement of what its GPUs can do."""
+    """Return the reasons why a receipt does not measure the full speed of its GPUs."""
 
     def problem(path: str, text: str, got: str, expected: str) -> Problem:
         return Problem(f"{run.path}: {path}", text, repr(got), expected, _HINT)
@@ -92,10 +92,10 @@ def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
 
 
 def _slow(check: Mapping[str, Any]) -> bool:
-    """Whether a warning is one of a slow GPU.
+    """Return True if a warning says that a GPU is slow.
 
-    A floor of one party, or of theory, is what a measurement of one's own is to replace: these fail further below the
-    warning than a floor of several parties does.
+    The user's measurements replace a floor that is from one party or theoretical, so a warning by such a floor does not
+    count. These floors have a larger distance between warning and failure than those of several parties.
     """
     if check["id"] not in _COMPARED or "value" not in check:
         return False

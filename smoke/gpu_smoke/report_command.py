@@ -1,4 +1,4 @@
-"""`gpu-smoke report RECEIPT`: every form of a receipt that is there already."""
+"""The command `gpu-smoke report RECEIPT`: write the reports of an existing receipt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ examples:
 
 
 def main(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
-    """Write what is asked for; raises UsageError for what is no receipt."""
+    """Write the requested reports. Raises UsageError for a file that is not a receipt."""
     parser = options.Parser(
         prog="gpu-smoke report",
         description="Writes the reports of a receipt: as a table, and as the options and GitHub Actions ask.",

@@ -1,4 +1,4 @@
-"""What the run says at its end of GPU tests: what ran, what did not, and that a run without any is no proof."""
+"""The summary of GPU tests at the end of a run: those that ran, those that did not, and a failure if none ran."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from pytest_gpu_ci.machine import NO_GPU
 
-SHOWN = 5  # tests named in a line; the rest is a number
+SHOWN = 5  # tests named in a line; the others are only counted
 
 
 class Summary:
-    """Of the process that reports: under pytest-xdist the controller, which knows tests by their reports alone."""
+    """The summary in the process that reports. Under pytest-xdist the controller knows tests only by their reports."""
 
     def __init__(self, config: pytest.Config, workers: int, gpus: list[str]) -> None:
         self.mode = config.option.gpu
@@ -27,7 +27,7 @@ class Summary:
         self.failed: set[str] = set()
 
     def pytest_report_header(self) -> list[str]:
-        """Silent unless asked for GPUs."""
+        """Return the header line; empty without --gpu."""
         if self.mode is None:
             return []
         return [f"gpu: {self.mode}" + (f", {self.sharing}" if self.sharing else "")]
@@ -86,7 +86,7 @@ def counted(tests: Any) -> str:
 
 
 def hints(failed: list[str]) -> list[str]:
-    """What to do about tests that failed without being run, once however many they are."""
+    """Return the hints for tests that failed without running, each once."""
     here = [text for _, at, text in (reason.partition("; here: ") for reason in failed) if at]
     lines = []
     if any(text.startswith(NO_GPU) for text in here):
@@ -97,7 +97,7 @@ def hints(failed: list[str]) -> list[str]:
 
 
 def did_not_run(reasons: list[str]) -> list[str]:
-    """A line for each reason; what is there is said once, however many things were needed."""
+    """Return a line for each reason. The description of the machine is printed once."""
     lines = []
     by_place: dict[str, list[str]] = {}
     for reason in reasons:

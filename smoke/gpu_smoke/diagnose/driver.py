@@ -1,4 +1,4 @@
-"""What the answers of the driver's libraries and of torch mean; pure functions from numbers to findings."""
+"""Judge the answers of the driver's libraries and of torch. These are pure functions from numbers to findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .finding import Finding, found
 
 _BACK = "a container loses its GPUs when systemd is reloaded on the machine: start the container anew; where that is "
 _BACK += "every day, mount the nodes by --device or CDI"
-# Codes of NVML (enum nvmlReturn_t of nvml.h), and what it prints for them.
+# Error codes of NVML (enum nvmlReturn_t of nvml.h), with NVML's messages.
 _CODES = {
     4: ("Insufficient Permissions", Meaning(faults.ENV, faults.FIX_IMAGE, "this user may not open /dev/nvidiactl")),
     9: ("Driver Not Loaded", Meaning(faults.ENV, faults.FIX_DRIVER, "the machine's driver is not loaded")),
@@ -30,11 +30,11 @@ _CODES = {
 }
 _OTHER = Meaning(faults.ENV, faults.REBOOT, "enum nvmlReturn_t in NVIDIA's NVML API says what it is")
 _LEFT = "a job that is over may still hold it, a process of another container cannot be seen from here"
-_TAKEN, _SHARE = 750e6, 0.03  # what a driver takes for itself stays below one of them (judge.values)
+_TAKEN, _SHARE = 750e6, 0.03  # the driver's own use stays below one of them (judge.values)
 
 
 def nvml(answer: Mapping[str, Any]) -> Iterator[Finding]:
-    """Whether NVML starts, and how it finds each GPU."""
+    """Check that NVML starts and that each GPU is usable."""
     if "missing" in answer:
         hint = (
             "without it nvidia-smi does not run either; CUDA may: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it"
@@ -53,14 +53,14 @@ def nvml(answer: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def library(driver: str, answer: Mapping[str, Any], left_out: bool) -> list[Finding]:
-    """Whether the device nodes are here and open, and CUDA starts; who was given no GPU can miss no node of it."""
+    """Check the device nodes and the start of CUDA. A container without GPUs needs no nodes."""
     judged = static.library(driver, answer)
     none = Check("devnodes", SKIP, "no GPU was given to this container")
     return [found(none if left_out and check.id == "devnodes" else check) for check in judged]
 
 
 def torch(answer: Mapping[str, Any]) -> Finding:
-    """Which torch was imported."""
+    """Report the torch that was imported."""
     text = f"torch {answer['version']}"
     if answer["cuda"]:
         return found(Check("torch.import", PASS, f"{text} for CUDA {answer['cuda']}"))
@@ -69,7 +69,7 @@ def torch(answer: Mapping[str, Any]) -> Finding:
 
 
 def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> Iterator[Finding]:
-    """Whether torch sees GPUs, and has kernels for them."""
+    """Check that torch sees GPUs and has kernels for them."""
     gpus = answer["devices"]
     if not gpus:
         sentence = faults.one_line(answer["message"]) or "CUDA starts and lists none"
@@ -82,7 +82,7 @@ def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> It
 
 
 def fault(what: str, doing: str, message: str, stage: str) -> Finding:
-    """An error of torch or of a library under it."""
+    """Report an error of torch or of a library below it."""
     text = f"{doing} failed: {faults.one_line(message)}"
     return found(failure(what, text, faults.meaning(message, stage)))
 
@@ -108,7 +108,7 @@ def _memory(gpu: Mapping[str, Any]) -> Check:
 
 
 def _split(gpu: Mapping[str, Any]) -> bool:
-    """Whether MIG is on; a GPU that has none refuses to say."""
+    """Return True if MIG is on. A GPU without MIG does not answer."""
     return bool(gpu.get("mig", {}).get("on"))
 
 

@@ -1,4 +1,4 @@
-"""What variables do to CUDA and torch: which GPUs they hide, and which libraries they put first."""
+"""Environment variables that hide GPUs from CUDA, put other libraries first, or slow torch down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .finding import Finding, found
 
 _HIDDEN = Meaning(faults.ENV, faults.FIX_IMAGE, "CUDA sees the GPUs before the first name it does not know, no other")
 _LIBRARY = re.compile(r"lib(cudart|cublas|cudnn|nccl|nvrtc)\.so\.(\d+).*")
-# Tools set these, and leave them behind (DCGM's plugin software, bad_env_vars, has the same and more).
+# Tools set these and may leave them behind (DCGM's software plugin, bad_env_vars, has these and more).
 _TOOLS = {
     "CUDA_INJECTION64_PATH": "a profiler is loaded into every process",
     "CUDA_LAUNCH_BLOCKING": "every kernel is waited for, which is slow",
@@ -25,7 +25,7 @@ _TOOLS = {
 
 
 def look(environment: Mapping[str, str], in_container: bool) -> list[Finding]:
-    """Everything that variables tell, and the torch that is installed."""
+    """Check all variables and the installed torch."""
     torch = machine.torch()
     return [
         found(_capabilities(environment.get("NVIDIA_DRIVER_CAPABILITIES"), in_container)),
@@ -63,7 +63,10 @@ def _visible(given: str | None) -> Check:
 
 
 def _names_one(name: str, count: int) -> bool:
-    """Whether CUDA knows a GPU by this name, as far as files tell: a slice's or an unlisted GPU's is believed."""
+    """Return True if CUDA may know a GPU by this name.
+
+    A slice, or a GPU that files do not list, is assumed to exist.
+    """
     if re.fullmatch(r"\d+", name):
         return int(name) < count
     if not name.startswith("GPU-"):
@@ -95,7 +98,10 @@ def _library_path(environment: Mapping[str, str], torch: Installed) -> Check:
 
 
 def _others(folders: list[str], cuda: str) -> Iterator[str]:
-    """Libraries of another CUDA than torch's, by the number in their names; cuDNN's and NCCL's are not CUDA's."""
+    """Find libraries of another CUDA than torch's, by their version number.
+
+    The numbers of cuDNN and NCCL are not those of CUDA.
+    """
     for folder in folders:
         for file, library, major in _libraries(folder):
             if cuda and library in ("cudart", "cublas", "nvrtc") and major != cuda:

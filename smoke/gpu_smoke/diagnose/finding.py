@@ -1,4 +1,4 @@
-"""A finding: a check as the receipt has it, what was looked at, and the command to go on with."""
+"""A finding: a check as in the receipt, the source it was read from, and the command to run next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..checks import BAD, WARN, Check
 
 
 class Probe(NamedTuple):
-    """What a check looks at, and what to run next where it found something."""
+    """The source that a check reads, and the command to run after a failure or warning."""
 
     looks_at: str
     next: str
@@ -17,7 +17,7 @@ class Probe(NamedTuple):
 
 _NVRM = "sudo dmesg | grep -iE 'nvrm|nvidia|nouveau' | tail -30"
 _WHEEL = "gpu-smoke check --gpu NAME --driver VERSION    # names the torch that fits"
-# In the order in which one needs the other: what stands first is the first to be put right.
+# The order is that of dependencies: the first failing probe is the first to fix.
 PROBES = {
     "gpu.hardware": Probe("/sys/bus/pci/devices: vendor 10de, class 03", "lspci -nn -d 10de:"),
     "driver.bound": Probe(
@@ -61,19 +61,19 @@ PROBES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What one look gave; `next` is empty where there is nothing to go on with."""
+    """The result of one probe. `next` is empty if the check passed."""
 
     check: Check
     looked_at: str
     next: str = ""
 
     def record(self) -> dict[str, Any]:
-        """The check's own record, and the two that only a diagnosis has."""
+        """Return the record of the check with the two fields of a diagnosis."""
         return {**self.check.record(), "looked_at": self.looked_at, "next": self.next}
 
 
 def found(check: Check, next_command: str = "") -> Finding:
-    """With what its probe says, and another command where there is a better one."""
+    """Add the texts of the check's probe. A given command replaces that of the probe."""
     probe = PROBES[check.id]
     wrong = check.status in (*BAD, WARN)
     return Finding(check, probe.looks_at, (next_command or probe.next) if wrong else "")

@@ -1,4 +1,4 @@
-"""Whether a GPU, its driver and this container's share of it are here: read from files, before any driver call."""
+"""Check that the machine has a GPU and a driver, and that this container was given the GPU, without any driver call."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .finding import Finding, found
 
 _EFI = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _NOUVEAU = Meaning(faults.ENV, faults.FIX_DRIVER, "nouveau holds the GPU, and NVIDIA's driver cannot load beside it")
-_ROOM, _LITTLE = 100e6, 1e9  # bytes of a file system: none to speak of, and less than a wheel of torch needs
+_ROOM, _LITTLE = 100e6, 1e9  # bytes of a file system: practically full, and less than a wheel of torch needs
 
 _ALLOCATABLE = "NAME:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu"
-# How one goes on where a container has no GPU.
+# The command to run next if a container has no GPU.
 _NEXT = {
     "kubernetes": "kubectl get pod $HOSTNAME -o jsonpath='{.spec.containers[*].resources.limits}'; "
     f"kubectl get nodes -o custom-columns='{_ALLOCATABLE}'; kubectl get pods -A | grep device-plugin",
@@ -34,14 +34,14 @@ _HINTS = {
 
 
 class Gpu(NamedTuple):
-    """A GPU on PCI, and the kernel's driver that holds it."""
+    """A GPU on PCI, and the kernel driver bound to it."""
 
     address: str
     driver: str
 
 
 def place(environment: Mapping[str, str]) -> str:
-    """Where this runs: kubernetes, actions (a container of a workflow), container or machine."""
+    """Return the kind of environment: kubernetes, actions (the container of a workflow), container or machine."""
     inside = any(machine.real(path).exists() for path in ("/.dockerenv", "/run/.containerenv"))
     if "KUBERNETES_SERVICE_HOST" in environment:
         return "kubernetes"
@@ -51,7 +51,7 @@ def place(environment: Mapping[str, str]) -> str:
 
 
 def look(environment: Mapping[str, str]) -> list[Finding]:
-    """Everything that files tell, in the order in which one thing needs the other."""
+    """Return the findings from files, in the order of dependencies."""
     where, gpus = place(environment), _on_pci()
     missing = left_out(where)
     return [
@@ -66,17 +66,17 @@ def look(environment: Mapping[str, str]) -> list[Finding]:
 
 
 def left_out(where: str) -> bool:
-    """Whether this is a container that was given no GPU."""
+    """Return True in a container that was given no GPU."""
     return where != "machine" and not _given() and not machine.windows()
 
 
 def _given() -> list[str]:
-    """The GPUs among the device nodes."""
+    """Return the device nodes of GPUs."""
     return [node for node in machine.nodes() if re.fullmatch(r"/dev/nvidia\d+", node)]
 
 
 def _on_pci() -> list[Gpu] | None:
-    """The NVIDIA GPUs that the machine has; None where that cannot be seen."""
+    """Return the NVIDIA GPUs on PCI; None if they cannot be listed."""
     try:
         devices = sorted(machine.real("/sys/bus/pci/devices").iterdir())
     except OSError:

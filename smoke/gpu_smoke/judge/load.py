@@ -141,7 +141,10 @@ def pcie(
 
 
 def _degraded(subject: Subject, has: Link, least: Link, h2d: float | None, better: str) -> str:
-    """What shows that a link below its maximum is a fault, and not how the machine is made."""
+    """Return the evidence that a link below its maximum is a fault and not a property of the machine.
+
+    It is empty if there is no evidence.
+    """
     if has.gbs < least.gbs:
         return f"DCGM requires {least} of {subject.name}"
     if h2d is not None and h2d < health.SLOW_COPY * has.gbs:

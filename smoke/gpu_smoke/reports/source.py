@@ -1,4 +1,4 @@
-"""Reads a receipt that some run left, and says everything that keeps it from being one."""
+"""Read a receipt and validate it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .record import BAD, PASS, STATUSES, Record, shown
 
 SCHEMA = "smoke/1"
 VERDICTS = (PASS, "fail", "incomplete")
-MOST = 20  # problems that one error lists
+MOST = 20  # the most problems that one error lists
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, and where."""
+    """One problem of a receipt and its path."""
 
     path: str
     text: str
@@ -25,7 +25,7 @@ class Problem(NamedTuple):
     expected: str
 
 
-# What the forms rely on; everything else of a receipt may be missing, or be what a later version makes of it.
+# The fields that reports require. All others may be missing, or differ in a later version.
 _RECORD = {"schema": (SCHEMA,), "verdict": VERDICTS, "summary": str, "checks": list}
 _CHECK = {"id": str, "status": STATUSES, "message": str}
 _PARTS = {"pool": dict, "host": dict, "torch": dict, "gpus": list}
@@ -33,7 +33,7 @@ _NAMES: dict[type, str] = {str: "a text", list: "a list", dict: "an object"}
 
 
 def read(name: str) -> Record:
-    """The record in a file, or on standard input for `-`; raises UsageError."""
+    """Return the record from a file, or from standard input for `-`. Raises UsageError."""
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except (OSError, ValueError) as error:
