@@ -63,7 +63,7 @@ def strict(check: Check) -> Check:
     """Turn a warning into a failure, for --strict."""
     if check.status != WARN:
         return check
-    hint = check.hint or "a warning, which --strict makes a failure"
+    hint = check.hint or "--strict turns this warning into a failure"
     return replace(check, status=FAIL, severity=faults.PERF, action=faults.NONE, hint=hint)
 
 
@@ -88,7 +88,7 @@ def summary(options: Options, found: Sequence[dict[str, Any]], checks: Sequence[
     right = ", ".join(dict.fromkeys(check.dtype for check in checks if check.id == "gemm.element"))
     note = f", one of {len(options.peers)} machines at once" if options.peers else ""
     if options.on_cpu:
-        return f"{pool}{right} products are right on the CPU{note}: proves the check, not a GPU"
+        return f"{pool}{right} products are right on the CPU{note}: tests the check, not a GPU"
     names = " and ".join(dict.fromkeys(gpu["name"] for gpu in found))
     fast = "".join(_speed(checks, what) for what in ("gemm.speed", "mem.speed"))
     return f"{pool}{len(found)} x {names}: {right} products are right, and the same every time{fast}{note}"

@@ -18,11 +18,11 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "run": Command("run", "check the GPUs of this machine; also without the word"),
-    "report": Command("report_command", "write the other forms of a receipt"),
-    "check": Command("solver.command", "whether a GPU, a driver and a torch go together; needs none of them"),
-    "diagnose": Command("diagnose.command", "why a GPU cannot be used here, and what to run next"),
-    "record": Command("record_command", "add what GPUs reached to a file of your own measurements, for --specs"),
+    "run": Command("run", "check the GPUs of this machine (default)"),
+    "report": Command("report_command", "write reports of an existing receipt"),
+    "check": Command("solver.command", "check if a GPU, a driver and a torch work together; needs none of them"),
+    "diagnose": Command("diagnose.command", "find out why a GPU cannot be used, and what to run next"),
+    "record": Command("record_command", "add measured speeds to a file of your own, for --specs"),
 }
 
 

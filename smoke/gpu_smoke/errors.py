@@ -15,7 +15,7 @@ def usage_error(subject: str, problem: str, got: str, expected: str, command: st
 def unwritable(subject: str, path: str, error: Exception, command: str = "gpu-smoke") -> UsageError:
     """Return the error for an output path that cannot be written."""
     problem = f"cannot be written ({getattr(error, 'strerror', None) or error})"
-    return usage_error(subject, problem, path, "a file in a folder that exists and is yours", command)
+    return usage_error(subject, problem, path, "a file in an existing folder that you can write to", command)
 
 
 def details(got: str, expected: str) -> str:

@@ -24,10 +24,10 @@ class Meaning(NamedTuple):
 
 NO_KERNELS = Meaning(ENV, FIX_IMAGE, "this torch has no kernels for this GPU: install one whose arch list has it")
 _OLD_DRIVER = Meaning(ENV, FIX_DRIVER, "this torch needs a newer driver, or this driver a torch for an older CUDA")
-_NO_GPU = Meaning(ENV, FIX_DRIVER, "no GPU is visible here (CUDA_VISIBLE_DEVICES hides them too): try nvidia-smi")
+_NO_GPU = Meaning(ENV, FIX_DRIVER, "no GPU is visible here (CUDA_VISIBLE_DEVICES can hide GPUs): try nvidia-smi")
 _TWO_DRIVERS = Meaning(ENV, REBOOT, "the driver in the kernel and its libraries are of different versions")
 _FABRIC = Meaning(ENV, FIX_DRIVER, "NVSwitch machines need the fabric manager running, of the driver's own version")
-_SHARED = Meaning(ENV, NONE, "something else holds this GPU: nvidia-smi lists its processes")
+_SHARED = Meaning(ENV, NONE, "another process uses this GPU: nvidia-smi lists its processes")
 _CHECKOUT = Path(__file__).resolve().parents[2]
 # A checkout of gpu-ci has torch in a separate environment, which `make up` installs.
 _WITH_TORCH = (
@@ -36,15 +36,13 @@ _WITH_TORCH = (
     else "use the Python that has torch, or an image with one: python3 -m pip install torch"
 )
 _NO_TORCH = Meaning(ENV, FIX_IMAGE, _WITH_TORCH)
-_BROKEN_TORCH = Meaning(ENV, FIX_IMAGE, "torch is not whole here: install it again, with its own CUDA libraries")
+_BROKEN_TORCH = Meaning(ENV, FIX_IMAGE, "the installation of torch is broken: reinstall it with its own CUDA libraries")
 _OLD_TORCH = Meaning(ENV, FIX_IMAGE, "this torch cannot multiply this number format: use a newer one")
 _OTHER_CUDNN = Meaning(ENV, FIX_IMAGE, "this cuDNN is not for this torch, or not for this GPU: see LD_LIBRARY_PATH")
-_NOT_STARTED = Meaning(
-    ENV, FIX_IMAGE, "no memory was left for it, or another CUDA's library is found before torch's own"
-)
+_NOT_STARTED = Meaning(ENV, FIX_IMAGE, "no memory is left, or another CUDA's library is found before torch's own")
 _STUCK = Meaning(ENV, REBOOT, "device nodes may be missing here (nvidia-modprobe -u), or the driver is stuck")
 _NO_SHM = Meaning(ENV, FIX_POOL, "mount an emptyDir with medium: Memory on /dev/shm, or docker run --shm-size=1g")
-_BROKEN_NVML = Meaning(ENV, FIX_DRIVER, "libnvidia-ml.so.1, which is the driver's, fails here: try nvidia-smi")
+_BROKEN_NVML = Meaning(ENV, FIX_DRIVER, "the driver's libnvidia-ml.so.1 fails here: try nvidia-smi")
 _BROKEN_GPU = Meaning(GPU, REPLACE, "the GPU failed while it computed: see the Xid errors in the kernel log")
 
 # The first match wins. The texts are those of the CUDA runtime (enum cudaError in NVIDIA's CUDA Runtime API, which also
@@ -77,7 +75,7 @@ def meaning(message: str, stage: str) -> Meaning:
         if re.search(pattern, message, re.IGNORECASE):
             return known
     if stage == "kernel":
-        return Meaning(GPU, REPLACE, "an error that this check does not know, while the GPU computed")
+        return Meaning(GPU, REPLACE, "an unknown error while the GPU computed")
     if stage == "nvml":
         return _BROKEN_NVML
     return Meaning(ENV, FIX_IMAGE, "to see it in full: python3 -c 'import torch; torch.cuda.init()'")
@@ -86,26 +84,26 @@ def meaning(message: str, stage: str) -> Meaning:
 def death(code: int, stage: str) -> tuple[str, Meaning]:
     """Describe the end of a worker that did not report that it was done, and its meaning."""
     if code >= 0:
-        return f"ended with code {code}", Meaning(ENV, FIX_IMAGE, "something in the image ended the check")
+        return f"exited with code {code}", Meaning(ENV, FIX_IMAGE, "something in the image ended the check")
     name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
     died = f"died of {name}"
     if name == "SIGKILL":
-        return died, Meaning(ENV, NONE, "killed from outside, most often for want of memory")
+        return died, Meaning(ENV, NONE, "killed from outside, most often because memory ran out")
     if name == "SIGILL":
-        return died, Meaning(ENV, FIX_IMAGE, "this torch uses instructions that this processor has not")
+        return died, Meaning(ENV, FIX_IMAGE, "this torch uses instructions that this processor does not have")
     if stage == "kernel":
         return died, _BROKEN_GPU
     if stage == "nvml":
         return died, _BROKEN_NVML
-    return died, Meaning(ENV, FIX_IMAGE, "torch, or a library that it loads, crashes here")
+    return died, Meaning(ENV, FIX_IMAGE, "torch, or a library that it loads, crashed")
 
 
 def hang(stage: str, *, on_cpu: bool) -> Meaning:
     """Return the meaning of a worker that did not end in time."""
     if stage == "stopped":
-        return Meaning(HANG, NONE, "whoever stopped it did not wait for the answer")
+        return Meaning(HANG, NONE, "the run was stopped before an answer came")
     if stage == "kernel" and not on_cpu:
-        return Meaning(HANG, REPLACE, "a GPU that does not answer needs a reset at least: replace the machine")
+        return Meaning(HANG, REPLACE, "the GPU does not answer and needs at least a reset: replace the machine")
     if stage in ("devices", "end", "nvml") and not on_cpu:
         return Meaning(
             HANG, REBOOT, "the driver does not answer: reboot, and replace the machine if that does not help"

@@ -13,7 +13,7 @@ from .reports import files, message, record
 # The name of a GPU's device node in a container (NVIDIA's driver, README, "The /dev/nvidia* device files").
 _GPU = re.compile(r"nvidia[0-9]+")
 _HINT = (
-    "its node gives GPUs to whoever says NVIDIA_VISIBLE_DEVICES=all: set "
+    "its node gives GPUs to every container with NVIDIA_VISIBLE_DEVICES=all: set "
     "accept-nvidia-visible-devices-envvar-when-unprivileged = false in /etc/nvidia-container-runtime/config.toml"
 )
 _NOT_CLOSED = (
@@ -39,11 +39,13 @@ def run(chosen: options.Options) -> int:
     found = sorted(name for name in names if _GPU.fullmatch(name))
     begin = f"{chosen.pool}: " if chosen.pool else ""
     if not found and chosen.closed_to and _answers(chosen.closed_to):
-        sentence = f"{begin}a container reaches {':'.join(map(str, chosen.closed_to))}, which policies are to close"
+        sentence = (
+            f"{begin}a container reaches {':'.join(map(str, chosen.closed_to))}, which network policies should block"
+        )
         return _end(chosen, sentence, _NOT_CLOSED, checks.EXIT_CODES[faults.ENV])
     if not found:
-        return _end(chosen, f"{begin}pass: who asked for no GPU has none", "", 0)
-    sentence = f"{begin}a container that asked for no GPU has {len(found)}: {', '.join(found)}"
+        return _end(chosen, f"{begin}pass: a container that requested no GPU has none", "", 0)
+    sentence = f"{begin}a container that requested no GPU has {len(found)}: {', '.join(found)}"
     return _end(chosen, sentence, _HINT, checks.EXIT_CODES[faults.ENV])
 
 

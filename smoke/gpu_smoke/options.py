@@ -30,25 +30,25 @@ commands (gpu-smoke COMMAND --help):
 {commands.listed()}
 
 exit codes:
-  0   pass: every GPU that was expected computed right
-  1   a GPU computes wrong, or died while it computed
-  2   the environment: no driver, the wrong torch, another number or kind of GPUs
-  3   too slow (profiles standard and burn), slowed down, or a warning where --strict asks for none
-  4   did not end in time: a GPU or its driver hangs, other machines never came, or the run was stopped from outside
+  0   pass: every expected GPU computed correctly
+  1   a GPU computed wrong results, or failed while it computed
+  2   the environment: no driver, a wrong torch, a wrong number or model of GPUs
+  3   too slow (profiles standard and burn), slowed down, or a warning with --strict
+  4   did not end in time: a GPU or its driver hangs, a peer never started, or the run was stopped
   64  wrong usage
 
 examples:
-  gpu-smoke                                       one GPU, whichever it is
+  gpu-smoke                                       one GPU of any model
   gpu-smoke --expect-gpus 4 --expect-gpu "NVIDIA L4" --min-compute-capability 8.9
-  gpu-smoke --profile standard                    its speed too
+  gpu-smoke --profile standard                    speeds too
   gpu-smoke --json receipt.json                   keep the receipt (schema smoke/1)
   gpu-smoke --profile standard --baseline receipts/ --json receipts/today.json
-                                                  as fast as the pool was, and the same bits
-  gpu-smoke --no-gpu-in /dev                      in a container that asked for no GPU: it has none
+                                                  compare speeds and bits with earlier runs
+  gpu-smoke --no-gpu-in /dev                      in a container without a GPU request: pass if it has none
   gpu-smoke --junit smoke.xml --prometheus smoke.prom
   gpu-smoke report receipt.json --junit smoke.xml   the same from a receipt: gpu-smoke report --help
-  gpu-smoke --device cpu --json - | jq .summary   the same code without a GPU: proves the check, not a GPU
-  gpu-smoke --peers check-0.l4,check-1.l4         one of two machines: passes once both have been there at once
+  gpu-smoke --device cpu --json - | jq .summary   without a GPU: tests the check, not a GPU
+  gpu-smoke --peers check-0.l4,check-1.l4         one of two machines: pass after both ran at the same time
 """
 
 
@@ -111,9 +111,9 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
     others = sorted(given.keys() - {"no_gpu_in", "closed_to", "pool", "termination_log"})
     if "no_gpu_in" in given and others:
         flags = " ".join(f"--{name.replace('_', '-')}" for name in others)
-        raise usage_error("--no-gpu-in", "computes nothing", flags, "--closed-to, --pool and --termination-log at most")
+        raise usage_error("--no-gpu-in", "runs no kernels", flags, "--closed-to, --pool and --termination-log at most")
     if "closed_to" in given and "no_gpu_in" not in given:
-        raise usage_error("--closed-to", "belongs to another check", "a check of GPUs", "it with --no-gpu-in")
+        raise usage_error("--closed-to", "requires --no-gpu-in", "a check of GPUs", "--no-gpu-in as well")
     subject = "--device" if "device" in given else VARIABLE
     device = given.setdefault("device", environment.get(VARIABLE) or DEVICES[0])
     if device not in DEVICES:
@@ -122,11 +122,11 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
     if profile not in plan.PROFILES:
         raise usage_error("--profile", "unknown profile", profile, " or ".join(plan.PROFILES))
     if "burn_sec" in given and profile != "burn":
-        raise usage_error("--burn-sec", f"the profile {profile} does not burn", f"{burn:g}", "it with --profile burn")
+        raise usage_error("--burn-sec", f"the profile {profile} has no burn", f"{burn:g}", "--profile burn")
     for name in ("peers_sec", "linger_sec"):
         if name in given and "peers" not in given:
             option = f"--{name.replace('_', '-')}"
-            raise usage_error(option, "waits for others, and there are none", f"{given[name]:g}", "it with --peers")
+            raise usage_error(option, "requires --peers", f"{given[name]:g}", "--peers as well")
     given["baseline"] = tuple(given.get("baseline", ()))
     reports = targets.take(given, environment)
     json = [("--json", given["json"])] if given.get("json", "-") != "-" else []
@@ -142,7 +142,7 @@ def check_distinct(files: Iterable[tuple[str, str]]) -> None:
         other = seen.setdefault(whole, subject)
         # A path that is not a file, such as /dev/stderr, can take several outputs.
         if other != subject and (whole.is_file() or not whole.exists()):
-            raise usage_error(subject, f"the same file as {other}", path, "a file of its own")
+            raise usage_error(subject, f"the same file as {other}", path, "a separate file")
 
 
 class Parser(argparse.ArgumentParser):
@@ -165,16 +165,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="gpu-smoke",
         usage="gpu-smoke [COMMAND] [options]",
-        description="Runs kernels on every GPU of this machine, compares them with a CPU: may it take jobs?",
+        description="Run kernels on every GPU of this machine and compare their results with the CPU's.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
     add("--device", metavar="cuda|cpu", help=f"where to compute (default: ${VARIABLE}, else cuda)")
-    add("--expect-gpus", metavar="N", type=_count, help="how many GPUs (default: 1)")
-    add("--expect-gpu", metavar="NAME", type=_gpu, help='which GPU, such as "NVIDIA L4" or t4 (default: any)')
-    add("--min-compute-capability", metavar="X.Y", type=_capability, help="the least that will do, such as 8.9")
+    add("--expect-gpus", metavar="N", type=_count, help="the expected number of GPUs (default: 1)")
+    add("--expect-gpu", metavar="NAME", type=_gpu, help='the expected model, such as "NVIDIA L4" or t4 (default: any)')
+    add(
+        "--min-compute-capability",
+        metavar="X.Y",
+        type=_capability,
+        help="the lowest accepted compute capability, such as 8.9",
+    )
     profiles = "; ".join(f"{name}: {each.text}" for name, each in plan.PROFILES.items())
-    add("--profile", metavar="NAME", help=f"how much to ask (default: quick). {profiles}")
+    add("--profile", metavar="NAME", help=f"the set of checks (default: quick). {profiles}")
     add("--burn-sec", metavar="SEC", type=seconds, help=f"how long to burn (default: {plan.BURN_SEC:g})")
     deadlines = ", ".join(
         f"{name} {each.deadline_sec:g} + {each.gpu_sec:g} for each further GPU" for name, each in plan.PROFILES.items()
@@ -185,19 +190,24 @@ def _parser() -> argparse.ArgumentParser:
         type=seconds,
         help=f"when to stop waiting, from the start (default: from torch's import {deadlines} and the burn)",
     )
-    add("--strict", action="store_true", help="take a warning for a failure")
+    add("--strict", action="store_true", help="turn warnings into failures")
     add("--json", metavar="PATH|-", type=_path, help="write the receipt here; - is standard output")
-    add("--pool", metavar="NAME", type=_name, help="whose machine this is; begins the summary")
-    add("--node", metavar="NAME", type=_name, help="which of its machines this is; follows the pool")
-    add("--peers", metavar="HOST,...", type=_peers, help="all that are checked at once, this one too, by host name")
-    add("--peers-sec", metavar="SEC", type=seconds, help="how long to wait for all of them (default: 900)")
-    add("--linger-sec", metavar="SEC", type=seconds, help="how long to stay for them then (default: 60)")
+    add("--pool", metavar="NAME", type=_name, help="the name of the pool, at the start of the summary")
+    add("--node", metavar="NAME", type=_name, help="the name of the machine, after the pool")
+    add("--peers", metavar="HOST,...", type=_peers, help="host names of all machines checked at once, with this one")
+    add("--peers-sec", metavar="SEC", type=seconds, help="how long to wait for all peers (default: 900)")
+    add("--linger-sec", metavar="SEC", type=seconds, help="how long to stay for the other peers (default: 60)")
     add(
         "--baseline", metavar="PATH", type=_path, nargs="+", action="extend", help="compare with these earlier receipts"
     )
-    add("--specs", metavar="FILE", type=_path, help="floors by your own measurements, as gpu-smoke record wrote them")
-    add("--no-gpu-in", metavar="DIR", type=_path, help="compute nothing: pass where this folder of devices has no GPU")
-    add("--closed-to", metavar="IP:PORT", type=_address, help="with --no-gpu-in: pass where nothing answers there")
+    add("--specs", metavar="FILE", type=_path, help="floors from your own measurements, a file of gpu-smoke record")
+    add("--no-gpu-in", metavar="DIR", type=_path, help="run no kernels: pass if this folder of devices has no GPU")
+    add(
+        "--closed-to",
+        metavar="IP:PORT",
+        type=_address,
+        help="with --no-gpu-in: pass if this address accepts no connections",
+    )
     add_reports(add)
     add("--version", action="version", version=f"gpu-smoke {__version__}")
     return parser
@@ -207,9 +217,12 @@ def add_reports(add: Callable[..., Any]) -> None:
     """Add the options for reports, for every command that writes them."""
     add("--termination-log", metavar="PATH", type=_path, help="write the message here, at most 4000 bytes")
     add("--junit", metavar="PATH", type=_path, help="write JUnit XML here")
-    add("--prometheus", metavar="PATH", type=_path, help="write metrics here, for node_exporter a name with .prom")
+    add("--prometheus", metavar="PATH", type=_path, help="write metrics here; node_exporter requires the suffix .prom")
     add(
-        "--guest-attribute", metavar="NAMESPACE/KEY", type=_attribute, help="write the verdict there, on Compute Engine"
+        "--guest-attribute",
+        metavar="NAMESPACE/KEY",
+        type=_attribute,
+        help="write the verdict to it, on a Compute Engine VM",
     )
 
 

@@ -24,7 +24,7 @@ NAMED = 3
 _ABSENT = Meaning(
     faults.HANG,
     faults.FIX_POOL,
-    "the cluster tells why their pods wait: kubectl get events; no machine or quota is left, or others have the GPUs",
+    "see why the pods wait: kubectl get events; machines or quota may be used up, or other pods have the GPUs",
 )
 _UNNAMED = Meaning(
     faults.HANG, faults.NONE, "pods are named by a headless Service and the cluster's DNS: one of them does not answer"
@@ -82,5 +82,5 @@ class Peers:
             text = f"none of {all_of_them} machines has a name, not even this one ({self._error})"
             return failure("peers", f"{reason}: {text}", _UNNAMED, status=ERROR)
         names = ", ".join(missing[:NAMED]) + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
-        text = f"{here} of {all_of_them} machines were there, this one right; missing: {names}"
+        text = f"{here} of {all_of_them} machines were seen, this one passed so far; missing: {names}"
         return failure("peers", f"{reason}: {text}", _ABSENT, status=ERROR)

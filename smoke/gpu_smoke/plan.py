@@ -128,9 +128,9 @@ class Profile:
     gpu_sec: float = 10.0
 
 
-_SPEED = "speed too, on one GPU at most 60 s once torch is there"
+_SPEED = "also speeds, on one GPU at most 60 s after the import of torch"
 PROFILES = {
-    "quick": Profile("values only, at most 15 s once torch is there", _QUICK),
+    "quick": Profile("results only, at most 15 s after the import of torch", _QUICK),
     "standard": Profile(_SPEED, _STANDARD, _HOST, _PEERS, _RANK, 180.0, 20.0),
     "burn": Profile("standard, and products under load for --burn-sec", _BURN, _HOST, _PEERS, _RANK, 180.0, 20.0),
 }

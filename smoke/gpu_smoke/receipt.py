@@ -86,7 +86,7 @@ class Receipt:
     def _settle(self, lost: list[str]) -> None:
         """Fail the run if a report is lost, and write the others again: a report that exists must not show a pass."""
         if lost:
-            means = faults.Meaning(faults.ENV, faults.NONE, "the disk may be full, or what was there before is gone")
+            means = faults.Meaning(faults.ENV, faults.NONE, "the disk may be full, or the folder was removed")
             self.checks += [checks.failure("report", f"cannot be written: {shown(text)}", means) for text in lost]
             self._decide()
             self._files()

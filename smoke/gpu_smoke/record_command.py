@@ -32,15 +32,15 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(
         prog="gpu-smoke record",
         usage="gpu-smoke record RECEIPT.json [...] --specs FILE",
-        description="Add what GPUs reached in runs that passed to a file of your own measurements.",
+        description="Add the speeds of runs that passed to a file of your own measurements.",
         allow_abbrev=True,
     )
     parser.add_argument("receipts", nargs="+", metavar="RECEIPT.json", help="receipts that passed, or folders of them")
-    parser.add_argument("--specs", required=True, metavar="FILE", help="the file to add to; made where there is none")
+    parser.add_argument("--specs", required=True, metavar="FILE", help="the file to add to; created if missing")
     given = parser.parse_args(list(argv))
     new = _record(given.receipts, Path(given.specs))
     for row in new:
-        fast = f"{row.median:.4g} {row.unit} ({row.lowest:.4g} to {row.highest:.4g}, {row.samples} of them)"
+        fast = f"{row.median:.4g} {row.unit} ({row.lowest:.4g} to {row.highest:.4g}, {row.samples} samples)"
         what = " ".join(filter(None, (row.device, row.check, row.dtype)))
         output.say(f"gpu-smoke record: {what}: {fast} with driver {row.driver} and torch {row.torch}")
     return 0
@@ -54,7 +54,7 @@ def _record(receipts: Sequence[str], file: Path) -> list[Row]:
             recorded = {digest for row in rows for digest in row.receipts}
             wrong += [problem for run in runs for problem in _refused(run, recorded)] + more
             if not runs and not wrong:
-                wrong.append(Problem(", ".join(receipts), "no receipt", "nothing", "one at least", _HINT))
+                wrong.append(Problem(", ".join(receipts), "no receipt", "nothing", "at least one", _HINT))
             if wrong:
                 raise UsageError("\n".join(map(str, wrong)))
             new = _rows(runs)
@@ -71,9 +71,9 @@ def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
         return Problem(f"{run.path}: {path}", text, repr(got), expected, _HINT)
 
     if run.digest in recorded:
-        yield problem("the whole", "recorded already", run.digest, "a receipt that is not in the file")
+        yield problem("the whole", "already recorded", run.digest, "a receipt that is not in the file")
     if run.record["device"] != "cuda":
-        yield problem("device", "a run on the CPU says nothing of a GPU", run.record["device"], "cuda")
+        yield problem("device", "a run on the CPU does not measure a GPU", run.record["device"], "cuda")
     elif run.record["verdict"] != "pass":
         yield problem("verdict", "did not pass", run.record["verdict"], "pass")
     for index, gpu in enumerate(run.record["gpus"]):
@@ -81,14 +81,14 @@ def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
             yield problem(f"gpus[{index}].name", "a MIG slice", gpu["name"], "a whole GPU")
     for index, check in enumerate(run.record["checks"]):
         if check["status"] == "warn" and check["id"] in _THROTTLED:
-            yield problem(f"checks[{index}]", "a GPU was throttled", check["id"], "clocks that nothing held down")
+            yield problem(f"checks[{index}]", "a GPU was throttled", check["id"], "a GPU without throttling")
         elif check["status"] == "warn" and _slow(check):
             yield problem(f"checks[{index}]", "a GPU was slow", check["id"], "a GPU as fast as others of its model")
     if not run.speeds and run.record["device"] == "cuda":
         yield problem("measured", "no speed of a GPU", run.record.get("profile", ""), "the profile standard or burn")
     for name, version in (("host.driver", run.driver), ("torch.version", run.torch)):
         if not version:
-            yield problem(name, "not told", version, "its version")
+            yield problem(name, "missing", version, "its version")
 
 
 def _slow(check: Mapping[str, Any]) -> bool:

@@ -32,7 +32,9 @@ def gpu_device(request: pytest.FixtureRequest) -> Any:
 def gpu_devices(request: pytest.FixtureRequest) -> list[Any]:
     """The GPUs that the test's marker counts, as torch devices."""
     if Session.NEEDS not in request.node.stash:
-        pytest.fail("gpu_devices: the test took it while it ran: mark it gpu, with the count it needs", pytrace=False)
+        pytest.fail(
+            "gpu_devices: requested while the test ran: add the marker gpu with the count it needs", pytrace=False
+        )
     import torch
 
     return [torch.device("cuda", index) for index in range(request.node.stash[Session.NEEDS].count)]

@@ -41,7 +41,7 @@ class Machine:
 
     def as_text(self) -> str:
         if not self.gpus:
-            nodes = f" although {', '.join(self.unreached)} is there" if self.unreached else ""
+            nodes = f" although {', '.join(self.unreached)} exists" if self.unreached else ""
             return f"{NO_GPU}{nodes} ({self.why})"
         return ", ".join(
             f"{count} x {phrases}" for phrases, count in Counter(gpu.as_text() for gpu in self.gpus).items()
@@ -99,7 +99,7 @@ def refusal(torch: object) -> str:
         torch.cuda.init()  # type: ignore[attr-defined]
     except RuntimeError as error:
         return f"torch {version}: {first_line(error)}"
-    return f"torch {version} sees none"
+    return f"torch {version} sees no GPU"
 
 
 def first_line(error: BaseException) -> str:

@@ -103,11 +103,11 @@ def models(value: Any) -> tuple[str, ...]:
 # docs/guides/gpu-tests.md with it.
 ARGUMENTS: Mapping[str, tuple[Callable[[Any], Any], str, str]] = {
     "count": (positive_count, "a number of GPUs, 1 or more", "how many GPUs the test uses"),
-    "memory_gib": (amount, "GiB, such as 16", "memory each must have, as it is sold; 90 % of it is enough"),
-    "compute_capability": (capability, 'a version, such as "8.9"', "compute capability each must at least have"),
-    "model": (models, 'a name or several, such as "L4"', "words of which one stands in the name each has"),
+    "memory_gib": (amount, "GiB, such as 16", "nominal memory of each GPU; 90 % of it is enough"),
+    "compute_capability": (capability, 'a version, such as "8.9"', "lowest compute capability of each GPU"),
+    "model": (models, 'a name or several, such as "L4"', "model names; the name of each GPU must contain one"),
     "leak_mib": (limit, 'MiB, such as 64, or "any"', "memory the test may leave allocated"),
-    "peak_gib": (peak, 'GiB above 0, such as 4, or "any"', "memory that may be allocated at any moment of the test"),
+    "peak_gib": (peak, 'GiB above 0, such as 4, or "any"', "highest memory that the test may allocate"),
 }
 
 
@@ -130,5 +130,5 @@ def read(markers: Iterable[Any]) -> tuple[Needs, list[tuple[str, str, str]]]:
             try:
                 values.setdefault(name, parse(value))
             except ValueError:
-                problems.append((f"{marker.name}: {name}: not usable", repr(value), expected))
+                problems.append((f"{marker.name}: {name}: invalid value", repr(value), expected))
     return replace(Needs(), **values), problems

@@ -19,15 +19,15 @@ __all__ = ["_gpu_memory", "gpu_device", "gpu_devices", "gpu_seed"]
 
 # Each option and its help text. A test compares the tables of docs/guides/gpu-tests.md with it and with MARKERS.
 OPTIONS = {
-    "--gpu": "auto skips GPU tests where there is no GPU; require fails without one, and when no GPU test ran; "
-    "strict fails too for each one this machine cannot run; off skips them all",
-    "--gpu-id": "the GPUs to use, by their places among the visible ones, such as 0 or 0,2",
+    "--gpu": "auto skips GPU tests without a GPU; require fails without a GPU, or if no GPU test ran; "
+    "strict also fails each test that this machine cannot run; off skips all GPU tests",
+    "--gpu-id": "the GPUs to use, by position among the visible ones, such as 0 or 0,2",
     "--gpu-share": "let more pytest-xdist workers run than there are GPUs",
 }
 MARKERS = {
     "gpu": f"needs a GPU; takes {', '.join(needs.ARGUMENTS)}",
-    "multi_gpu": "gpu with count=2, or the count it is given",
-    "slow": 'takes long; -m "not slow" leaves it out',
+    "multi_gpu": "gpu with count=2, or the given count",
+    "slow": 'a slow test; -m "not slow" skips it',
 }
 LEAK_INI = "MiB a GPU test may leave allocated, or any"
 
@@ -67,7 +67,7 @@ def second_option(error: ValueError) -> list[str]:
         f"{os.path.relpath(frame.filename)}:{frame.lineno}: {option}: the plugin gpu-ci has this option already",
         f"got: a second {option}",
         "expected: each option once",
-        "hint: take it out there and use the plugin's, or leave the plugin out: -p no:gpu-ci",
+        "hint: remove it there and use the plugin's, or disable the plugin: -p no:gpu-ci",
     ]
 
 
@@ -97,7 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError:
         expected = needs.ARGUMENTS["leak_mib"][1]
         raise pytest.UsageError(
-            problem("pytest: gpu_leak_mib: not usable", f"got: {limit!r}", f"expected: {expected}")
+            problem("pytest: gpu_leak_mib: invalid value", f"got: {limit!r}", f"expected: {expected}")
         ) from None
     workers = 0 if hasattr(config, "workerinput") else workers_of(config)
     gpus = visible()

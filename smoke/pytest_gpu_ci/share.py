@@ -43,7 +43,7 @@ def too_many(workers: int, gpus: list[str], share: bool) -> list[str]:
     if workers <= len(gpus) or not gpus or share:
         return []
     return [
-        "pytest: -n: more workers than GPUs, and each takes memory on its GPU",
+        "pytest: -n: more workers than GPUs, and each one uses GPU memory",
         f"got: {workers} workers",
         f"expected: at most {len(gpus)}, one for each GPU: {', '.join(gpus)}",
         f"hint: -n {len(gpus)}, or --gpu-share to let them share",

@@ -72,12 +72,12 @@ class Summary:
         idle = [node for node in self.ran if self.peaks.get(node) == 0 and node not in self.failed]
         if idle:
             more = f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else ""
-            lines.append(f"{counted(idle)} passed without memory of torch on a GPU: {', '.join(idle[:SHOWN])}{more}")
+            lines.append(f"{counted(idle)} passed without GPU memory of torch: {', '.join(idle[:SHOWN])}{more}")
         if self.vacuous:
             found = f"{counted(self.not_run)} did not run" if self.not_run else "none was selected"
             lines.append(f"FAILED: --gpu={self.mode}, and no GPU test ran: {found}")
             if not self.not_run:
-                lines.append('  hint: look at -m, -k and the paths; -m "not gpu" goes without --gpu')
+                lines.append('  hint: check -m, -k and the paths; use -m "not gpu" without --gpu')
         return lines
 
 
@@ -90,9 +90,9 @@ def hints(failed: list[str]) -> list[str]:
     here = [text for _, at, text in (reason.partition("; here: ") for reason in failed) if at]
     lines = []
     if any(text.startswith(NO_GPU) for text in here):
-        lines.append("  hint: gpu-smoke diagnose says why; --gpu=off skips GPU tests")
+        lines.append("  hint: run gpu-smoke diagnose for the reason; --gpu=off skips GPU tests")
     if not all(text.startswith(NO_GPU) for text in here):
-        lines.append("  hint: --gpu=require skips what does not fit")
+        lines.append("  hint: --gpu=require skips tests that this machine cannot run")
     return lines
 
 

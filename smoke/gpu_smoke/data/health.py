@@ -27,7 +27,7 @@ UNSUPPORTED = frozenset({3, 4, 13, 22, 25, 26})
 OLD_LIBRARY = 13  # an older driver does not have the function, or an older nvidia-ml-py does not
 NO_LIBRARY, MISMATCH, NO_DRIVER = 12, 18, 9
 LOST = {
-    8: (faults.REPLACE, "its power cables are not right"),
+    8: (faults.REPLACE, "its power cables are not connected correctly"),
     11: (faults.REBOOT, "its interrupts do not arrive"),
     15: (faults.REPLACE, "it has fallen off the bus"),
     16: (faults.RESET, "it has to be reset before it can be used again"),
@@ -77,7 +77,7 @@ XIDS = {
     143: Xid("the GPU could not be initialized", faults.RESET),
     **{code: Xid("NVLink error", faults.RESET) for code in range(144, 151)},
     151: Xid("key rotation error", faults.REBOOT),
-    154: Xid("the driver asks for another recovery action"),
+    154: Xid("the driver requires another recovery action"),
     155: Xid("NVLink error defined by software", faults.RESET),
     156: Xid("a part of the chip was retired", faults.RESET),
     158: Xid("fatal timeout of the GPU", faults.RESET),

@@ -24,9 +24,9 @@ COMMAND = "gpu-smoke diagnose"
 DEADLINE_SEC = 120.0
 _EPILOG = """\
 exit codes:
-  0   nothing wrong was found; warnings may be
+  0   no failure was found; there may be warnings
   1   a GPU is broken
-  2   the environment: no GPU handed on, driver, libraries, variables, torch
+  2   the environment: no GPU in the container, driver, libraries, variables or torch
   4   the driver or torch did not answer in time
   64  wrong usage
 
@@ -114,7 +114,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _parser() -> Any:
-    about = "Why a GPU cannot be used here: what was looked at, what was found, and the command to go on with."
+    about = "Find out why a GPU cannot be used here: the sources, the findings, and the command to run next."
     parser = Parser(
         prog=COMMAND,
         description=about,

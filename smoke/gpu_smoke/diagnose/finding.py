@@ -28,10 +28,10 @@ PROBES = {
     "secure-boot": Probe("the EFI variable SecureBoot", "mokutil --sb-state; modinfo -F signer nvidia"),
     "gpu.request": Probe("NVIDIA_VISIBLE_DEVICES, and /dev/nvidia0 and on", "nvidia-smi -L"),
     "devnodes": Probe("/dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0 and on", "ls -l /dev/nvidia*; nvidia-smi -L"),
-    "env.capabilities": Probe("NVIDIA_DRIVER_CAPABILITIES", "export it as compute,utility where the container starts"),
+    "env.capabilities": Probe("NVIDIA_DRIVER_CAPABILITIES", "set it to compute,utility where the container starts"),
     "env.visible": Probe("CUDA_VISIBLE_DEVICES", "env -u CUDA_VISIBLE_DEVICES gpu-smoke diagnose"),
     "env.library-path": Probe(
-        "LD_LIBRARY_PATH and what lies in it, LD_PRELOAD", "env -u LD_LIBRARY_PATH -u LD_PRELOAD gpu-smoke diagnose"
+        "LD_LIBRARY_PATH and its folders, LD_PRELOAD", "env -u LD_LIBRARY_PATH -u LD_PRELOAD gpu-smoke diagnose"
     ),
     "env.tools": Probe("variables that make CUDA record or wait", "env | grep -E 'CUDA|PYTORCH'"),
     "torch.installed": Probe("version.py of the torch of this Python", "python3 -m pip show torch; which -a python3"),
@@ -54,8 +54,8 @@ PROBES = {
     "torch.arch": Probe("torch's arch list, and each GPU's compute capability", _WHEEL),
     "gpu.count": Probe("the GPUs that CUDA lists to torch", "nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES"),
     "gpu.init": Probe("CUDA's start in torch", "python3 -c 'import torch; torch.cuda.init()'"),
-    "child": Probe("how the process that looked ended", "dmesg | grep -iE 'killed process|segfault' | tail"),
-    "deadline": Probe("whether an answer came in time", f"ps -eo pid,stat,wchan:30,cmd | grep ' D'; {_NVRM}"),
+    "child": Probe("the end of the probe's process", "dmesg | grep -iE 'killed process|segfault' | tail"),
+    "deadline": Probe("the time until an answer", f"ps -eo pid,stat,wchan:30,cmd | grep ' D'; {_NVRM}"),
 }  # fmt: skip
 
 

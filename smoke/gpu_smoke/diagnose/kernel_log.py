@@ -15,7 +15,7 @@ from .finding import Finding, found
 _COPIES = ("/var/log/kern.log", "/var/log/messages", "/var/log/dmesg")
 _RECORDS, _TAIL = 20_000, 2**21  # records of /dev/kmsg, and bytes of a copy
 _XID = re.compile(r"NVRM: Xid \(([^)]+)\): (\d+)")
-_CATALOG = "docs.nvidia.com/deploy/xid-errors says more"
+_CATALOG = "see docs.nvidia.com/deploy/xid-errors"
 
 
 class Sign(NamedTuple):
@@ -28,8 +28,8 @@ class Sign(NamedTuple):
 _SIGNED = Meaning(
     faults.ENV, faults.FIX_DRIVER, "Secure Boot refuses the driver's module: sign it, or use a signed one"
 )
-_OPEN = Meaning(faults.ENV, faults.FIX_DRIVER, "this GPU and this kernel module do not go together: gpu-smoke check "
-                "--module open, or proprietary, says which does")  # fmt: skip
+_OPEN = Meaning(faults.ENV, faults.FIX_DRIVER, "this GPU and this kernel module do not work together: gpu-smoke check "
+                "--module open, or proprietary, shows which one does")  # fmt: skip
 SIGNS = (
     Sign(r"fallen off the bus|GPU has been lost", Meaning(faults.GPU, faults.REPLACE, "the GPU is gone from PCI")),
     Sign(
@@ -44,9 +44,7 @@ SIGNS = (
     ),
     Sign(
         r"nvidia.*(version magic|disagrees about version|Invalid module format|Unknown symbol)",
-        Meaning(
-            faults.ENV, faults.FIX_DRIVER, "the driver was built for another kernel: install it again for this one"
-        ),
+        Meaning(faults.ENV, faults.FIX_DRIVER, "the driver was built for another kernel: reinstall it for this one"),
     ),
     Sign(
         r"nvidia-nvswitch.*SXid.*(fatal|non-recoverable)",
@@ -68,7 +66,7 @@ def look() -> list[Finding]:
             signs.append(found(failure("kernel.log", _message(hits[-1]), sign.means)))
     return [
         *_xids(lines),
-        *(signs or [found(Check("kernel.log", PASS, f"{len(lines)} lines, and no sign of trouble"))]),
+        *(signs or [found(Check("kernel.log", PASS, f"{len(lines)} lines, no known error"))]),
     ]
 
 

@@ -100,7 +100,7 @@ class Asked:
     def _fault(self, child: Child, event: dict[str, Any]) -> None:
         message = event["message"] or event["type"]
         if child.what == "torch.import" and not machine.torch().version:
-            text = "this Python has no torch to look further with"
+            text = "this Python has no torch to check"
             self.findings.append(found(checks.Check("torch.import", checks.SKIP, text)))
             return
         self.findings.append(driver.fault(child.what, child.text, message, child.stage))

@@ -14,7 +14,7 @@ from ..faults import Meaning
 from .subject import Subject
 
 SLOW_PAIR = 0.5  # of the median pair of its kind
-_BROKEN = Meaning(faults.GPU, faults.REPLACE, "one of them corrupts data: take the machine out of service")
+_BROKEN = Meaning(faults.GPU, faults.REPLACE, "one of the GPUs corrupts data: take the machine out of service")
 _LINK = "NVLink or PCIe between GPUs is down or degraded: nvidia-smi topo -m and nvidia-smi nvlink -s"
 
 
@@ -52,7 +52,7 @@ def pairs(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     found = measured["pairs"]
     broken = [f"{pair['from']} to {pair['to']}" for pair in found if not pair["same"]]
     if broken or not found:
-        text = f"a copy from GPU {broken[0]} arrived different" if broken else "no GPU copied to another"
+        text = f"a copy from GPU {broken[0]} arrived changed" if broken else "no GPU copied to another"
         return [failure("p2p", text, _BROKEN)]
     worst, median = min((_slowest(kind) for kind in _kinds(subject, found)), key=lambda each: each[0]["gbs"] / each[1])
     where: dict[str, Any] = {"value": worst["gbs"], "unit": "GB/s", "warn_below": round(SLOW_PAIR * median, 3)}
@@ -83,7 +83,7 @@ def _kinds(subject: Subject, found: Sequence[Mapping[str, Any]]) -> list[list[Ma
 def reduction(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     """Check that the sum over all GPUs is exact and fast enough."""
     if not measured["right"]:
-        text = f"{subject.place} has another sum over all GPUs than the numbers give"
+        text = f"{subject.place} computed a wrong sum over all GPUs"
         return [failure("allreduce", text, _BROKEN, gpu=subject.index)]
     # The floors are for eight GPUs of one machine. Any other count must only be faster than a bad PCIe link.
     world = measured["world"]
@@ -93,6 +93,6 @@ def reduction(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     value = measured["gbs"]
     where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": "GB/s", "warn_below": floor}
     if value < floor:
-        text = f"a sum over {world} GPUs is slow: {value:.4g} GB/s, at least {floor:g} is usual"
+        text = f"a sum over {world} GPUs is slow: {value:.4g} GB/s, expected at least {floor:g}"
         return [Check("allreduce", WARN, text, hint=_LINK, **where)]
     return [Check("allreduce", PASS, f"{value:.4g} GB/s", **where)]

@@ -27,7 +27,7 @@ def product(subject: Subject, measured: dict[str, Any]) -> list[Check]:
         limit = getattr(plan.LIMITS[dtype], kind)
         value = measured.get(f"{kind}_error")
         says = f"{text} {'NaN' if value is None else format(value, '.1e')}"
-        wrong = f"a wrong {dtype} product: {says}, at most {limit:.0e} is right"
+        wrong = f"a wrong {dtype} product: {says}, at most {limit:.0e} is allowed"
         right = value is not None and value <= limit
         return judge(f"gemm.{kind}", right, says, wrong, value=value, fail_above=limit)
 
@@ -61,7 +61,7 @@ def burned(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     text += f"; {began:.4g} TFLOPS at first, {ended:.4g} at last"
     if where["value"] >= gpus.FAIL:
         return [Check("burn", PASS, text, **where)]
-    hint = "it grows hot or reaches its power limit: normal on a T4 or an L4, else look at its cooling"
+    hint = "the GPU gets hot or reaches its power limit: normal on a T4 or an L4, otherwise check its cooling"
     return [Check("burn", WARN, f"{subject.place} slows down under load: {text}", hint=hint, **where)]
 
 

@@ -19,9 +19,9 @@ ENOUGH = 3
 # (docs.nvidia.com/cuda/cublas, "Results Reproducibility"). It is unlikely that two other GPUs are broken in the same
 # way.
 WITNESSES = 2
-_SLOW = "slower than this model was before: see nvidia-smi -q -d PERFORMANCE, then compare with another machine"
-_FIRST = "keep this receipt beside the others: the next run is compared with it"
-_CUBLAS = "another cuBLAS, or CUBLAS_WORKSPACE_CONFIG, does that too: compare both, and run it on a third machine"
+_SLOW = "slower than this model in earlier runs: see nvidia-smi -q -d PERFORMANCE, then compare with another machine"
+_FIRST = "keep this receipt with the others: the next run is compared with it"
+_CUBLAS = "a different cuBLAS or CUBLAS_WORKSPACE_CONFIG also changes bits: compare both, and run it on a third machine"
 
 
 def judge(now: Run, earlier: Sequence[Run]) -> list[Check]:
@@ -30,7 +30,7 @@ def judge(now: Run, earlier: Sequence[Run]) -> list[Check]:
     Warn about those without an earlier value.
     """
     if now.record["device"] == "cpu":
-        return [Check("gemm.history", SKIP, "the CPU is compared with no earlier run")]
+        return [Check("gemm.history", SKIP, "runs on the CPU are not compared")]
     passed = [run for run in earlier if run.passed]
     return [_speed(now, each, passed, len(earlier)) for each in now.speeds] + [
         _product(now, each, passed, len(earlier)) for each in now.products
@@ -59,7 +59,7 @@ def _speed(now: Run, speed: Speed, passed: Sequence[Run], given: int) -> Check:
     text += f" ({lowest:.4g} to {max(before):.4g})"
     if share >= gpus.PEERS_WARN:
         return Check(what, PASS, text, **where)
-    slow = f"{on} is slower than {model} was before: {text}"
+    slow = f"{on} is slower than {model} in earlier runs: {text}"
     if share >= limit:
         return Check(what, WARN, slow, hint=_SLOW, **where)
     return failure(what, slow, Meaning(faults.PERF, faults.REPLACE, _SLOW), **where)
@@ -72,7 +72,7 @@ def _product(now: Run, product: Product, passed: Sequence[Run], given: int) -> C
     alike = [run for run in passed if (run.torch, run.driver) == (now.torch, now.driver)]
     seen = {(p.machine, p.bits) for run in alike for p in run.products if p.kind == product.kind}
     if not seen:
-        same = f"{model} with torch {now.torch} and driver {now.driver or 'that was not told'}"
+        same = f"{model} with torch {now.torch} and driver {now.driver or 'unknown'}"
         return Check("gemm.hash", WARN, _alone(on, given, same), hint=_FIRST, **where)
     votes = Counter(bits for _, bits in seen)
     against = max((count for bits, count in votes.items() if bits != product.bits), default=0)
@@ -102,4 +102,4 @@ def wider(model: str, lanes: int, earlier: Sequence[Run]) -> str:
 
 
 def _alone(on: str, given: int, same: str) -> str:
-    return f"{on} is compared with nothing: none of {given} receipts is of a run that passed on {same}"
+    return f"{on} has no earlier run to compare with: none of {given} receipts is from a run that passed on {same}"

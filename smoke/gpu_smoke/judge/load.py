@@ -13,8 +13,8 @@ from ..plan import TIMED
 from .nvml_samples import Seen, together
 from .subject import Subject
 
-_FEW = "never seen under load: --profile standard loads it for seconds"
-_WIRED = "clouds and slots wire GPUs so: compare h2d and pcie with another machine of this type"
+_FEW = "too few samples under load: --profile standard loads the GPU for seconds"
+_WIRED = "some clouds and slots connect GPUs this way: compare h2d and pcie with another machine of this type"
 
 
 class Link(NamedTuple):
@@ -46,16 +46,18 @@ def throttle(subject: Subject, stages: Mapping[str, Seen], slow: Collection[str]
         watched = together(seen for stage, seen in stages.items() if stage in TIMED)
         lasting = [_held(part) for stage in sorted(slow) if (part := stages.get(stage)) and _lasts(part)]
         if lasting and watched.loaded >= health.THROTTLED_SAMPLES:
-            text = f"{subject.place} is slow and holds its clocks down: {lasting[0]}"
-            means = Meaning(faults.PERF, faults.REPLACE, "it is too hot or gets too little power: replace the machine")
+            text = f"{subject.place} is slow and throttled: {lasting[0]}"
+            means = Meaning(
+                faults.PERF, faults.REPLACE, "the GPU is too hot or gets too little power: replace the machine"
+            )
             return failure("throttle", text, means, **where)
-        hint = "moments are normal on cards without a fan; where it lasts, look at cooling and power"
-        return Check("throttle", WARN, f"{subject.place} held its clocks down: {counts}", hint=hint, **where)
+        hint = "short moments are normal on cards without a fan; if it lasts, check cooling and power"
+        return Check("throttle", WARN, f"{subject.place} was throttled: {counts}", hint=hint, **where)
     if seen.loaded < health.ENOUGH:
         return Check("throttle", SKIP, _FEW, gpu=subject.index)
     if slowed := seen.reasons[health.HW_SLOWDOWN]:
-        text = f"{subject.place}: HwSlowdown in {slowed} of {seen.loaded} samples, without its cause"
-        return Check("throttle", WARN, text, hint="a change of clocks gives it for a moment too", **where)
+        text = f"{subject.place}: HwSlowdown in {slowed} of {seen.loaded} samples, without a cause"
+        return Check("throttle", WARN, text, hint="a change of clocks also causes this for a moment", **where)
     capped = seen.of(health.POWER_CAP)
     normal = " (normal on this card)" if capped and subject.key in health.CAPPED else ""
     return Check("throttle", PASS, f"at its power limit in {capped:.0%} of {seen.loaded} samples{normal}", **where)
@@ -117,7 +119,7 @@ def pcie(
     """
     replays = (now["replays"] or 0) - (was["replays"] or 0)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(replays), "unit": "replays"}
-    means = Meaning(faults.PERF, faults.REPLACE, "reseat the card where you can, else replace the machine")
+    means = Meaning(faults.PERF, faults.REPLACE, "reseat the card if possible, otherwise replace the machine")
     has, least = link(seen), Link(*health.LINKS.get(subject.key, (0, 0)))
     short = narrow(was, seen)
     if short and has and (why := _degraded(subject, has, least, h2d, better)):
@@ -128,15 +130,17 @@ def pcie(
         text = f"{subject.place} had to repeat {replays} packets of PCIe, {health.REPLAYS} are too many"
         return failure("pcie", text, means, **where)
     if not has:
-        return Check("pcie", SKIP, _FEW if seen.loaded < health.ENOUGH else "not told here", gpu=subject.index)
+        return Check(
+            "pcie", SKIP, _FEW if seen.loaded < health.ENOUGH else "NVML does not report it", gpu=subject.index
+        )
     if has.gbs < least.gbs:
         text = f"{subject.place} has {has}, DCGM requires {least} of {subject.name}"
-        return Check("pcie", WARN, text, hint="a slot, or a virtual machine, that gives it no more", **where)
+        return Check("pcie", WARN, text, hint="the slot or the virtual machine may not support more", **where)
     if short:
         return Check("pcie", WARN, f"{subject.place} has {short}", hint=_WIRED, **where)
     if replays > 0:
         text = f"{subject.place} had to repeat {replays} packets of PCIe"
-        return Check("pcie", WARN, text, hint="a few are harmless; many are a bad contact", **where)
+        return Check("pcie", WARN, text, hint="a few are harmless; many mean a bad contact", **where)
     return Check("pcie", PASS, f"{has} under load", **where)
 
 
@@ -158,11 +162,11 @@ def nvlink(subject: Subject, was: Mapping[str, Any], now: Mapping[str, Any]) -> 
     text = f"{now['active']} of {now['links']} links"
     where: dict[str, Any] = {"gpu": subject.index, "value": float(now["active"]), "unit": "links"}
     if now["active"] < was["active"]:
-        means = Meaning(faults.GPU, faults.REPLACE, "nvidia-smi nvlink -s names it; the kernel log has the Xid")
-        return failure("nvlink", f"{subject.place} lost NVLink while it worked: {text}, {was['active']} before", means,
+        means = Meaning(faults.GPU, faults.REPLACE, "nvidia-smi nvlink -s lists the links; the kernel log has the Xid")
+        return failure("nvlink", f"{subject.place} lost NVLink during the check: {text}, {was['active']} before", means,
                        **where)  # fmt: skip
     if errors > 0:
-        hint = "nvidia-smi nvlink -e names the link; many errors are a bad contact"
+        hint = "nvidia-smi nvlink -e names the link; many errors mean a bad contact"
         return Check(
             "nvlink", WARN, f"{subject.place}: {errors} errors of NVLink during this check", hint=hint, **where
         )
@@ -176,7 +180,7 @@ def unequal(up: Mapping[Subject, int]) -> list[Check]:
         most = max(others for other, others in up.items() if other.name == subject.name)
         if links < most:
             text = f"{subject.place} has {links} NVLinks up, another {subject.name} here has {most}"
-            means = Meaning(faults.GPU, faults.REPLACE, "a link is down: nvidia-smi nvlink -s names it")
+            means = Meaning(faults.GPU, faults.REPLACE, "a link is down: nvidia-smi nvlink -s lists the links")
             found.append(failure("nvlink", text, means, gpu=subject.index, value=float(links), unit="links"))
     return found
 
@@ -186,8 +190,8 @@ def processes(subject: Subject, before: Sequence[int], seen: Seen) -> Check:
     others = max(len(before), seen.strangers)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(others), "fail_above": 0}
     if not others:
-        return Check("exclusive.processes", PASS, "nobody else's", **where)
-    when = "before the check began" if before else "while the check worked"
-    text = f"{subject.place} computes for {others} other process{'es' if others > 1 else ''} {when}"
-    hint = "nvidia-smi lists them; a device plugin that shares GPUs by time-slicing hands them to several pods"
+        return Check("exclusive.processes", PASS, "no other process", **where)
+    when = "before the check began" if before else "during the check"
+    text = f"{subject.place} was used by {others} other process{'es' if others > 1 else ''} {when}"
+    hint = "nvidia-smi lists them; a device plugin with time-slicing gives one GPU to several pods"
     return failure("exclusive.processes", text, Meaning(faults.ENV, faults.FIX_POOL, hint), **where)

@@ -42,10 +42,10 @@ def blame(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen) 
 
 def _cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen) -> tuple[str, str]:
     if seen.strangers:
-        return faults.FIX_POOL, "another process computed on it at the same time: give jobs whole GPUs"
+        return faults.FIX_POOL, "another process used the GPU at the same time: give jobs whole GPUs"
     if wrong := [name for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]]:
         hot = f" at {seen.highest['temperature']:g} °C" if "temperature" in seen.highest else ""
-        return faults.REPLACE, f"{' and '.join(wrong)} held its clocks down{hot}: replace the machine"
+        return faults.REPLACE, f"{' and '.join(wrong)} throttled the GPU{hot}: replace the machine"
     if check.id in _LINKS and (short := load.narrow(state["pcie"], seen)):
         text = (
             f"its PCIe link was {short}: compare with another machine of this type, then reseat the card or replace it"
@@ -53,7 +53,7 @@ def _cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen)
         return faults.REPLACE, text
     if capped := _capped(subject, state["power"], seen):
         return capped
-    return faults.REPLACE, "nothing held its clocks down and nobody else used it: the GPU itself is slow, replace it"
+    return faults.REPLACE, "no throttling and no other process: the GPU itself is slow, replace it"
 
 
 def _capped(subject: Subject, power: Any, seen: Seen) -> tuple[str, str] | None:
@@ -71,6 +71,6 @@ def _capped(subject: Subject, power: Any, seen: Seen) -> tuple[str, str] | None:
     if subject.key in health.CAPPED:
         return (
             faults.NONE,
-            f"{at}, which is normal on {subject.name}; the floor was measured so, and its cooling decides",
+            f"{at}, which is normal on {subject.name}; the floor was measured the same way; check its cooling",
         )
-    return faults.REPLACE, f"{at}, as the others that the floor was measured on: replace it if its peers are faster"
+    return faults.REPLACE, f"{at}, like the GPUs that the floor was measured on: replace it if its peers are faster"

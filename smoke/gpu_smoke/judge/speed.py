@@ -28,8 +28,8 @@ def judge(
     if subject.on_cpu:
         return Check(what, SKIP, "not judged on the CPU", **where)
     if value is None or not is_one(value):
-        means = Meaning(faults.ENV, faults.NONE, "the check itself is at fault: report it with this receipt")
-        return failure(what, f"{subject.place} was timed, and no speed came of it", means, **{**where, "value": None})
+        means = Meaning(faults.ENV, faults.NONE, "this is a bug of gpu-smoke: report it with this receipt")
+        return failure(what, f"{subject.place} was timed without a result", means, **{**where, "value": None})
     found = f"{value:.4g} {unit}"
     if known is None:
         return Check(what, WARN, f"{found}; no measurement of {subject.name} is published, so only reported", **where)
@@ -42,7 +42,7 @@ def judge(
         text = f"{wanted} {should}must reach {low:.4g}"
         return failure(what, text, Meaning(faults.PERF, faults.REPLACE, hint), **where)
     if not high:
-        text = f"{found}; no measurement of {subject.name} is published, so only below {low:.4g} it fails"
+        text = f"{found}; no measurement of {subject.name} is published, so it only fails below {low:.4g}"
         return Check(what, WARN, text, **where)
     if value < high:
         return Check(what, WARN, f"{wanted} should reach {high:.4g}", hint=hint, **where)

@@ -22,7 +22,7 @@ def memory(subject: Subject, measured: dict[str, Any]) -> list[Check]:
 def host(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     """Judge the speed of copies from and to the host, and check that the data came back unchanged."""
     if not measured["same"]:
-        text = f"what {subject.place} gave back is not what it was sent"
+        text = f"{subject.place} returned other data than it was sent"
         hint = "the GPU or its PCIe link corrupts data: take the machine out of service and keep this receipt"
         return [failure("h2d", text, Meaning(faults.GPU, faults.REPLACE, hint), gpu=subject.index)]
     return [_direction(what, subject, measured[what]) for what in ("h2d", "d2h")]

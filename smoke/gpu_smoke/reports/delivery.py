@@ -65,4 +65,4 @@ def github(record: Record, targets: Targets) -> None:
         try:
             step()
         except Exception as error:
-            output.say(f"gpu-smoke: GitHub Actions was not told: {reason(error)}")
+            output.say(f"gpu-smoke: GitHub Actions did not get the report: {reason(error)}")

@@ -17,15 +17,15 @@ Labels = tuple[tuple[str, str], ...]
 
 # Each metric and its help text. A metric without a sample is omitted.
 _METRICS = {
-    "gpu_smoke_ok": "1 where the run passed, 0 where it failed or did not end",
+    "gpu_smoke_ok": "1 if the run passed, 0 if it failed or did not end",
     "gpu_smoke_exit_code": "0 pass, 1 GPU, 2 environment, 3 too slow, 4 hang",
-    "gpu_smoke_timestamp_seconds": "when the run began",
-    "gpu_smoke_duration_seconds": "how long it took",
-    "gpu_smoke_info": "what ran: the tool, its torch and the driver",
-    "gpu_smoke_gpu_info": "which GPUs were found",
-    "gpu_smoke_check": "1 for the status that a check has",
-    "gpu_smoke_check_value": "what a check measured, in the unit of its label",
-    "gpu_smoke_check_limit": "what a measured value is held to",
+    "gpu_smoke_timestamp_seconds": "start of the run",
+    "gpu_smoke_duration_seconds": "duration of the run",
+    "gpu_smoke_info": "versions of the tool, torch and the driver",
+    "gpu_smoke_gpu_info": "a GPU that was found",
+    "gpu_smoke_check": "1 for the status of a check",
+    "gpu_smoke_check_value": "measured value of a check, in the unit of its label",
+    "gpu_smoke_check_limit": "limit of a measured value",
 }
 
 

@@ -34,8 +34,10 @@ _ALL_GPUS = ("peers", "rank")
 # Folders for the file in which the processes of `rank` meet: the one for temporary files, or the shared memory that
 # NCCL needs anyway.
 _MEETING_FOLDERS = (None, "/dev/shm")  # noqa: S108
-_NO_FOLDER = "the processes of one sum have no folder to meet in: neither the one for temporary files nor /dev/shm"
-_NO_FOLDER_MEANS = Meaning(faults.ENV, faults.FIX_POOL, "mount an emptyDir on /tmp, or let /dev/shm be written to")
+_NO_FOLDER = (
+    "the all-reduce has no folder for its file: neither the one for temporary files nor /dev/shm can be written to"
+)
+_NO_FOLDER_MEANS = Meaning(faults.ENV, faults.FIX_POOL, "mount an emptyDir on /tmp, or make /dev/shm writable")
 
 
 class WorkerGroup:

@@ -123,7 +123,7 @@ class Watcher:
             for gpu in self._gpus:
                 gpu["processes"] = {
                     "refused": 3,
-                    "text": "the first look came too late to tell whose processes they are",
+                    "text": "NVML answered too late to assign the processes",
                 }
         self.receipt.add(found)
 

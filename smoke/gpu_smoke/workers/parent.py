@@ -36,9 +36,7 @@ def run(options: Options, receipt: Receipt, known: Known) -> int:
                 watch.listen(stopped)
             watch.workers.conclude()
             if options.peers and not receipt.wrong():
-                output.say(
-                    f"gpu-smoke: right so far; waits until {len(options.peers)} machines have been there at once"
-                )
+                output.say(f"gpu-smoke: passed so far; waiting for {len(options.peers)} machines at once")
                 receipt.add(peers.check(options.peers_sec, receipt.clock + options.peers_sec, lambda: _signal(stopped)))
             code = receipt.finish()
             left = watch.end()

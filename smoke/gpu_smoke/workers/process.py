@@ -124,7 +124,7 @@ class Child:
             return None
         text, means = faults.death(code, self.stage)
         last_line_text = faults.one_line(self.last_line())
-        return f"{text} while {self.text}" + (f"; its last words: {last_line_text}" if last_line_text else ""), means
+        return f"{text} while {self.text}" + (f"; its last output: {last_line_text}" if last_line_text else ""), means
 
     def last_line(self) -> str:
         """Return the last line that the worker, or a library in it, printed."""

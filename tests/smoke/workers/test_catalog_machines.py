@@ -214,7 +214,7 @@ def test_another_process_is_told_from_the_checks_own_also_where_nvml_counts_as_t
     record = standard("l4", gpus=3, patch=neighbor)
     assert bad(record) == ([("exclusive.processes", 1)] if role else [])
     if role:
-        assert record["summary"] == "GPU 1 computes for 1 other process while the check worked"
+        assert record["summary"] == "GPU 1 was used by 1 other process during the check"
 
 
 def test_a_card_that_its_power_limit_holds_is_judged_once_it_is_warm() -> None:
