@@ -161,7 +161,7 @@ def test_one_error_of_a_link_is_worth_a_word(errors: int, status: str) -> None:
 def test_other_processes_are_counted_and_none_is_allowed(others: int, said: str) -> None:
     found = load.processes(L4, [77] * others, Seen())
     assert (found.status, found.fail_above) == ("fail", 0)
-    assert f"computes for {said} the check began" in found.message
+    assert f"was used by {said} the check began" in found.message
 
 
 @pytest.mark.parametrize(

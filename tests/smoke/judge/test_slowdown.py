@@ -21,8 +21,8 @@ SAMPLE = {
 }  # fmt: skip
 STATE = {"pcie": {"generation": 4, "width": 16, "replays": 0}, "power": {"limit": 72.0, "default": 72.0}}
 NORMAL = (
-    "it was at its power limit, 72 of 72 W, which is normal on NVIDIA L4; the floor was measured so, and its cooling "
-    "decides"
+    "it was at its power limit, 72 of 72 W, which is normal on NVIDIA L4; the floor was measured the same way; "
+    "check its cooling"
 )
 
 

@@ -107,8 +107,8 @@ BAD_CHECKS = [2, {"id": "a", "status": "fail"}]
         ),
         (
             json.dumps(PASSED | {"exit_code": None}),
-            "gpu-smoke: -: exit_code: contradicts the verdict pass\n  got: None\n"
-            "  expected: a value that matches the verdict\n",
+            ("gpu-smoke: -: exit_code: contradicts the verdict pass\n  got: None\n"
+             "  expected: a value that matches the verdict\n"),
         ),
     ],
     ids=lambda value: str(value)[:20],
