@@ -199,7 +199,7 @@ def test_gpus_add_up_without_a_folder_for_temporary_files(writable: str) -> None
         return
     assert (record["exit_code"], bad(record)) == (2, [("allreduce", None)])
     assert record["action"] == "fix-pool"
-    assert record["summary"].startswith("the processes of one sum have no folder to meet in")
+    assert record["summary"].startswith("the all-reduce has no folder for its file")
 
 
 @pytest.mark.parametrize("host_pids", [False, True])
