@@ -1,4 +1,4 @@
-"""What is tested here: a small model, data it can learn, and a loop that trains it. Yours stands in its place."""
+"""A small model, data that it can learn, and a training loop. Replace this module with your own code."""
 
 import torch
 from torch import nn
@@ -17,7 +17,10 @@ class Classifier(nn.Module):
 
 
 def batch(size: int, seed: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Noise with one bright quarter, which is the class. Made on the CPU, so that every device sees the same."""
+    """Create images of noise with one bright quarter, which is the class.
+
+    The CPU creates them, so devices get equal data.
+    """
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (size,), generator=generator)
     images = torch.randn(size, 1, 8, 8, generator=generator)
@@ -27,7 +30,10 @@ def batch(size: int, seed: int, device: torch.device) -> tuple[torch.Tensor, tor
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range, device: torch.device) -> list[float]:
-    """The loss of each step; a step's data depends on its number alone, so a run can go on where another ended."""
+    """Train and return the loss of each step.
+
+    The data of a step depends only on its number, so a run can continue where another one ended.
+    """
     losses = []
     for step in steps:
         images, labels = batch(64, step, device)

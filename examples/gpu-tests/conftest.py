@@ -1,4 +1,4 @@
-"""Every test that takes `device` runs twice: on the CPU in each job, on a GPU where there is one."""
+"""Every test with the fixture `device` runs twice: on the CPU in each job, and on a GPU if there is one."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A run that was interrupted goes on from its checkpoint as if it had not been."""
+"""A run that was interrupted continues from its checkpoint with the same losses."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -
 
 
 def load(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
-    # weights_only: a checkpoint is a pickle, and may come from elsewhere.
+    # weights_only, because a checkpoint is a pickle and may come from an untrusted source.
     saved = torch.load(path, map_location=device, weights_only=True)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
@@ -32,7 +32,7 @@ def test_it_goes_on_where_it_was_interrupted(device: torch.device, tmp_path: Pat
     expected = train(model, optimizer, range(5, 10), device)
     again = fresh(device)
     load(tmp_path / "checkpoint.pt", *again, device)
-    # The optimizer's state too: without it, Adam's first steps are others. The same kernels on the same numbers.
+    # The checkpoint has the optimizer's state too: without it, the first steps of Adam would differ.
     assert train(*again, range(5, 10), device) == pytest.approx(expected, rel=1e-6)
 
 

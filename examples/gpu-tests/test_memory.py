@@ -1,4 +1,4 @@
-"""How much memory it takes. That nothing is left behind is checked after each GPU test, here and everywhere."""
+"""Tests of memory use. The plugin checks after each GPU test that no memory is left allocated."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ MIB = 2**20
 
 
 def peak_of(step: object, device: torch.device) -> float:
-    """MiB that calling it allocated at its highest, beyond what was there."""
+    """Return the peak in MiB that a call allocates beyond the memory in use before."""
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     step()  # type: ignore[operator]
@@ -26,7 +26,7 @@ def test_a_training_step_stays_below_half_a_gib(gpu_device: torch.device) -> Non
 def test_inference_keeps_no_activations(gpu_device: torch.device) -> None:
     model = Classifier().to(gpu_device)
     images, _ = batch(1024, seed=0, device=gpu_device)
-    model(images)  # what libraries allocate once is not counted below
+    model(images)  # so that one-time allocations of libraries are not counted below
     kept: list[torch.Tensor] = []
     trained = peak_of(lambda: kept.append(model(images)), gpu_device)
     kept.clear()

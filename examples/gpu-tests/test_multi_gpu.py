@@ -1,4 +1,4 @@
-"""What takes two GPUs; skipped where there is one."""
+"""Tests that need two GPUs. They are skipped on a machine with one."""
 
 import pytest
 import torch

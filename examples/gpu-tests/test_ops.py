@@ -1,12 +1,12 @@
-"""Single operations against float64 on the CPU."""
+"""Compare single operations with float64 on the CPU."""
 
 import pytest
 import torch
 
 pytestmark = pytest.mark.usefixtures("gpu_seed")
 
-# Of the largest value: a sum of 256 products in float32 loses a few units of 2^-24; in float16 and bfloat16 what is
-# rounded is mostly the result, to 11 and 8 bits.
+# Errors as a share of the largest value. In float32 a sum of 256 products loses a few units of 2^-24. In float16 and
+# bfloat16 most of the error is the rounding of the result to 11 and 8 bits.
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
 
@@ -26,7 +26,7 @@ def test_a_convolution_is_right(device: torch.device) -> None:
     images, kernels = torch.randn(4, 8, 16, 16), torch.randn(8, 8, 3, 3)
     result = torch.nn.functional.conv2d(images.to(device), kernels.to(device))
     exact = torch.nn.functional.conv2d(images.double(), kernels.double())
-    # cuDNN may take TF32 for it, which rounds what goes in to 11 bits:
+    # cuDNN may use TF32, which rounds its inputs to 11 bits:
     # https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices
     assert error(result, exact) < (1e-5 if device.type == "cpu" else 2e-3)
 

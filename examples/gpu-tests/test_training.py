@@ -1,4 +1,4 @@
-"""Training that must learn: a loop that runs and learns nothing passes most other tests."""
+"""The model must learn: a training loop that learns nothing passes most other tests."""
 
 import math
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("gpu_seed")
 def test_it_learns(device: torch.device) -> None:
     model = Classifier().to(device)
     losses = train(model, torch.optim.Adam(model.parameters(), lr=1e-2), range(60), device)
-    # Before it has learnt anything it can do no better than to guess, which costs ln(4).
+    # Before training the model can only guess, with a loss of ln(4).
     assert losses[0] == pytest.approx(math.log(CLASSES), abs=0.3)
     assert max(losses[-10:]) < 0.1
     images, labels = batch(256, seed=1_000, device=device)

@@ -1,3 +1,3 @@
-"""Decides whether a machine's GPUs may take jobs, by running kernels on them and checking the numbers."""
+"""Check that a machine's GPUs can take jobs: run kernels on them and check the numbers."""
 
 __version__ = "0.1.0"

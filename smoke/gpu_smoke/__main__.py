@@ -10,20 +10,20 @@ from . import checks, commands, errors, faults, options, output
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; only --help and --version raise SystemExit (0)."""
+    """Run a command and return its exit code. Only --help and --version raise SystemExit (0)."""
     _open_standard_streams()
     try:
         return commands.main(sys.argv[1:] if argv is None else argv)
     except errors.UsageError as error:
         output.say(str(error))
         return options.USAGE
-    except Exception as error:  # Python would leave with 1, which says that a GPU is broken
+    except Exception as error:  # Python would exit with 1, the code for a broken GPU
         output.say(f"gpu-smoke: the check itself failed: {type(error).__name__}: {error}")
         return checks.EXIT_CODES[faults.ENV]
 
 
 def _open_standard_streams() -> None:
-    """Started with some of them closed, this process would take their numbers for its pipes, and Python has None."""
+    """Open closed standard streams: pipes would take their numbers, and Python would set the streams to None."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

@@ -1,4 +1,4 @@
-"""The commands of `gpu-smoke`: a row each. Its module is loaded when it is asked for, and has `main(argv) -> int`."""
+"""The table of `gpu-smoke` commands. A command's module is loaded on use and has `main(argv) -> int`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .errors import usage_error
 
 
 class Command(NamedTuple):
-    """Where a command is, and what it does in a few words."""
+    """The module of a command, and its description for --help."""
 
     module: str
     text: str
 
 
 COMMANDS = {
-    "run": Command("run", "check the GPUs of this machine; also without the word"),
-    "report": Command("report_command", "write the other forms of a receipt"),
-    "check": Command("solver.command", "whether a GPU, a driver and a torch go together; needs none of them"),
-    "diagnose": Command("diagnose.command", "why a GPU cannot be used here, and what to run next"),
-    "record": Command("record_command", "add what GPUs reached to a file of your own measurements, for --specs"),
+    "run": Command("run", "check the GPUs of this machine (default)"),
+    "report": Command("report_command", "write reports of an existing receipt"),
+    "check": Command("solver.command", "check if a GPU, a driver and a torch work together; needs none of them"),
+    "diagnose": Command("diagnose.command", "find out why a GPU cannot be used, and what to run next"),
+    "record": Command("record_command", "add measured speeds to a file of your own, for --specs"),
 }
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command that the first word names, or else the check."""
+    """Run the command that the first word names, or the check if it starts with an option."""
     named = COMMANDS.get(argv[0]) if argv else None
     if not named and argv and not argv[0].startswith("-"):
         raise _unknown(argv[0])
@@ -37,11 +37,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _unknown(word: str) -> Exception:
-    """For a first word that is no command; the check itself takes options alone."""
+    """Return the error for a first word that is not a command. The check itself takes options only."""
     near = difflib.get_close_matches(word, COMMANDS, 1)
     return usage_error(word, "no such command", word, near[0] if near else ", ".join(COMMANDS))
 
 
 def listed() -> str:
-    """For --help."""
+    """Return the list of commands for --help."""
     return "\n".join(f"  {name:<9} {command.text}" for name, command in COMMANDS.items())

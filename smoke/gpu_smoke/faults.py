@@ -1,4 +1,4 @@
-"""What an error means: whose fault it is, what to do about it, and a hint in plain words."""
+"""The meaning of errors: severity, action and a hint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESET, REBOOT, REPLACE, NONE = "reset-gpu", "reboot", "replace-node", "none"
 
 
 class Meaning(NamedTuple):
-    """Whose fault it is, what to do, and why."""
+    """The severity of an error, the action against it, and a hint."""
 
     severity: str
     action: str
@@ -24,31 +24,29 @@ class Meaning(NamedTuple):
 
 NO_KERNELS = Meaning(ENV, FIX_IMAGE, "this torch has no kernels for this GPU: install one whose arch list has it")
 _OLD_DRIVER = Meaning(ENV, FIX_DRIVER, "this torch needs a newer driver, or this driver a torch for an older CUDA")
-_NO_GPU = Meaning(ENV, FIX_DRIVER, "no GPU is visible here (CUDA_VISIBLE_DEVICES hides them too): try nvidia-smi")
+_NO_GPU = Meaning(ENV, FIX_DRIVER, "no GPU is visible here (CUDA_VISIBLE_DEVICES can hide GPUs): try nvidia-smi")
 _TWO_DRIVERS = Meaning(ENV, REBOOT, "the driver in the kernel and its libraries are of different versions")
 _FABRIC = Meaning(ENV, FIX_DRIVER, "NVSwitch machines need the fabric manager running, of the driver's own version")
-_SHARED = Meaning(ENV, NONE, "something else holds this GPU: nvidia-smi lists its processes")
+_SHARED = Meaning(ENV, NONE, "another process uses this GPU: nvidia-smi lists its processes")
 _CHECKOUT = Path(__file__).resolve().parents[2]
-# A checkout of gpu-ci keeps torch in an environment of its own, which `make up` installs.
+# A checkout of gpu-ci has torch in a separate environment, which `make up` installs.
 _WITH_TORCH = (
     f"in this checkout: {_CHECKOUT}/.venv-torch/bin/gpu-smoke, which `make up` installs"
     if (_CHECKOUT / "tools" / "install.py").is_file()
     else "use the Python that has torch, or an image with one: python3 -m pip install torch"
 )
 _NO_TORCH = Meaning(ENV, FIX_IMAGE, _WITH_TORCH)
-_BROKEN_TORCH = Meaning(ENV, FIX_IMAGE, "torch is not whole here: install it again, with its own CUDA libraries")
+_BROKEN_TORCH = Meaning(ENV, FIX_IMAGE, "the installation of torch is broken: reinstall it with its own CUDA libraries")
 _OLD_TORCH = Meaning(ENV, FIX_IMAGE, "this torch cannot multiply this number format: use a newer one")
 _OTHER_CUDNN = Meaning(ENV, FIX_IMAGE, "this cuDNN is not for this torch, or not for this GPU: see LD_LIBRARY_PATH")
-_NOT_STARTED = Meaning(
-    ENV, FIX_IMAGE, "no memory was left for it, or another CUDA's library is found before torch's own"
-)
+_NOT_STARTED = Meaning(ENV, FIX_IMAGE, "no memory is left, or another CUDA's library is found before torch's own")
 _STUCK = Meaning(ENV, REBOOT, "device nodes may be missing here (nvidia-modprobe -u), or the driver is stuck")
 _NO_SHM = Meaning(ENV, FIX_POOL, "mount an emptyDir with medium: Memory on /dev/shm, or docker run --shm-size=1g")
-_BROKEN_NVML = Meaning(ENV, FIX_DRIVER, "libnvidia-ml.so.1, which is the driver's, fails here: try nvidia-smi")
+_BROKEN_NVML = Meaning(ENV, FIX_DRIVER, "the driver's libnvidia-ml.so.1 fails here: try nvidia-smi")
 _BROKEN_GPU = Meaning(GPU, REPLACE, "the GPU failed while it computed: see the Xid errors in the kernel log")
 
-# First match wins. The texts are those of CUDA's runtime (enum cudaError in NVIDIA's CUDA Runtime API, which also says
-# what they mean), the names of cuBLAS's and cuDNN's status, and torch's own.
+# The first match wins. The texts are those of the CUDA runtime (enum cudaError in NVIDIA's CUDA Runtime API, which also
+# explains them), the status names of cuBLAS and cuDNN, and those of torch.
 _KNOWN = {
     "no kernel image is available": NO_KERNELS,
     "driver on your system is too old|driver version is insufficient": _OLD_DRIVER,
@@ -69,40 +67,43 @@ _KNOWN = {
 
 
 def meaning(message: str, stage: str) -> Meaning:
-    """What an error of torch means; an unknown one is the GPU's when a kernel was running, else the environment's."""
+    """Return the meaning of an error of torch.
+
+    An unknown error is a fault of the GPU if a kernel was running, else of the environment.
+    """
     for pattern, known in _KNOWN.items():
         if re.search(pattern, message, re.IGNORECASE):
             return known
     if stage == "kernel":
-        return Meaning(GPU, REPLACE, "an error that this check does not know, while the GPU computed")
+        return Meaning(GPU, REPLACE, "an unknown error while the GPU computed")
     if stage == "nvml":
         return _BROKEN_NVML
     return Meaning(ENV, FIX_IMAGE, "to see it in full: python3 -c 'import torch; torch.cuda.init()'")
 
 
 def death(code: int, stage: str) -> tuple[str, Meaning]:
-    """How a child ended that did not say it was done, and what that means."""
+    """Describe the end of a worker that did not report that it was done, and its meaning."""
     if code >= 0:
-        return f"ended with code {code}", Meaning(ENV, FIX_IMAGE, "something in the image ended the check")
+        return f"exited with code {code}", Meaning(ENV, FIX_IMAGE, "something in the image ended the check")
     name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
     died = f"died of {name}"
     if name == "SIGKILL":
-        return died, Meaning(ENV, NONE, "killed from outside, most often for want of memory")
+        return died, Meaning(ENV, NONE, "killed from outside, most often because memory ran out")
     if name == "SIGILL":
-        return died, Meaning(ENV, FIX_IMAGE, "this torch uses instructions that this processor has not")
+        return died, Meaning(ENV, FIX_IMAGE, "this torch uses instructions that this processor does not have")
     if stage == "kernel":
         return died, _BROKEN_GPU
     if stage == "nvml":
         return died, _BROKEN_NVML
-    return died, Meaning(ENV, FIX_IMAGE, "torch, or a library that it loads, crashes here")
+    return died, Meaning(ENV, FIX_IMAGE, "torch, or a library that it loads, crashed")
 
 
 def hang(stage: str, *, on_cpu: bool) -> Meaning:
-    """What it means that a child did not end in time."""
+    """Return the meaning of a worker that did not end in time."""
     if stage == "stopped":
-        return Meaning(HANG, NONE, "whoever stopped it did not wait for the answer")
+        return Meaning(HANG, NONE, "the run was stopped before an answer came")
     if stage == "kernel" and not on_cpu:
-        return Meaning(HANG, REPLACE, "a GPU that does not answer needs a reset at least: replace the machine")
+        return Meaning(HANG, REPLACE, "the GPU does not answer and needs at least a reset: replace the machine")
     if stage in ("devices", "end", "nvml") and not on_cpu:
         return Meaning(
             HANG, REBOOT, "the driver does not answer: reboot, and replace the machine if that does not help"
@@ -111,7 +112,7 @@ def hang(stage: str, *, on_cpu: bool) -> Meaning:
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """The first line that says something, fit for a terminal and a log: torch's errors go on for many."""
+    """Return the first line that has text, safe for a terminal and a log. Errors of torch have many lines."""
     lines = (printable(line).strip() for line in text.splitlines())
     line = next((line for line in lines if line), "")
     return line if len(line) <= limit else line[: limit - 1] + "…"

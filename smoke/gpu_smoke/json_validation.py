@@ -1,4 +1,4 @@
-"""Whether JSON has the shape it must have: the part of JSON Schema that this package's files need, and every fault."""
+"""Validation of JSON files: the subset of JSON Schema that this package needs, with every error reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong in a file, in the form that every error of this project has."""
+    """One error in a file, in the form that every error of this project has."""
 
     subject: str
     problem: str
@@ -35,11 +35,11 @@ class Problem(NamedTuple):
 
 
 def read(path: Path, schema: Schema, hint: str) -> tuple[Any, list[Problem]]:
-    """A file's JSON, and what is wrong with it; the JSON is None where there is something."""
+    """Read a JSON file. Returns its value and its errors; the value is None if there are any."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except OSError as error:
-        return None, [Problem(str(path), "cannot be read", str(error.strerror), "a file that is there", hint)]
+        return None, [Problem(str(path), "cannot be read", str(error.strerror), "an existing file", hint)]
     except (ValueError, RecursionError) as error:
         return None, [Problem(str(path), "not JSON", repr(str(error)[:200]), "JSON in UTF-8", hint)]
     wrong = [Problem(f"{path}: {each.subject}", *each[1:4], hint) for each in problems(value, schema)]
@@ -47,14 +47,14 @@ def read(path: Path, schema: Schema, hint: str) -> tuple[Any, list[Problem]]:
 
 
 def problems(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
-    """Where a value is not what the schema says; a subject is a path such as `gpus[0].name`."""
+    """Return the errors of a value. The subject of an error is a path such as `gpus[0].name`."""
     kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
     if not any(_is(value, kind) for kind in kinds):
-        yield _problem(path, "of another kind", value, " or ".join(kinds))
+        yield _problem(path, "wrong type", value, " or ".join(kinds))
     elif "enum" in schema and value not in schema["enum"]:
-        yield _problem(path, "not known", value, " or ".join(map(repr, schema["enum"])))
+        yield _problem(path, "unknown value", value, " or ".join(map(repr, schema["enum"])))
     elif "pattern" in schema and not re.search(schema["pattern"], value):
-        yield _problem(path, "of another form", value, schema["pattern"])
+        yield _problem(path, "wrong format", value, schema["pattern"])
     elif "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
         yield _problem(path, "too small", value, f"more than {schema['exclusiveMinimum']}")
     elif isinstance(value, dict):
@@ -68,7 +68,7 @@ def _members(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Probl
     known = schema.get("properties", {})
     for key in schema.get("required", ()):
         if key not in value:
-            yield Problem(_join(path, key), "missing", "nothing", "it to be there", "")
+            yield Problem(_join(path, key), "missing", "nothing", "this field", "")
     for key, each in value.items():
         if key in known:
             yield from problems(each, known[key], _join(path, key))
@@ -90,4 +90,4 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")

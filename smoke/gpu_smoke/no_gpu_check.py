@@ -1,4 +1,4 @@
-"""The other side of the check: a container that asked for no GPU has none, or jobs compute on the GPUs of others."""
+"""Check that a container that requested no GPU has none. Otherwise jobs could compute on the GPUs of other jobs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from . import checks, errors, faults, options, output
 from .reports import files, message, record
 
-# The kernel's name for a GPU, by which a container has it (NVIDIA's driver, README, "The /dev/nvidia* device files").
+# The name of a GPU's device node in a container (NVIDIA's driver, README, "The /dev/nvidia* device files").
 _GPU = re.compile(r"nvidia[0-9]+")
 _HINT = (
-    "its node gives GPUs to whoever says NVIDIA_VISIBLE_DEVICES=all: set "
+    "its node gives GPUs to every container with NVIDIA_VISIBLE_DEVICES=all: set "
     "accept-nvidia-visible-devices-envvar-when-unprivileged = false in /etc/nvidia-container-runtime/config.toml"
 )
 _NOT_CLOSED = (
@@ -22,9 +22,9 @@ _NOT_CLOSED = (
 )
 _ATTEMPT_SEC = 3.0
 _PAUSE_SEC = 0.5
-# The VPC CNI lets a pod reach everything for its first seconds (aws/aws-network-policy-agent issues 189 and 345).
+# The VPC CNI allows all traffic of a pod in its first seconds (aws/aws-network-policy-agent issues 189 and 345).
 _CLOSED_AFTER_SEC = 30.0
-# One attempt may fail by itself.
+# A single attempt may fail for another reason.
 _FAILURES = 2
 
 
@@ -39,16 +39,18 @@ def run(chosen: options.Options) -> int:
     found = sorted(name for name in names if _GPU.fullmatch(name))
     begin = f"{chosen.pool}: " if chosen.pool else ""
     if not found and chosen.closed_to and _answers(chosen.closed_to):
-        sentence = f"{begin}a container reaches {':'.join(map(str, chosen.closed_to))}, which policies are to close"
+        sentence = (
+            f"{begin}a container reaches {':'.join(map(str, chosen.closed_to))}, which network policies should block"
+        )
         return _end(chosen, sentence, _NOT_CLOSED, checks.EXIT_CODES[faults.ENV])
     if not found:
-        return _end(chosen, f"{begin}pass: who asked for no GPU has none", "", 0)
-    sentence = f"{begin}a container that asked for no GPU has {len(found)}: {', '.join(found)}"
+        return _end(chosen, f"{begin}pass: a container that requested no GPU has none", "", 0)
+    sentence = f"{begin}a container that requested no GPU has {len(found)}: {', '.join(found)}"
     return _end(chosen, sentence, _HINT, checks.EXIT_CODES[faults.ENV])
 
 
 def _answers(address: tuple[str, int]) -> bool:
-    """Whether connections are still accepted once policies have had their time."""
+    """Return True if connections are still accepted after the time that network policies need."""
     end, failures = time.monotonic() + _CLOSED_AFTER_SEC, 0
     while failures < _FAILURES:
         if time.monotonic() >= end:

@@ -1,4 +1,4 @@
-"""What the command line asks for, and every way in which it can be wrong."""
+"""The options of the command line, and every error that they can have."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .reports import guest_attribute, targets
 USAGE = 64  # EX_USAGE of sysexits.h
 DEVICES = ("cuda", "cpu")
 VARIABLE = "GPU_SMOKE_DEVICE"
-# Cluster DNS as Kubernetes installs it keeps for 30 s that a name is not there (kubernetes/kubernetes@008b365:
-# cluster/addons/dns/coredns/coredns.yaml.base); as long again for all that comes before and after.
+# Cluster DNS, as Kubernetes installs it, caches for 30 s that a name does not exist (kubernetes/kubernetes@008b365:
+# cluster/addons/dns/coredns/coredns.yaml.base). The other 30 s are for everything before and after.
 LINGER_SEC = 60.0
-# Every GPU may carry one of these words, so alone they expect nothing.
+# Every GPU may have one of these words in its name, so they do not identify a model.
 BRANDS = frozenset({"nvidia", "tesla", "gpu"})
 
 _EPILOG = f"""\
@@ -30,31 +30,31 @@ commands (gpu-smoke COMMAND --help):
 {commands.listed()}
 
 exit codes:
-  0   pass: every GPU that was expected computed right
-  1   a GPU computes wrong, or died while it computed
-  2   the environment: no driver, the wrong torch, another number or kind of GPUs
-  3   too slow (profiles standard and burn), slowed down, or a warning where --strict asks for none
-  4   did not end in time: a GPU or its driver hangs, other machines never came, or the run was stopped from outside
+  0   pass: every expected GPU computed correctly
+  1   a GPU computed wrong results, or failed while it computed
+  2   the environment: no driver, a wrong torch, a wrong number or model of GPUs
+  3   too slow (profiles standard and burn), slowed down, or a warning with --strict
+  4   did not end in time: a GPU or its driver hangs, a peer never started, or the run was stopped
   64  wrong usage
 
 examples:
-  gpu-smoke                                       one GPU, whichever it is
+  gpu-smoke                                       one GPU of any model
   gpu-smoke --expect-gpus 4 --expect-gpu "NVIDIA L4" --min-compute-capability 8.9
-  gpu-smoke --profile standard                    its speed too
+  gpu-smoke --profile standard                    speeds too
   gpu-smoke --json receipt.json                   keep the receipt (schema smoke/1)
   gpu-smoke --profile standard --baseline receipts/ --json receipts/today.json
-                                                  as fast as the pool was, and the same bits
-  gpu-smoke --no-gpu-in /dev                      in a container that asked for no GPU: it has none
+                                                  compare speeds and bits with earlier runs
+  gpu-smoke --no-gpu-in /dev                      in a container without a GPU request: pass if it has none
   gpu-smoke --junit smoke.xml --prometheus smoke.prom
   gpu-smoke report receipt.json --junit smoke.xml   the same from a receipt: gpu-smoke report --help
-  gpu-smoke --device cpu --json - | jq .summary   the same code without a GPU: proves the check, not a GPU
-  gpu-smoke --peers check-0.l4,check-1.l4         one of two machines: passes once both have been there at once
+  gpu-smoke --device cpu --json - | jq .summary   without a GPU: tests the check, not a GPU
+  gpu-smoke --peers check-0.l4,check-1.l4         one of two machines: pass after both ran at the same time
 """
 
 
 @dataclass(frozen=True)
 class Options:
-    """A command line that can be run."""
+    """A valid command line."""
 
     device: str
     expect_gpus: int = 1
@@ -78,11 +78,11 @@ class Options:
 
     @property
     def asks(self) -> plan.Profile:
-        """What the profile asks of a device."""
+        """The profile that was chosen."""
         return plan.PROFILES[self.profile]
 
     def budget_sec(self, gpus: int) -> float:
-        """After how long the run is given up: from its start if the command line says so, else from torch's import."""
+        """Return the deadline in seconds: from the start if the command line sets it, else from the import of torch."""
         if self.deadline_sec is not None:
             return self.deadline_sec
         burn = self.burn_sec if self.profile == "burn" else 0.0
@@ -90,17 +90,17 @@ class Options:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether this run proves the check and not a GPU."""
+        """True if the run is on the CPU, so it tests the check itself and no GPU."""
         return self.device == "cpu"
 
 
 def name_tokens(name: str) -> frozenset[str]:
-    """What tells one GPU's name from another's, so that an L40S is no L4, and a Tesla T4 is an `nvidia-tesla-t4`."""
+    """Return the words that identify a GPU model: an L40S is no L4, and a Tesla T4 is an `nvidia-tesla-t4`."""
     return frozenset(re.findall(r"[a-z0-9]+", name.lower())) - BRANDS
 
 
 def capability(text: str) -> tuple[int, int]:
-    """A compute capability as numbers: 10.0 is above 8.9."""
+    """Return a compute capability as numbers: 10.0 is above 8.9."""
     major, minor = text.split(".")
     return int(major), int(minor)
 
@@ -111,9 +111,9 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
     others = sorted(given.keys() - {"no_gpu_in", "closed_to", "pool", "termination_log"})
     if "no_gpu_in" in given and others:
         flags = " ".join(f"--{name.replace('_', '-')}" for name in others)
-        raise usage_error("--no-gpu-in", "computes nothing", flags, "--closed-to, --pool and --termination-log at most")
+        raise usage_error("--no-gpu-in", "runs no kernels", flags, "--closed-to, --pool and --termination-log at most")
     if "closed_to" in given and "no_gpu_in" not in given:
-        raise usage_error("--closed-to", "belongs to another check", "a check of GPUs", "it with --no-gpu-in")
+        raise usage_error("--closed-to", "requires --no-gpu-in", "a check of GPUs", "--no-gpu-in as well")
     subject = "--device" if "device" in given else VARIABLE
     device = given.setdefault("device", environment.get(VARIABLE) or DEVICES[0])
     if device not in DEVICES:
@@ -122,11 +122,11 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
     if profile not in plan.PROFILES:
         raise usage_error("--profile", "unknown profile", profile, " or ".join(plan.PROFILES))
     if "burn_sec" in given and profile != "burn":
-        raise usage_error("--burn-sec", f"the profile {profile} does not burn", f"{burn:g}", "it with --profile burn")
+        raise usage_error("--burn-sec", f"the profile {profile} has no burn", f"{burn:g}", "--profile burn")
     for name in ("peers_sec", "linger_sec"):
         if name in given and "peers" not in given:
             option = f"--{name.replace('_', '-')}"
-            raise usage_error(option, "waits for others, and there are none", f"{given[name]:g}", "it with --peers")
+            raise usage_error(option, "requires --peers", f"{given[name]:g}", "--peers as well")
     given["baseline"] = tuple(given.get("baseline", ()))
     reports = targets.take(given, environment)
     json = [("--json", given["json"])] if given.get("json", "-") != "-" else []
@@ -135,18 +135,18 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
 
 
 def check_distinct(files: Iterable[tuple[str, str]]) -> None:
-    """Refuse one file for two things, of which it could hold only one."""
+    """Refuse one file for two outputs."""
     seen: dict[Path, str] = {}
     for subject, path in files:
         whole = Path(path).absolute()
         other = seen.setdefault(whole, subject)
-        # What is no file, such as /dev/stderr, takes one after the other.
+        # A path that is not a file, such as /dev/stderr, can take several outputs.
         if other != subject and (whole.is_file() or not whole.exists()):
-            raise usage_error(subject, f"the same file as {other}", path, "a file of its own")
+            raise usage_error(subject, f"the same file as {other}", path, "a separate file")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are UsageErrors; it shows texts as they are written, and leaves out what is not given."""
+    """A parser that raises UsageError, keeps the line breaks of its texts, and omits options that are not given."""
 
     def __init__(self, **flags: Any) -> None:
         form: dict[str, Any] = {
@@ -157,7 +157,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**form | flags)
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of leaving with argparse's 2, which here means a broken environment."""
+        """Raise an error instead of exiting with argparse's 2, which here means a broken environment."""
         raise UsageError(f"{self.prog}: {message.removeprefix('argument ')}\n  hint: {self.prog} --help")
 
 
@@ -165,16 +165,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="gpu-smoke",
         usage="gpu-smoke [COMMAND] [options]",
-        description="Runs kernels on every GPU of this machine, compares them with a CPU: may it take jobs?",
+        description="Run kernels on every GPU of this machine and compare their results with the CPU's.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
     add("--device", metavar="cuda|cpu", help=f"where to compute (default: ${VARIABLE}, else cuda)")
-    add("--expect-gpus", metavar="N", type=_count, help="how many GPUs (default: 1)")
-    add("--expect-gpu", metavar="NAME", type=_gpu, help='which GPU, such as "NVIDIA L4" or t4 (default: any)')
-    add("--min-compute-capability", metavar="X.Y", type=_capability, help="the least that will do, such as 8.9")
+    add("--expect-gpus", metavar="N", type=_count, help="the expected number of GPUs (default: 1)")
+    add("--expect-gpu", metavar="NAME", type=_gpu, help='the expected model, such as "NVIDIA L4" or t4 (default: any)')
+    add(
+        "--min-compute-capability",
+        metavar="X.Y",
+        type=_capability,
+        help="the lowest accepted compute capability, such as 8.9",
+    )
     profiles = "; ".join(f"{name}: {each.text}" for name, each in plan.PROFILES.items())
-    add("--profile", metavar="NAME", help=f"how much to ask (default: quick). {profiles}")
+    add("--profile", metavar="NAME", help=f"the set of checks (default: quick). {profiles}")
     add("--burn-sec", metavar="SEC", type=seconds, help=f"how long to burn (default: {plan.BURN_SEC:g})")
     deadlines = ", ".join(
         f"{name} {each.deadline_sec:g} + {each.gpu_sec:g} for each further GPU" for name, each in plan.PROFILES.items()
@@ -185,31 +190,39 @@ def _parser() -> argparse.ArgumentParser:
         type=seconds,
         help=f"when to stop waiting, from the start (default: from torch's import {deadlines} and the burn)",
     )
-    add("--strict", action="store_true", help="take a warning for a failure")
+    add("--strict", action="store_true", help="turn warnings into failures")
     add("--json", metavar="PATH|-", type=_path, help="write the receipt here; - is standard output")
-    add("--pool", metavar="NAME", type=_name, help="whose machine this is; begins the summary")
-    add("--node", metavar="NAME", type=_name, help="which of its machines this is; follows the pool")
-    add("--peers", metavar="HOST,...", type=_peers, help="all that are checked at once, this one too, by host name")
-    add("--peers-sec", metavar="SEC", type=seconds, help="how long to wait for all of them (default: 900)")
-    add("--linger-sec", metavar="SEC", type=seconds, help="how long to stay for them then (default: 60)")
+    add("--pool", metavar="NAME", type=_name, help="the name of the pool, at the start of the summary")
+    add("--node", metavar="NAME", type=_name, help="the name of the machine, after the pool")
+    add("--peers", metavar="HOST,...", type=_peers, help="host names of all machines checked at once, with this one")
+    add("--peers-sec", metavar="SEC", type=seconds, help="how long to wait for all peers (default: 900)")
+    add("--linger-sec", metavar="SEC", type=seconds, help="how long to stay for the other peers (default: 60)")
     add(
         "--baseline", metavar="PATH", type=_path, nargs="+", action="extend", help="compare with these earlier receipts"
     )
-    add("--specs", metavar="FILE", type=_path, help="floors by your own measurements, as gpu-smoke record wrote them")
-    add("--no-gpu-in", metavar="DIR", type=_path, help="compute nothing: pass where this folder of devices has no GPU")
-    add("--closed-to", metavar="IP:PORT", type=_address, help="with --no-gpu-in: pass where nothing answers there")
+    add("--specs", metavar="FILE", type=_path, help="floors from your own measurements, a file of gpu-smoke record")
+    add("--no-gpu-in", metavar="DIR", type=_path, help="run no kernels: pass if this folder of devices has no GPU")
+    add(
+        "--closed-to",
+        metavar="IP:PORT",
+        type=_address,
+        help="with --no-gpu-in: pass if this address accepts no connections",
+    )
     add_reports(add)
     add("--version", action="version", version=f"gpu-smoke {__version__}")
     return parser
 
 
 def add_reports(add: Callable[..., Any]) -> None:
-    """The options that ask for reports, for every command that writes them."""
+    """Add the options for reports, for every command that writes them."""
     add("--termination-log", metavar="PATH", type=_path, help="write the message here, at most 4000 bytes")
     add("--junit", metavar="PATH", type=_path, help="write JUnit XML here")
-    add("--prometheus", metavar="PATH", type=_path, help="write metrics here, for node_exporter a name with .prom")
+    add("--prometheus", metavar="PATH", type=_path, help="write metrics here; node_exporter requires the suffix .prom")
     add(
-        "--guest-attribute", metavar="NAMESPACE/KEY", type=_attribute, help="write the verdict there, on Compute Engine"
+        "--guest-attribute",
+        metavar="NAMESPACE/KEY",
+        type=_attribute,
+        help="write the verdict to it, on a Compute Engine VM",
     )
 
 
@@ -218,7 +231,7 @@ def _wrong(problem: str, got: str, expected: str) -> argparse.ArgumentTypeError:
 
 
 def _count(text: str) -> int:
-    # Expecting no GPU would let a machine without any pass.
+    # With 0 a machine without any GPU would pass.
     if not re.fullmatch(r"[0-9]{1,3}", text) or int(text) < 1:
         raise _wrong("not a number of GPUs", text, "a whole number from 1 to 999")
     return int(text)
@@ -237,12 +250,12 @@ def _capability(text: str) -> str:
 
 
 def seconds(text: str) -> float:
-    """A time to wait, as an option's type."""
+    """Return a time to wait in seconds, as the type of an option."""
     try:
         found = float(text)
     except ValueError:
         found = math.nan
-    if not 0 < found <= 86_400:  # false for NaN as well
+    if not 0 < found <= 86_400:  # also false for NaN
         raise _wrong("not a deadline", text, "seconds above 0, at most 86400 (a day)")
     return found
 
@@ -256,7 +269,7 @@ def _path(text: str) -> str:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     try:
-        # A name that no server knows would pass for a closed address.
+        # A host name that does not resolve would pass as a closed address.
         return str(ipaddress.ip_address(host.strip("[]"))), int(port)
     except ValueError:
         raise _wrong("not an address with a port", text, "such as 10.100.0.1:443") from None
@@ -275,7 +288,7 @@ def _name(text: str) -> str:
 
 
 def _peers(text: str) -> tuple[str, ...]:
-    # One alone is there at once, and one named twice would count as two; so would an address, which always resolves.
+    # A single machine needs no peers, and one that is named twice would count as two. An address always resolves.
     names = tuple(text.split(","))
     different = {name.lower().removesuffix(".") for name in names}
     if len(names) < 2 or len(different) < len(names) or not all(map(_is_host, names)):
@@ -284,6 +297,6 @@ def _peers(text: str) -> tuple[str, ...]:
 
 
 def _is_host(name: str) -> bool:
-    # As RFC 3696 (2) has it, the last part of a name is not all digits; 0x7f is an address to a resolver, too.
+    # By RFC 3696 (2) the last label of a name is not all digits. A resolver also takes 0x7f as an address.
     last = name.removesuffix(".").rpartition(".")[2]
     return bool(re.fullmatch(r"[A-Za-z0-9.-]{1,253}", name) and not re.fullmatch(r"[0-9]*|0[xX][0-9a-fA-F]*", last))

@@ -1,4 +1,4 @@
-"""What is said to a person while the check runs, and at its end."""
+"""Output to a person, during the check and at its end."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import re
 import sys
 from typing import TextIO
 
-# A runner of GitHub (actions/runner@079cdb1: src/Runner.Common/ActionCommand.cs) takes a line as a command that begins
-# with `::`, after spaces too, and one that has `##[name]` anywhere.
+# GitHub's runner (actions/runner@079cdb1: src/Runner.Common/ActionCommand.cs) executes a line as a command if it begins
+# with `::`, also after spaces, or has `##[name]` anywhere.
 _COMMAND = re.compile(r"((?:^|\r)\s*):(?=:)|##(?=\[)", re.MULTILINE)
 
 
 def say(text: str) -> None:
-    """Tell a person; no word of it is a command to a runner that reads along."""
+    """Print a text to standard error, with workflow commands of GitHub escaped."""
     put(sys.stderr, escape_commands(text.rstrip("\n")) + "\n")
 
 
 def escape_commands(text: str) -> str:
-    """The text for a log that a runner reads: the same to a person, and no command to the runner."""
+    """Escape workflow commands in a text for a log of GitHub's runner. It stays readable."""
     return _COMMAND.sub(lambda found: f"{found[0]} ", text)
 
 
 def put(stream: TextIO, text: str) -> OSError | None:
-    """Write, and outlive a reader that has gone: the verdict is the exit code. Returns why not all could be written."""
+    """Write a text. A closed pipe is no error, because the verdict is the exit code. Returns any other error."""
     try:
         stream.write(text)
         stream.flush()
-    except OSError as error:  # what is left in the buffer must go somewhere, or Python leaves with 120
+    except OSError as error:  # the rest of the buffer must go somewhere, or Python exits with 120
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return None if isinstance(error, BrokenPipeError) else error
     return None

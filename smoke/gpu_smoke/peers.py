@@ -1,7 +1,7 @@
-"""Machines that are checked at once: none of them ends well before it has seen every one.
+"""Machines that are checked at the same time: each run waits until it has seen all of them.
 
-A pod that has ended takes no room any more, so a scheduler could put the next one onto the machine that was just
-checked: as many passes, and fewer machines. Where all were there at the same time, no two were on the same one.
+A pod that has ended frees its machine. A scheduler could put the next pod onto the machine that was just checked, so
+the same number of passes would prove fewer machines. If all pods run at the same time, no two are on the same machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import faults
 from .checks import ERROR, PASS, Check, failure
 from .faults import Meaning
 
-# Between two names that are not there. One at a time, however many are missing: all machines ask the same servers.
+# The pause between two names that do not resolve. Names are resolved one at a time: all machines ask the same servers.
 LOOK_SEC = 2.0
 TICK_SEC = 0.1
 NAMED = 3
@@ -24,7 +24,7 @@ NAMED = 3
 _ABSENT = Meaning(
     faults.HANG,
     faults.FIX_POOL,
-    "the cluster tells why their pods wait: kubectl get events; no machine or quota is left, or others have the GPUs",
+    "see why the pods wait: kubectl get events; machines or quota may be used up, or other pods have the GPUs",
 )
 _UNNAMED = Meaning(
     faults.HANG, faults.NONE, "pods are named by a headless Service and the cluster's DNS: one of them does not answer"
@@ -32,7 +32,7 @@ _UNNAMED = Meaning(
 
 
 class Peers:
-    """Every machine's name, and who has been seen. One that was there once counts, wherever it is by now."""
+    """The names of all machines, and those not seen yet. A machine that was seen once counts, even if it has ended."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
@@ -40,11 +40,11 @@ class Peers:
         self.complete_at = 0.0
         self._error = ""
         if names:
-            # A resolver may not answer for minutes, and a verdict must not wait for one.
+            # A resolver may not answer for minutes, and a verdict must not wait for that.
             threading.Thread(target=self._look, daemon=True).start()
 
     def check(self, sec: float, until: float, stopped: Callable[[], str]) -> Check:
-        """Wait for all of them, at most until then."""
+        """Wait for all machines, at most until the given time."""
         while missing := list(self.missing):
             reason = stopped() or (f"after {sec:g} s" if time.monotonic() >= until else "")
             if reason:
@@ -53,7 +53,7 @@ class Peers:
         return Check("peers", PASS, f"{len(self.names)} machines at once")
 
     def linger(self, sec: float, stopped: Callable[[], str]) -> None:
-        """Stay until the others have seen this one as well: what ends has no name any more."""
+        """Stay until the other machines have seen this one: a pod that has ended has no name any more."""
         while time.monotonic() < self.complete_at + sec and not stopped():
             time.sleep(TICK_SEC)
 
@@ -62,7 +62,7 @@ class Peers:
             if name in self.missing and not self._resolves(name):
                 time.sleep(LOOK_SEC)
             elif name in self.missing:
-                # Before the last one is taken off, which is what the other thread waits for.
+                # Set before the last name is removed, because the other thread waits for that.
                 self.complete_at = time.monotonic()
                 self.missing.remove(name)
             if not self.missing:
@@ -82,5 +82,5 @@ class Peers:
             text = f"none of {all_of_them} machines has a name, not even this one ({self._error})"
             return failure("peers", f"{reason}: {text}", _UNNAMED, status=ERROR)
         names = ", ".join(missing[:NAMED]) + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
-        text = f"{here} of {all_of_them} machines were there, this one right; missing: {names}"
+        text = f"{here} of {all_of_them} machines were seen, this one passed so far; missing: {names}"
         return failure("peers", f"{reason}: {text}", _ABSENT, status=ERROR)

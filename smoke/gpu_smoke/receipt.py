@@ -1,4 +1,4 @@
-"""The receipt (schema smoke/1): what was found so far is on disk at every moment, and half a receipt never is."""
+"""The receipt (schema smoke/1). The file on disk always has the results so far, and never a partial receipt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNFINISHED = "the check has not ended; if it no longer runs, it was killed"
 
 
 class Receipt:
-    """What one run found; it starts with nothing, which is no pass."""
+    """The results of one run. It starts empty, which is no pass."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -39,7 +39,7 @@ class Receipt:
         self._path = "" if options.json == "-" else options.json
 
     def open(self) -> None:
-        """Write the first form, so that a place that cannot be written to is found before the GPUs are kept busy."""
+        """Write the first receipt and reports, so a path that cannot be written fails before the GPUs are busy."""
         receipt = [("--json", self._path, self.text())] if self._path else []
         for option, path, text in (*receipt, *delivery.first(self.record(), self.options.reports)):
             try:
@@ -48,12 +48,12 @@ class Receipt:
                 raise unwritable(option, path, error) from None
 
     def add(self, *found: Check) -> None:
-        """Keep what was found, on disk too."""
+        """Add checks and save the receipt."""
         self.checks += found
         self.save()
 
     def save(self) -> list[str]:
-        """Write what is known so far; returns what was lost, and why."""
+        """Write the results so far. Returns the errors of files that could not be written."""
         try:
             if self._path:
                 write(self._path, self.text())
@@ -62,11 +62,11 @@ class Receipt:
         return []
 
     def wrong(self) -> bool:
-        """Whether something is, that makes more checks pointless; a slow GPU does not."""
+        """Return True if a failure makes further checks pointless. A slow GPU does not."""
         return any(check.severity != faults.PERF for check in checks.bad(self.checks))
 
     def finish(self) -> int:
-        """Decide, write the verdict everywhere it was asked for, and return the exit code."""
+        """Decide the verdict, write all reports, and return the exit code."""
         reports = self.options.reports
         if self.options.strict:
             self.checks = [checks.strict(check) for check in self.checks]
@@ -75,7 +75,7 @@ class Receipt:
         self._settle(delivery.attribute(self.record(), reports))
         if self.options.json == "-" and (error := output.put(sys.stdout, self.text())):
             self._settle([f"--json -: {reason(error)}"])
-            delivery.attribute(self.record(), reports)  # it has been told of a pass
+            delivery.attribute(self.record(), reports)  # replaces the pass that it already has
         delivery.github(self.record(), reports)
         output.say(terminal.table(self.record(), sys.stderr))
         return self._decide()
@@ -84,19 +84,19 @@ class Receipt:
         return [*self.save(), *delivery.files(self.record(), self.options.reports)]
 
     def _settle(self, lost: list[str]) -> None:
-        """Whoever waits for a report must not be told of a pass that has none, so the others say it."""
+        """Fail the run if a report is lost, and write the others again: a report that exists must not show a pass."""
         if lost:
-            means = faults.Meaning(faults.ENV, faults.NONE, "the disk may be full, or what was there before is gone")
+            means = faults.Meaning(faults.ENV, faults.NONE, "the disk may be full, or the folder was removed")
             self.checks += [checks.failure("report", f"cannot be written: {shown(text)}", means) for text in lost]
             self._decide()
             self._files()
 
     def text(self) -> str:
-        """The receipt as it stands, for a log too: no text in it is a command to a runner that reads along."""
+        """Return the receipt as JSON, with workflow commands of GitHub escaped, because it may go to a log."""
         return json.dumps(self.record(), indent=2, allow_nan=False).replace("##[", "\\u0023#[") + "\n"
 
     def record(self) -> dict[str, Any]:
-        """What the receipt says."""
+        """Return the receipt as a dictionary."""
         options, wrong = self.options, checks.bad(self.checks)
         return {
             "schema": SCHEMA,

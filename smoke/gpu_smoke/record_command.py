@@ -1,4 +1,4 @@
-"""`gpu-smoke record`: add what GPUs reached in runs that passed to a file of one's own measurements."""
+"""The command `gpu-smoke record`: add the speeds of runs that passed to a file of the user's own measurements."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from .options import Parser
 from .reports import files
 
 _HINT = "gpu-smoke --profile standard --json RECEIPT.json, on whole GPUs that nothing else uses"
-# Warnings about this very GPU, where they compare it with anything.
+# Checks whose warning says that this very GPU is slow, if they compare it with a reference.
 _COMPARED = tuple(f"{what}.{check}" for what in ("gemm", "mem") for check in ("speed", "peers", "history"))
 _FLOORS = ("gemm.speed", "mem.speed")
 _THROTTLED = ("throttle", "burn")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Record, or raise UsageError with everything that speaks against it and write nothing."""
+    """Record the receipts, or raise UsageError with every reason against it and write nothing."""
     parser = Parser(
         prog="gpu-smoke record",
         usage="gpu-smoke record RECEIPT.json [...] --specs FILE",
-        description="Add what GPUs reached in runs that passed to a file of your own measurements.",
+        description="Add the speeds of runs that passed to a file of your own measurements.",
         allow_abbrev=True,
     )
     parser.add_argument("receipts", nargs="+", metavar="RECEIPT.json", help="receipts that passed, or folders of them")
-    parser.add_argument("--specs", required=True, metavar="FILE", help="the file to add to; made where there is none")
+    parser.add_argument("--specs", required=True, metavar="FILE", help="the file to add to; created if missing")
     given = parser.parse_args(list(argv))
     new = _record(given.receipts, Path(given.specs))
     for row in new:
-        fast = f"{row.median:.4g} {row.unit} ({row.lowest:.4g} to {row.highest:.4g}, {row.samples} of them)"
+        fast = f"{row.median:.4g} {row.unit} ({row.lowest:.4g} to {row.highest:.4g}, {row.samples} samples)"
         what = " ".join(filter(None, (row.device, row.check, row.dtype)))
         output.say(f"gpu-smoke record: {what}: {fast} with driver {row.driver} and torch {row.torch}")
     return 0
@@ -54,7 +54,7 @@ def _record(receipts: Sequence[str], file: Path) -> list[Row]:
             recorded = {digest for row in rows for digest in row.receipts}
             wrong += [problem for run in runs for problem in _refused(run, recorded)] + more
             if not runs and not wrong:
-                wrong.append(Problem(", ".join(receipts), "no receipt", "nothing", "one at least", _HINT))
+                wrong.append(Problem(", ".join(receipts), "no receipt", "nothing", "at least one", _HINT))
             if wrong:
                 raise UsageError("\n".join(map(str, wrong)))
             new = _rows(runs)
@@ -65,15 +65,15 @@ def _record(receipts: Sequence[str], file: Path) -> list[Row]:
 
 
 def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
-    """Why a receipt is no measurement of what its GPUs can do."""
+    """Return the reasons why a receipt does not measure the full speed of its GPUs."""
 
     def problem(path: str, text: str, got: str, expected: str) -> Problem:
         return Problem(f"{run.path}: {path}", text, repr(got), expected, _HINT)
 
     if run.digest in recorded:
-        yield problem("the whole", "recorded already", run.digest, "a receipt that is not in the file")
+        yield problem("the whole", "already recorded", run.digest, "a receipt that is not in the file")
     if run.record["device"] != "cuda":
-        yield problem("device", "a run on the CPU says nothing of a GPU", run.record["device"], "cuda")
+        yield problem("device", "a run on the CPU does not measure a GPU", run.record["device"], "cuda")
     elif run.record["verdict"] != "pass":
         yield problem("verdict", "did not pass", run.record["verdict"], "pass")
     for index, gpu in enumerate(run.record["gpus"]):
@@ -81,21 +81,21 @@ def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
             yield problem(f"gpus[{index}].name", "a MIG slice", gpu["name"], "a whole GPU")
     for index, check in enumerate(run.record["checks"]):
         if check["status"] == "warn" and check["id"] in _THROTTLED:
-            yield problem(f"checks[{index}]", "a GPU was throttled", check["id"], "clocks that nothing held down")
+            yield problem(f"checks[{index}]", "a GPU was throttled", check["id"], "a GPU without throttling")
         elif check["status"] == "warn" and _slow(check):
             yield problem(f"checks[{index}]", "a GPU was slow", check["id"], "a GPU as fast as others of its model")
     if not run.speeds and run.record["device"] == "cuda":
         yield problem("measured", "no speed of a GPU", run.record.get("profile", ""), "the profile standard or burn")
     for name, version in (("host.driver", run.driver), ("torch.version", run.torch)):
         if not version:
-            yield problem(name, "not told", version, "its version")
+            yield problem(name, "missing", version, "its version")
 
 
 def _slow(check: Mapping[str, Any]) -> bool:
-    """Whether a warning is one of a slow GPU.
+    """Return True if a warning says that a GPU is slow.
 
-    A floor of one party, or of theory, is what a measurement of one's own is to replace: these fail further below the
-    warning than a floor of several parties does.
+    The user's measurements replace a floor that is from one party or theoretical, so a warning by such a floor does not
+    count. These floors have a larger distance between warning and failure than those of several parties.
     """
     if check["id"] not in _COMPARED or "value" not in check:
         return False

@@ -1,4 +1,4 @@
-"""`gpu-smoke report RECEIPT`: every form of a receipt that is there already."""
+"""The command `gpu-smoke report RECEIPT`: write the reports of an existing receipt."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from . import checks, faults, options, output
 from .reports import delivery, source, targets, terminal
 
 _EPILOG = """\
-exit codes: 0 every report was written, 2 one could not be, 64 wrong usage or no receipt.
-They say nothing of the GPU; the receipt does.
+exit codes: 0 all reports were written, 2 a report could not be written, 64 wrong usage or not a receipt.
+They do not depend on the verdict of the receipt.
 
 examples:
   gpu-smoke report receipt.json --junit gpu-smoke.xml
-  kubectl logs job/l4-check | gpu-smoke report -              where the check ran with --json -
+  kubectl logs job/l4-check | gpu-smoke report -              if the check ran with --json -
 """
 
 
 def main(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
-    """Write what is asked for; raises UsageError for what is no receipt."""
+    """Write the requested reports. Raises UsageError for a file that is not a receipt."""
     parser = options.Parser(
         prog="gpu-smoke report",
-        description="Writes the reports of a receipt: as a table, and as the options and GitHub Actions ask.",
+        description="Write the reports of a receipt: a table, and those of the options and of GitHub Actions.",
         epilog=_EPILOG,
     )
-    parser.add_argument("receipt", metavar="RECEIPT|-", help="what --json wrote; - is standard input")
+    parser.add_argument("receipt", metavar="RECEIPT|-", help="a file that --json wrote; - is standard input")
     options.add_reports(parser.add_argument)
     given = vars(parser.parse_args(list(argv)))
     wanted = targets.take(given, environment)

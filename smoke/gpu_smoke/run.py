@@ -10,7 +10,7 @@ from .workers import parent
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the check and return its exit code; raises UsageError where it cannot be run as it was given."""
+    """Run the check and return its exit code. Raises UsageError for a wrong command line."""
     chosen = options.parse(argv)
     if chosen.no_gpu_in:
         return no_gpu_check.run(chosen)

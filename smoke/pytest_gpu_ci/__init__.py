@@ -1,4 +1,5 @@
-"""A pytest plugin for test suites that run on GPUs: what a test needs, what it may leave behind, and what did not run.
+"""A pytest plugin for test suites on GPUs.
 
-It needs pytest and nothing else; torch is imported when the first GPU test is about to run, or a test takes a seed.
+It checks what a test needs and what it leaves behind, and reports the tests that did not run. It requires only pytest.
+torch is imported before the first GPU test, or for a test that uses `gpu_seed`.
 """

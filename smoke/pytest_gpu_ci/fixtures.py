@@ -1,4 +1,4 @@
-"""What tests ask for by name, and the one each GPU test is given unasked."""
+"""The fixtures that tests request by name, and the one that every GPU test gets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEED = 0
 
 @pytest.fixture(scope="session")
 def gpu_device(request: pytest.FixtureRequest) -> Any:
-    """The first GPU, as torch's device. A test that uses it is a GPU test, marked or not."""
+    """The first GPU as a torch device. A test that uses this fixture is a GPU test, with or without the marker."""
     machine = request.config.stash[Session.KEY].machine
     if not machine.gpus:
         pytest.skip(f"needs 1 GPU; here: {machine.as_text()}")
@@ -30,9 +30,11 @@ def gpu_device(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def gpu_devices(request: pytest.FixtureRequest) -> list[Any]:
-    """As many GPUs as the test's marker counts, as torch's devices."""
+    """The GPUs that the test's marker counts, as torch devices."""
     if Session.NEEDS not in request.node.stash:
-        pytest.fail("gpu_devices: the test took it while it ran: mark it gpu, with the count it needs", pytrace=False)
+        pytest.fail(
+            "gpu_devices: requested while the test ran: add the marker gpu with the count it needs", pytrace=False
+        )
     import torch
 
     return [torch.device("cuda", index) for index in range(request.node.stash[Session.NEEDS].count)]
@@ -40,9 +42,9 @@ def gpu_devices(request: pytest.FixtureRequest) -> list[Any]:
 
 @pytest.fixture
 def gpu_seed() -> Iterator[int]:
-    """Seeds Python, NumPy, and torch on every device; cuDNN chooses the same algorithms again."""
+    """Seed Python, NumPy and torch on every device, and make cuDNN choose the same algorithms each time."""
     random.seed(SEED)
-    # Imported, as the test may be the first to do it; what is not installed draws no numbers.
+    # Imported here, because the test may be the first to use it. Without NumPy there are no numbers to seed.
     with contextlib.suppress(ImportError):
         import numpy.random
 
@@ -62,7 +64,7 @@ def gpu_seed() -> Iterator[int]:
 
 @pytest.fixture
 def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Measures every GPU test: waits for its kernels, cleans up, records the peak, fails what leaks."""
+    """Measure a GPU test: wait for its kernels, clean up, record the peak, and fail a leak."""
     import torch
 
     item, session = request.node, of(request.node)
@@ -74,10 +76,10 @@ def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
         session.watch = None
     if session.death is not None:
         return
-    # What the test's own fixtures gave it is still held here, though they are torn down.
+    # The values of the test's own fixtures are still referenced here, although they are torn down.
     item.funcargs.clear()
     used = watch.used(wanted.count)
-    # What the test launched may fail after its last line, and would be told to the next test.
+    # A kernel that the test launched may fail after the test's last line. The error would be reported in the next test.
     late = health.synchronize(torch, used)
     if late is not None:
         if health.is_dead(torch, used):
@@ -87,7 +89,7 @@ def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
     note(item, "gpu_peak_mib", round(peak, 1))
     leaked = watch.leaked_mib()
     if item.stash[Session.FAILED]:
-        return  # its traceback holds its tensors
+        return  # the traceback keeps the tensors of a failed test
     allowed = session.leak_mib if wanted.leak_mib is None else wanted.leak_mib
     problems = [
         f"leaked {mib:.1f} MiB on cuda:{gpu}, {allowed:g} allowed (gc and empty_cache did not free them)\n"

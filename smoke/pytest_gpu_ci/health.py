@@ -1,7 +1,8 @@
-"""Whether CUDA still works in this process.
+"""Detect that CUDA no longer works in this process.
 
 Some errors are sticky: after an assertion on the device or an illegal address, every CUDA call of the process fails
-with the same words, and each later test would be blamed for the first one (github.com/pytorch/pytorch/issues/49019).
+with the same message. Each later test would fail for an error of an earlier one
+(github.com/pytorch/pytorch/issues/49019).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pytest_gpu_ci.machine import first_line
 
 @dataclass(frozen=True)
 class Death:
-    """The test during which CUDA died in this process, and its last words."""
+    """The test during which CUDA stopped working in this process, and the error message."""
 
     test: str
     message: str
@@ -25,7 +26,7 @@ class Death:
 
 
 def synchronize(torch: Any, gpus: Iterable[int]) -> str | None:
-    """Wait for what was launched; the first error's first line, or None."""
+    """Wait for all launched kernels. Returns the first line of the first error, or None."""
     for gpu in gpus:
         try:
             torch.cuda.synchronize(gpu)
@@ -35,6 +36,6 @@ def synchronize(torch: Any, gpus: Iterable[int]) -> str | None:
 
 
 def is_dead(torch: Any, gpus: list[int]) -> bool:
-    """An error that is not sticky is told once: to be out of memory is no death."""
+    """Return True if an error persists. An error that is not sticky is reported once, such as out of memory."""
     synchronize(torch, gpus)
     return synchronize(torch, gpus) is not None

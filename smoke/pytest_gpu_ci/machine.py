@@ -1,4 +1,4 @@
-"""What is here: the GPUs torch reaches, or why it reaches none."""
+"""The GPUs that torch can use on this machine, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def capability_text(version: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class Machine:
-    """`why` is said where there is no GPU; `unreached` names device nodes that torch should reach and does not."""
+    """The GPUs of this machine. `why` is the reason if there are none.
+
+    `unreached` names device nodes that torch should be able to use but cannot.
+    """
 
     gpus: tuple[Gpu, ...] = ()
     why: str = ""
@@ -38,7 +41,7 @@ class Machine:
 
     def as_text(self) -> str:
         if not self.gpus:
-            nodes = f" although {', '.join(self.unreached)} is there" if self.unreached else ""
+            nodes = f" although {', '.join(self.unreached)} exists" if self.unreached else ""
             return f"{NO_GPU}{nodes} ({self.why})"
         return ", ".join(
             f"{count} x {phrases}" for phrases, count in Counter(gpu.as_text() for gpu in self.gpus).items()
@@ -46,24 +49,27 @@ class Machine:
 
 
 def nodes() -> tuple[str, ...]:
-    """The driver's device nodes. A container has only those it was given, whatever /proc tells of the host."""
+    """Return the driver's device nodes.
+
+    A container only has those that it was given, although /proc shows the host's.
+    """
     return tuple(str(path) for path in sorted(DEVICES.glob("nvidia[0-9]*"), key=lambda path: (len(path.name), path)))
 
 
 def visible() -> list[str]:
-    """The GPUs CUDA may use, in CUDA_VISIBLE_DEVICES' words; nothing is started and nothing imported for it."""
+    """Return the GPUs that CUDA may use, in the form of CUDA_VISIBLE_DEVICES. This starts and imports nothing."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:
         return [str(index) for index, _ in enumerate(nodes())]
     entries = [entry.strip() for entry in named.split(",")]
-    # CUDA stops reading at the first that is none:
+    # CUDA stops reading at the first entry that is not a GPU:
     # https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars
     hidden = next((at for at, entry in enumerate(entries) if entry in ("", "-1", "NoDevFiles")), len(entries))
     return entries[:hidden]
 
 
 def probe() -> Machine:
-    """Ask torch. This starts CUDA, so it is asked only when a test is about to use it."""
+    """Query torch for its GPUs. This starts CUDA, so it only runs before a test that uses it."""
     hidden = "CUDA_VISIBLE_DEVICES" in os.environ and not visible()
     unreached = () if hidden else nodes()
     try:
@@ -72,9 +78,9 @@ def probe() -> Machine:
         missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
         return Machine((), "torch is not installed" if missing else f"torch cannot be imported: {error}", unreached)
     with warnings.catch_warnings():
-        # What torch warns of here is asked for below, and a suite that turns warnings into errors is not to stumble.
+        # refusal() reports what torch warns of here. A suite that turns warnings into errors must not fail.
         warnings.simplefilter("ignore")
-        # is_available() alone says yes where CUDA_VISIBLE_DEVICES is empty on some machines:
+        # is_available() alone returns True on some machines with an empty CUDA_VISIBLE_DEVICES:
         # github.com/MakazhanAlpamys/Soup/issues/1128
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if count == 0:
@@ -85,7 +91,7 @@ def probe() -> Machine:
 
 
 def refusal(torch: object) -> str:
-    """Why this torch has no GPU, in its own words where it has any."""
+    """Return the reason why this torch has no GPU, if possible in the words of torch."""
     version, built = torch.__version__, torch.version  # type: ignore[attr-defined]
     if built.cuda is None and getattr(built, "hip", None) is None:
         return f"torch {version} is built without CUDA"
@@ -93,7 +99,7 @@ def refusal(torch: object) -> str:
         torch.cuda.init()  # type: ignore[attr-defined]
     except RuntimeError as error:
         return f"torch {version}: {first_line(error)}"
-    return f"torch {version} sees none"
+    return f"torch {version} sees no GPU"
 
 
 def first_line(error: BaseException) -> str:

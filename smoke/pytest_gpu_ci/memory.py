@@ -1,4 +1,4 @@
-"""What a test leaves on the GPU, and how much it had at its highest."""
+"""The GPU memory that a test leaves allocated, and its peak."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ MIB = 2**20
 
 
 def clean(torch: Any) -> None:
-    """Give back what no tensor holds."""
-    # cuBLAS' workspaces come from torch's allocator and stay, 8 MiB after the first product, which no test has leaked:
-    # github.com/pytorch/pytorch/issues/95668. torch's own leak check empties them in this way too.
+    """Free the memory that no tensor uses."""
+    # cuBLAS allocates its workspaces from torch and keeps them: 8 MiB after the first product. That is no leak of a
+    # test (github.com/pytorch/pytorch/issues/95668). torch's own leak check also clears them in this way.
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
     if clear is not None:
         clear()
@@ -21,7 +21,10 @@ def clean(torch: Any) -> None:
 
 
 class Watch:
-    """The memory of one test. What fixtures of a wider scope allocate meanwhile is theirs, and outlives the test."""
+    """The memory of one test.
+
+    Allocations of fixtures with a wider scope do not count, because they outlive the test.
+    """
 
     def __init__(self, torch: Any, gpus: int) -> None:
         self.torch = torch
@@ -37,7 +40,7 @@ class Watch:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """While a fixture of a wider scope is set up; it may set up others."""
+        """Do not count allocations while a fixture of a wider scope is set up. It may set up others."""
         if self._setting_up:
             yield
             return
@@ -54,7 +57,10 @@ class Watch:
         return max(int(self.torch.cuda.max_memory_allocated(gpu)) for gpu in self.gpus) / MIB
 
     def leaked_mib(self) -> list[float]:
-        """For each GPU, what has come and not gone. Reference cycles are no leak, so they are broken first."""
+        """Return the MiB that each GPU has more than before.
+
+        Reference cycles are no leak, so they are collected first.
+        """
         clean(self.torch)
         if any(now > before for before, now in zip(self.before, self._allocated(), strict=True)):
             gc.collect()
@@ -62,5 +68,5 @@ class Watch:
         return [(now - before) / MIB for before, now in zip(self.before, self._allocated(), strict=True)]
 
     def used(self, count: int) -> list[int]:
-        """The GPUs the test was given, and those it used beyond."""
+        """Return the GPUs that the test was given, and any others that it used."""
         return [gpu for gpu in self.gpus if gpu < count or self.torch.cuda.max_memory_allocated(gpu)]

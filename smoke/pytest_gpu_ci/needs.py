@@ -1,4 +1,4 @@
-"""What a test asks of the machine: the arguments of its markers, read and compared."""
+"""The requirements of a test: the arguments of its markers, parsed and compared with the machine."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from typing import Any
 
 from pytest_gpu_ci.machine import Gpu, Machine, capability_text
 
-# GPUs show less memory than they are sold with, as ECC and the driver keep some: a T4 of 16 GB shows 14.56 GiB
-# (github.com/Zheng-Chong/CatVTON/issues/133), which is 91 %, and an L40S of 48 GB 44.53, 93 %
-# (github.com/Wan-Video/Wan2.1/issues/205). So whoever asks for 16 gets a T4.
+# GPUs report less memory than their nominal size, because ECC and the driver use some. A T4 of 16 GB reports 14.56 GiB,
+# which is 91 % (github.com/Zheng-Chong/CatVTON/issues/133). An L40S of 48 GB reports 44.53, which is 93 %
+# (github.com/Wan-Video/Wan2.1/issues/205). So a test that requires 16 runs on a T4.
 SHOWN_OF_NOMINAL = 0.9
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Fields are the markers' arguments; the first `count` GPUs must each fulfil the rest."""
+    """The requirements of a test.
+
+    Fields are the markers' arguments. The first `count` GPUs must each fulfil the others.
+    """
 
     count: int = 1
     memory_gib: float = 0.0
@@ -45,7 +48,7 @@ class Needs:
         )
 
     def unmet(self, machine: Machine) -> str | None:
-        """Why the machine cannot run the test, or None."""
+        """Return the reason why the machine cannot run the test, or None."""
         given = machine.gpus[: self.count]
         if len(given) == self.count and all(map(self.met_by, given)):
             return None
@@ -53,7 +56,7 @@ class Needs:
 
 
 def is_model(name: str, model: str) -> bool:
-    """Whole words, so that an L40S is no L4."""
+    """Compare whole words, so that an L40S is no L4."""
     return re.search(rf"(?<!\w){re.escape(model)}(?!\w)", name, re.IGNORECASE) is not None
 
 
@@ -74,7 +77,7 @@ def limit(value: Any) -> float:
 
 
 def peak(value: Any) -> float:
-    """No GPU test stays at 0, so whoever writes it means something else."""
+    """Parse a peak. No GPU test has a peak of 0, so 0 is an error."""
     highest = limit(value)
     if highest > 0:
         return highest
@@ -96,19 +99,23 @@ def models(value: Any) -> tuple[str, ...]:
     raise ValueError
 
 
-# Argument -> how it is read, what is expected, what it means. The table of docs/guides/gpu-tests.md is held to it.
+# Each argument with its parser, the text of what is expected, and its meaning. A test compares the table of
+# docs/guides/gpu-tests.md with it.
 ARGUMENTS: Mapping[str, tuple[Callable[[Any], Any], str, str]] = {
     "count": (positive_count, "a number of GPUs, 1 or more", "how many GPUs the test uses"),
-    "memory_gib": (amount, "GiB, such as 16", "memory each must have, as it is sold; 90 % of it is enough"),
-    "compute_capability": (capability, 'a version, such as "8.9"', "compute capability each must at least have"),
-    "model": (models, 'a name or several, such as "L4"', "words of which one stands in the name each has"),
+    "memory_gib": (amount, "GiB, such as 16", "nominal memory of each GPU; 90 % of it is enough"),
+    "compute_capability": (capability, 'a version, such as "8.9"', "lowest compute capability of each GPU"),
+    "model": (models, 'a name or several, such as "L4"', "model names; the name of each GPU must contain one"),
     "leak_mib": (limit, 'MiB, such as 64, or "any"', "memory the test may leave allocated"),
-    "peak_gib": (peak, 'GiB above 0, such as 4, or "any"', "memory that may be allocated at any moment of the test"),
+    "peak_gib": (peak, 'GiB above 0, such as 4, or "any"', "highest memory that the test may allocate"),
 }
 
 
 def read(markers: Iterable[Any]) -> tuple[Needs, list[tuple[str, str, str]]]:
-    """What the markers say together, the closest first; and of every mistake the problem, what was got and expected."""
+    """Read all markers of a test; the closest has precedence.
+
+    Also returns problem, got and expected of every mistake.
+    """
     values: dict[str, Any] = {}
     problems = []
     for marker in markers:
@@ -123,5 +130,5 @@ def read(markers: Iterable[Any]) -> tuple[Needs, list[tuple[str, str, str]]]:
             try:
                 values.setdefault(name, parse(value))
             except ValueError:
-                problems.append((f"{marker.name}: {name}: not usable", repr(value), expected))
+                problems.append((f"{marker.name}: {name}: invalid value", repr(value), expected))
     return replace(Needs(), **values), problems

@@ -1,4 +1,4 @@
-"""The hooks. pytest loads this module by itself wherever the package is installed, so it imports nothing heavy."""
+"""The pytest hooks. pytest loads this module wherever the package is installed, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pytest_gpu_ci.summary import Summary
 
 __all__ = ["_gpu_memory", "gpu_device", "gpu_devices", "gpu_seed"]
 
-# Option -> help. The table of docs/guides/gpu-tests.md is held to it, and to MARKERS.
+# Each option and its help text. A test compares the tables of docs/guides/gpu-tests.md with it and with MARKERS.
 OPTIONS = {
-    "--gpu": "auto skips GPU tests where there is no GPU; require fails without one, and when no GPU test ran; "
-    "strict fails too for each one this machine cannot run; off skips them all",
-    "--gpu-id": "the GPUs to use, by their places among the visible ones, such as 0 or 0,2",
+    "--gpu": "auto skips GPU tests without a GPU; require fails without a GPU, or if no GPU test ran; "
+    "strict also fails each test that this machine cannot run; off skips all GPU tests",
+    "--gpu-id": "the GPUs to use, by position among the visible ones, such as 0 or 0,2",
     "--gpu-share": "let more pytest-xdist workers run than there are GPUs",
 }
 MARKERS = {
     "gpu": f"needs a GPU; takes {', '.join(needs.ARGUMENTS)}",
-    "multi_gpu": "gpu with count=2, or the count it is given",
-    "slow": 'takes long; -m "not slow" leaves it out',
+    "multi_gpu": "gpu with count=2, or the given count",
+    "slow": 'a slow test; -m "not slow" skips it',
 }
 LEAK_INI = "MiB a GPU test may leave allocated, or any"
 
@@ -37,7 +37,7 @@ GPU_FIXTURES = {"gpu_device", "gpu_devices"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpu", "GPU tests")
-    # No default: to be asked for auto is more than to be asked nothing, for then workers are given their GPUs.
+    # No default: an explicit auto does more than no option, because it also assigns GPUs to workers.
     group.addoption("--gpu", choices=MODES, default=None, help=OPTIONS["--gpu"])
     group.addoption("--gpu-id", default=None, metavar="PLACES", help=OPTIONS["--gpu-id"])
     group.addoption("--gpu-share", action="store_true", help=OPTIONS["--gpu-share"])
@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
-    """Before any conftest file can ask CUDA anything, and around them: one may have an option of ours."""
+    """Choose GPUs before any conftest file can use CUDA, and report a conftest file that adds one of our options."""
     choose_gpus(early_config)
     try:
         return (yield)
@@ -58,7 +58,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def second_option(error: ValueError) -> list[str]:
-    """The lines of the problem where pytest refuses a conftest file's option because it is one of ours."""
+    """Return the lines of the problem if pytest refuses an option of a conftest file because the plugin has it too."""
     option = next((option for option in OPTIONS if f"'{option}'" in str(error)), None)
     frame = next((at for at in traceback.extract_tb(error.__traceback__) if at.name == "pytest_addoption"), None)
     if option is None or frame is None:
@@ -67,23 +67,23 @@ def second_option(error: ValueError) -> list[str]:
         f"{os.path.relpath(frame.filename)}:{frame.lineno}: {option}: the plugin gpu-ci has this option already",
         f"got: a second {option}",
         "expected: each option once",
-        "hint: take it out there and use the plugin's, or leave the plugin out: -p no:gpu-ci",
+        "hint: remove it there and use the plugin's, or disable the plugin: -p no:gpu-ci",
     ]
 
 
 def choose_gpus(early_config: pytest.Config) -> None:
-    """Whoever names no option of ours finds nothing changed."""
+    """Set CUDA_VISIBLE_DEVICES. Without an option of this plugin nothing changes."""
     known = early_config.known_args_namespace
     if known.gpu_id is None and known.gpu in (None, "off"):
         return
     worker = share.place_of_worker()
-    # A worker inherits what --gpu-id left visible to the process that started it.
+    # A worker inherits the CUDA_VISIBLE_DEVICES that --gpu-id set in the process that started it.
     gpus, lines = share.chosen(None if worker else known.gpu_id)
     if lines:
         raise pytest.UsageError(problem(*lines))
     if worker and gpus:
         gpus = share.of_worker(*worker, gpus)
-    # Nothing found before CUDA was asked is no proof that nothing is there; to say so would hide it.
+    # An empty list does not prove that there is no GPU. Setting an empty variable would hide it.
     if gpus and (worker or known.gpu_id is not None):
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
 
@@ -97,7 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError:
         expected = needs.ARGUMENTS["leak_mib"][1]
         raise pytest.UsageError(
-            problem("pytest: gpu_leak_mib: not usable", f"got: {limit!r}", f"expected: {expected}")
+            problem("pytest: gpu_leak_mib: invalid value", f"got: {limit!r}", f"expected: {expected}")
         ) from None
     workers = 0 if hasattr(config, "workerinput") else workers_of(config)
     gpus = visible()
@@ -111,13 +111,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def workers_of(config: pytest.Config) -> int:
-    """How many workers pytest-xdist is about to start; 0 without it."""
+    """Return the number of workers that pytest-xdist will start; 0 without it."""
     distributed = getattr(config.option, "dist", "no") != "no"
     return len(getattr(config.option, "tx", None) or ()) if distributed else 0
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Make `-m gpu` and `-m multi_gpu` find each test that needs them, whichever way it says so."""
+    """Make `-m gpu` and `-m multi_gpu` select every test that needs GPUs, by marker or by fixture."""
     names: list[str] = getattr(item, "fixturenames", [])
     asked = [marker for marker in item.iter_markers() if marker.name in ("gpu", "multi_gpu")]
     if not asked and not GPU_FIXTURES & set(names):
@@ -131,14 +131,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if wanted.count > 1:
         item.add_marker("multi_gpu")
     item.stash[Session.NEEDS] = wanted
-    # First, so that it is torn down last of what belongs to the test alone. The list is shared with the function's
-    # other parameters, some of which may need no GPU.
+    # First, so that it is torn down last among the test's own fixtures. The list is shared with the function's other
+    # parameters, some of which may need no GPU.
     item.fixturenames = ["_gpu_memory", *names]  # type: ignore[attr-defined]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     found = [text for item in items for text in item.stash.get(Session.PROBLEMS, [])]
-    # pytest-xdist has no way to hand a worker's refusal on; there, the tests fail with these words.
+    # A worker of pytest-xdist cannot pass a usage error on, so there the tests fail with these texts.
     if found and not hasattr(config, "workerinput"):
         raise pytest.UsageError(*found)
 
@@ -171,16 +171,17 @@ def pytest_runtest_makereport(
 
 
 class Worker:
-    """Of a process that pytest-xdist started."""
+    """Hooks in a process that pytest-xdist started."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """End a worker whose CUDA died, now that its report is sent: pytest-xdist replaces it, and the rest is run.
+        """End a worker whose CUDA failed, after its report is sent. pytest-xdist replaces it, and the other tests run.
 
-        Before the worker calls the test complete, or the next one would be blamed for the crash.
+        It ends before the worker reports the test as complete. Otherwise pytest-xdist would blame the next test for the
+        crash.
         """
         if report.when == "teardown" and self.session.death is not None:
             os._exit(WORKER_DIED)

@@ -1,4 +1,4 @@
-"""What one pytest process knows: the machine, what was asked, whether CUDA still works. And who may run."""
+"""The state of one pytest process: the machine, the mode and the health of CUDA. It decides which tests run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def problem(what: str, *lines: str) -> str:
 
 
 def note(item: pytest.Item, name: str, value: object) -> None:
-    """A property of the test, for JUnit and for the summary; a rerun's replaces the last."""
+    """Set a property of the test, for JUnit and for the summary. A rerun replaces it."""
     item.user_properties[:] = [each for each in item.user_properties if each[0] != name]
     item.user_properties.append((name, value))
 
 
 class Session:
-    """Of one process; under pytest-xdist each worker has its own."""
+    """The state of one process. Under pytest-xdist each worker has its own."""
 
     KEY = pytest.StashKey["Session"]()
     NEEDS = pytest.StashKey[Needs]()
@@ -44,7 +44,7 @@ class Session:
         return self._machine
 
     def admit(self, item: pytest.Item, wanted: Needs) -> None:
-        """Let the test run; or skip it, or fail it, in words."""
+        """Let the test run, or skip or fail it with a reason."""
         item.stash[self.FAILED] = False
         problems = item.stash[self.PROBLEMS]
         if problems:
@@ -59,19 +59,22 @@ class Session:
             return
         fails = self.mode == "strict"
         if not self.machine.gpus:
-            # A driver with GPUs that torch cannot use is the mistake that skipping would hide.
+            # A driver with GPUs that torch cannot use is a mistake. Skipping would hide it.
             fails = self.mode != "auto" or bool(self.machine.unreached)
         self._refuse(item, unmet, fail=f"--gpu={self.mode}: {unmet}" if fails else "")
 
     def _refuse(self, item: pytest.Item, reason: str, *, fail: str = "") -> None:
-        """Skip the test for this reason; or fail it, in these words. What to do next the summary says, once."""
+        """Skip the test with this reason, or fail it with the given text.
+
+        The summary has the hint, once for all tests.
+        """
         note(item, "gpu_not_run", reason)
         if fail:
             pytest.fail(fail, pytrace=False)
         pytest.skip(reason)
 
     def failed(self, item: pytest.Item, error: BaseException) -> None:
-        """After a failure of any phase: is it this test's alone?"""
+        """After a failure in any phase, check if CUDA still works. If not, later tests do not run."""
         item.stash[self.FAILED] = True
         if self.death is not None or self.watch is None:
             return

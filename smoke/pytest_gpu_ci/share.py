@@ -1,8 +1,8 @@
-"""Which GPUs this process may use: `--gpu-id`, and under pytest-xdist each worker its own.
+"""Choose the GPUs of this process, by `--gpu-id` and, under pytest-xdist, one part for each worker.
 
-Both are said in CUDA_VISIBLE_DEVICES, and early: CUDA reads it once, when anything in the process first asks it
-anything, and a module-level `torch.cuda.is_available()` is enough. Places are counted in what the caller left visible,
-so that a GPU somebody excluded stays excluded (github.com/triton-lang/triton/pull/11831 is the opposite).
+Both set CUDA_VISIBLE_DEVICES early. CUDA reads it once, at the first call in the process: a module-level
+`torch.cuda.is_available()` is enough. Places count within the GPUs that are already visible, so that a GPU the caller
+excluded stays excluded (github.com/triton-lang/triton/pull/11831 does the opposite).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import sys
 
 from pytest_gpu_ci.machine import visible
 
-# Held as long as this process lives, whatever ends it.
+# Sockets that stay open until this process ends in any way.
 _held: list[socket.socket] = []
 
 
 def chosen(gpu_id: str | None) -> tuple[list[str], list[str]]:
-    """The GPUs to use, in CUDA_VISIBLE_DEVICES' words; and the lines of the problem, if there is one."""
+    """Return the GPUs to use, in the form of CUDA_VISIBLE_DEVICES, and the lines of the problem, if there is one."""
     there = visible()
     if gpu_id is None:
         return there, []
     ids = gpu_id.split(",")
     if not all(re.fullmatch(r"\d+", each) for each in ids) or len(set(ids)) != len(ids):
         return [], ["pytest: --gpu-id: not a list of GPUs", f"got: {gpu_id!r}", "expected: places, such as 0 or 0,2"]
-    # Where nothing says how many there are, CUDA will.
+    # If the number of GPUs is unknown here, CUDA checks the places.
     beyond = [each for each in ids if int(each) >= len(there)] if there else []
     if beyond:
         return [], [
@@ -39,11 +39,11 @@ def chosen(gpu_id: str | None) -> tuple[list[str], list[str]]:
 
 
 def too_many(workers: int, gpus: list[str], share: bool) -> list[str]:
-    """The lines that refuse workers which would have to share a GPU nobody said they may."""
+    """Return the lines of an error if workers would have to share a GPU without --gpu-share."""
     if workers <= len(gpus) or not gpus or share:
         return []
     return [
-        "pytest: -n: more workers than GPUs, and each takes memory on its GPU",
+        "pytest: -n: more workers than GPUs, and each one uses GPU memory",
         f"got: {workers} workers",
         f"expected: at most {len(gpus)}, one for each GPU: {', '.join(gpus)}",
         f"hint: -n {len(gpus)}, or --gpu-share to let them share",
@@ -51,16 +51,16 @@ def too_many(workers: int, gpus: list[str], share: bool) -> list[str]:
 
 
 def of_worker(place: int, workers: int, gpus: list[str]) -> list[str]:
-    """The GPUs of the worker in this place: an equal part of them, or one in turn where there are too few."""
+    """Return the GPUs of the worker in this place: an equal part, or one in turn if there are too few."""
     if workers > len(gpus):
         return [gpus[place % len(gpus)]]
     return gpus[place * len(gpus) // workers : (place + 1) * len(gpus) // workers]
 
 
 def place_of_worker() -> tuple[int, int] | None:
-    """This process's place among xdist's workers, and how many there are; None outside of one.
+    """Return this process's place among the workers of pytest-xdist, and their number; None outside of a worker.
 
-    gw0 has place 0. One that replaces a worker that died has a new name and takes the place that became free.
+    gw0 has place 0. A worker that replaces a dead one has a new name and takes the free place.
     """
     name, count = os.environ.get("PYTEST_XDIST_WORKER", ""), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "")
     if not (re.fullmatch(r"gw\d+", name) and count.isdigit()):
@@ -71,12 +71,18 @@ def place_of_worker() -> tuple[int, int] | None:
 
 
 def places(own: int, workers: int) -> list[int]:
-    """Those a worker may try. One of the first keeps to its own: the others are coming for theirs."""
+    """Return the places that a worker may try.
+
+    One of the first workers only tries its own, because the others need theirs.
+    """
     return [own] if own < workers else list(range(workers))
 
 
 def hold(name: str) -> bool:
-    """Take a name no other process has. The kernel gives it back when this one ends, and no file is left anywhere."""
+    """Reserve a name that no other process has.
+
+    The kernel releases it when this process ends, and it leaves no file.
+    """
     if sys.platform != "linux":
         return False
     taken = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

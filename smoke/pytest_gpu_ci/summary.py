@@ -1,4 +1,4 @@
-"""What the run says at its end of GPU tests: what ran, what did not, and that a run without any is no proof."""
+"""The summary of GPU tests at the end of a run: those that ran, those that did not, and a failure if none ran."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from pytest_gpu_ci.machine import NO_GPU
 
-SHOWN = 5  # tests named in a line; the rest is a number
+SHOWN = 5  # tests named in a line; the others are only counted
 
 
 class Summary:
-    """Of the process that reports: under pytest-xdist the controller, which knows tests by their reports alone."""
+    """The summary in the process that reports. Under pytest-xdist the controller knows tests only by their reports."""
 
     def __init__(self, config: pytest.Config, workers: int, gpus: list[str]) -> None:
         self.mode = config.option.gpu
@@ -27,7 +27,7 @@ class Summary:
         self.failed: set[str] = set()
 
     def pytest_report_header(self) -> list[str]:
-        """Silent unless asked for GPUs."""
+        """Return the header line; empty without --gpu."""
         if self.mode is None:
             return []
         return [f"gpu: {self.mode}" + (f", {self.sharing}" if self.sharing else "")]
@@ -72,12 +72,12 @@ class Summary:
         idle = [node for node in self.ran if self.peaks.get(node) == 0 and node not in self.failed]
         if idle:
             more = f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else ""
-            lines.append(f"{counted(idle)} passed without memory of torch on a GPU: {', '.join(idle[:SHOWN])}{more}")
+            lines.append(f"{counted(idle)} passed without GPU memory of torch: {', '.join(idle[:SHOWN])}{more}")
         if self.vacuous:
             found = f"{counted(self.not_run)} did not run" if self.not_run else "none was selected"
             lines.append(f"FAILED: --gpu={self.mode}, and no GPU test ran: {found}")
             if not self.not_run:
-                lines.append('  hint: look at -m, -k and the paths; -m "not gpu" goes without --gpu')
+                lines.append('  hint: check -m, -k and the paths; use -m "not gpu" without --gpu')
         return lines
 
 
@@ -86,18 +86,18 @@ def counted(tests: Any) -> str:
 
 
 def hints(failed: list[str]) -> list[str]:
-    """What to do about tests that failed without being run, once however many they are."""
+    """Return the hints for tests that failed without running, each once."""
     here = [text for _, at, text in (reason.partition("; here: ") for reason in failed) if at]
     lines = []
     if any(text.startswith(NO_GPU) for text in here):
-        lines.append("  hint: gpu-smoke diagnose says why; --gpu=off skips GPU tests")
+        lines.append("  hint: run gpu-smoke diagnose for the reason; --gpu=off skips GPU tests")
     if not all(text.startswith(NO_GPU) for text in here):
-        lines.append("  hint: --gpu=require skips what does not fit")
+        lines.append("  hint: --gpu=require skips tests that this machine cannot run")
     return lines
 
 
 def did_not_run(reasons: list[str]) -> list[str]:
-    """A line for each reason; what is there is said once, however many things were needed."""
+    """Return a line for each reason. The description of the machine is printed once."""
     lines = []
     by_place: dict[str, list[str]] = {}
     for reason in reasons:

@@ -63,7 +63,7 @@ def test_a_gate_stays_shut_for_a_job_that_somebody_changed_and_for_more_gpus_tha
         rf", limited: requests\.nvidia\.com/gpu=1[^*]*\*[^*]*\* {LATE}",
         "endless": rf"^error: 2 errors occurred:[^*]*\*[^*]*\* {LATE}",
         "hangs": r"\[Error\] l4: GPU 0: no answer within 1 s while multiplying float32 matrices\n"
-        rf"hint: a GPU that does not answer needs a reset at least: replace the machine\n[^*]*\* {FAILED}",
+        rf"hint: the GPU does not answer and needs at least a reset: replace the machine\n[^*]*\* {FAILED}",
         "slow": rf"\[Error\] l4: 11 TFLOP/s, expected 40 or more\n[^*]*\* {FAILED}",
     }
     with closing(eks.program("gates", tmp_path)) as runner:

@@ -33,7 +33,7 @@ FOLLOWS = {
             *(f"{_CHECK}.containers[0].env[{at}]" for at in (1, 2, 3)),
             f'{_CHECK}.containers[0].resources.requests["ephemeral-storage"]',
             f"{_CHECK}.containers[0].securityContext.readOnlyRootFilesystem",
-            # It also tries the API server, which policies are to close.
+            # It also tries the API server, which network policies should block.
             *(f"{_CHECK}.containers[1].command[{at}]" for at in (8, 9)),
             f"{_CHECK}.securityContext.runAsGroup",
             f"{_CHECK}.securityContext.runAsUser",

@@ -66,7 +66,7 @@ def test_a_limit_that_is_none_is_refused(suite: Suite, limit: str) -> None:
     result = suite("def test_a(): pass", "-o", f"gpu_leak_mib={limit}", process=True)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line] == [
-        "ERROR: pytest: gpu_leak_mib: not usable",
+        "ERROR: pytest: gpu_leak_mib: invalid value",
         f"  got: '{limit}'",
         '  expected: MiB, such as 64, or "any"',
     ]

@@ -59,7 +59,10 @@ def test_small(): pass
     strict = suite(source, "--gpu=strict", gpus=[L4, L4, T4])
     strict.assert_outcomes(passed=1, errors=1)
     assert f"--gpu=strict: {words}" in strict.outlines
-    assert lines_of(strict)[1:3] == [f"1 did not run: {words}", "  hint: --gpu=require skips what does not fit"]
+    assert lines_of(strict)[1:3] == [
+        f"1 did not run: {words}",
+        "  hint: --gpu=require skips tests that this machine cannot run",
+    ]
     assert strict.stdout.str().count("hint: ") == 1
 
 
@@ -80,14 +83,14 @@ def test_c(): pass
     node = "ERROR: test_it.py"
     assert told == [
         f"{node}: test_a: gpu: takes keywords only",
-        f"{node}: test_b: gpu: count: not usable",
+        f"{node}: test_b: gpu: count: invalid value",
         f"{node}: test_b: gpu: memory: no such argument",
-        f"{node}: test_b: gpu: memory_gib: not usable",
-        f"{node}: test_b: gpu: compute_capability: not usable",
-        f"{node}: test_b: gpu: model: not usable",
-        f"{node}: test_b: gpu: peak_gib: not usable",
-        f"{node}: test_c: gpu: peak_gib: not usable",
-        f"{node}: test_c: gpu: leak_mib: not usable",
+        f"{node}: test_b: gpu: memory_gib: invalid value",
+        f"{node}: test_b: gpu: compute_capability: invalid value",
+        f"{node}: test_b: gpu: model: invalid value",
+        f"{node}: test_b: gpu: peak_gib: invalid value",
+        f"{node}: test_c: gpu: peak_gib: invalid value",
+        f"{node}: test_c: gpu: leak_mib: invalid value",
     ]
     at = result.errlines.index(told[1])
     assert result.errlines[at + 1 : at + 3] == ["  got: 0", "  expected: a number of GPUs, 1 or more"]

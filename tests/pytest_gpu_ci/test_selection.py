@@ -18,7 +18,7 @@ def test_marked(): pass
 
 def test_by_fixture(gpu_device): assert gpu_device == "cuda:0"
 """
-WHY_NOT = "  hint: gpu-smoke diagnose says why; --gpu=off skips GPU tests"
+WHY_NOT = "  hint: run gpu-smoke diagnose for the reason; --gpu=off skips GPU tests"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_broken_torch_is_named(suite: Suite, pytester: pytest.Pytester) -> Non
 def test_a_gpu_that_torch_cannot_use_fails_also_where_nothing_was_required(suite: Suite) -> None:
     result = suite(THREE, gpus=[], devices_of=1)
     result.assert_outcomes(passed=1, errors=2)
-    there = "no GPU although */dev/nvidia0 is there (torch 2.99.0: No CUDA GPUs are available)"
+    there = "no GPU although */dev/nvidia0 exists (torch 2.99.0: No CUDA GPUs are available)"
     result.stdout.fnmatch_lines([f"--gpu=auto: needs 1 GPU; here: {there}"])
     assert lines_of(result)[1:] == [WHY_NOT]
     assert result.stdout.str().count("hint: ") == 1
@@ -83,7 +83,7 @@ def test_a_gpu_runs_all_of_them(suite: Suite) -> None:
     assert result.ret == 0
     assert lines_of(result) == [
         "2 GPU tests ran on NVIDIA L4",
-        "2 GPU tests passed without memory of torch on a GPU: test_it.py::test_marked, test_it.py::test_by_fixture",
+        "2 GPU tests passed without GPU memory of torch: test_it.py::test_marked, test_it.py::test_by_fixture",
     ]
 
 
@@ -125,7 +125,7 @@ def test_a_required_gpu_on_which_no_gpu_test_ran_is_a_failure(suite: Suite, sour
 def test_that_none_was_selected_is_said_with_where_to_look(suite: Suite) -> None:
     assert lines_of(suite(THREE, "--gpu=require", "-m", "not gpu", gpus=[L4])) == [
         "FAILED: --gpu=require, and no GPU test ran: none was selected",
-        '  hint: look at -m, -k and the paths; -m "not gpu" goes without --gpu',
+        '  hint: check -m, -k and the paths; use -m "not gpu" without --gpu',
     ]
 
 
@@ -185,7 +185,7 @@ def test_several(request): request.getfixturevalue("gpu_devices")
     result = suite(source)
     result.assert_outcomes(skipped=1, failed=1)
     told = [line for line in result.outlines if line.startswith(("SKIPPED", "gpu_devices"))]
-    assert told == ["gpu_devices: the test took it while it ran: mark it gpu, with the count it needs"]
+    assert told == ["gpu_devices: requested while the test ran: add the marker gpu with the count it needs"]
     assert "Traceback" not in result.stdout.str()
 
 

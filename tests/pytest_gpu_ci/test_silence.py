@@ -65,8 +65,8 @@ print(*sorted(tops - sys.stdlib_module_names))
 
 def test_the_markers_are_registered_with_their_meaning(suite: Suite) -> None:
     lines = suite("", "--markers").outlines
-    assert "@pytest.mark.multi_gpu: gpu with count=2, or the count it is given" in lines
-    assert '@pytest.mark.slow: takes long; -m "not slow" leaves it out' in lines
+    assert "@pytest.mark.multi_gpu: gpu with count=2, or the given count" in lines
+    assert '@pytest.mark.slow: a slow test; -m "not slow" skips it' in lines
     assert (
         "@pytest.mark.gpu: needs a GPU; takes count, memory_gib, compute_capability, model, leak_mib, peak_gib" in lines
     )
@@ -107,7 +107,7 @@ def test_a_conftest_with_an_option_of_the_plugins_is_told_where_and_what_to_do(
         "ERROR: conftest.py:2: --gpu: the plugin gpu-ci has this option already",
         "  got: a second --gpu",
         "  expected: each option once",
-        "  hint: take it out there and use the plugin's, or leave the plugin out: -p no:gpu-ci",
+        "  hint: remove it there and use the plugin's, or disable the plugin: -p no:gpu-ci",
     ]
     suite("def test_a(): pass", "-p", "no:gpu-ci", process=True).assert_outcomes(passed=1)
 

@@ -50,7 +50,7 @@ def test_a_mistake_in_a_marker_is_told_by_workers_too(suite: Suite) -> None:
     result = suite("@pytest.mark.gpu(count=0)\ndef test_a(): pass", "-n1", process=True)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["test_it.py: test_a: gpu: count: not usable", "  got: 0", "  expected: a number of GPUs, 1 or more"],
+        ["test_it.py: test_a: gpu: count: invalid value", "  got: 0", "  expected: a number of GPUs, 1 or more"],
         consecutive=True,
     )
 
@@ -65,7 +65,7 @@ def test_more_workers_than_gpus_are_refused_in_words(suite: Suite) -> None:
     result = suite(SEEN, "--gpu=require", "-n3", gpus=[L4, T4], process=True, visible="0,1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line] == [
-        "ERROR: pytest: -n: more workers than GPUs, and each takes memory on its GPU",
+        "ERROR: pytest: -n: more workers than GPUs, and each one uses GPU memory",
         "  got: 3 workers",
         "  expected: at most 2, one for each GPU: 0, 1",
         "  hint: -n 2, or --gpu-share to let them share",

@@ -56,8 +56,8 @@ def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
             "--termination-log: cannot be written (No such file or directory)",
             None,
         ),
-        (["--no-gpu-in", "/dev", "--json", "-", "--pool", "a"], "--no-gpu-in: computes nothing", "'--json'"),
-        (["--closed-to", "10.100.0.1:443"], "--closed-to: belongs to another check", None),
+        (["--no-gpu-in", "/dev", "--json", "-", "--pool", "a"], "--no-gpu-in: runs no kernels", "'--json'"),
+        (["--closed-to", "10.100.0.1:443"], "--closed-to: requires --no-gpu-in", None),
         (["--no-gpu-in", "/dev", "--closed-to", "api:443"], "--closed-to: not an address with a port", "'api:443'"),
         (["--no-gpu-in", "/dev", "--closed-to", "10.1.1.1"], "--closed-to: not an address with a port", "'10.1.1.1'"),
         (["--no-gpu-in", ""], "--no-gpu-in: not a path", "''"),
@@ -66,8 +66,8 @@ def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
         (["--expect", "1"], "unrecognized arguments: --expect 1", None),
         (["chekc", "--gpu", "l4"], "chekc: no such command", "'chekc'"),
         (["--pool", "a", "b"], "unrecognized arguments: b", None),
-        (["--peers-sec", "5"], "--peers-sec: waits for others, and there are none", "'5'"),
-        (["--linger-sec", "5", "--device", "cpu"], "--linger-sec: waits for others, and there are none", "'5'"),
+        (["--peers-sec", "5"], "--peers-sec: requires --peers", "'5'"),
+        (["--linger-sec", "5", "--device", "cpu"], "--linger-sec: requires --peers", "'5'"),
     ],
 )
 def test_wrong_usage_is_said_and_is_no_verdict(

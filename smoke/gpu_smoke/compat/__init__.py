@@ -1,1 +1,1 @@
-"""Which GPUs, drivers and torch wheels work together."""
+"""Rules and tables of the GPUs, drivers and torch wheels that work together."""

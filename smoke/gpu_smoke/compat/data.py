@@ -1,11 +1,14 @@
-"""What compat.py reasons from: which GPU, driver branch and torch build belong together. Every row names its source."""
+"""The tables behind rules.py. They list GPUs, driver branches and torch builds that belong together.
+
+Every row names its source.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# Where the rows come from, and when that was written or, for a page without a date, read.
+# The source of each row with its date. For a page without a date it is the day on which it was read.
 _DRIVERS = "docs.nvidia.com/datacenter/tesla/drivers/"
 SOURCES = {
     "nv-arch": _DRIVERS + "cuda-toolkit-driver-and-architecture-matrix.html, read 2026-11-21",
@@ -47,7 +50,7 @@ SOURCES = {
 }
 
 
-# The driver branch that came with a toolkit (nv-toolkits).
+# The driver branch that was released with a toolkit (nv-toolkits).
 TOOLKITS = {
     (8, 0): 367,
     (9, 0): 384,
@@ -64,10 +67,10 @@ TOOLKITS = {
 
 
 class Arch(NamedTuple):
-    """GPUs of one generation: their first driver branch is the one that came with the first toolkit for them.
+    """GPUs of one generation. Their first driver branch is the one released with the first toolkit that supports them.
 
-    It is None where that toolkit is older than the table of drivers. `modules` are the kernel modules that drive them:
-    gsp and nv-open. `source` is of the branches.
+    `first_branch` is None if that toolkit is older than the table of drivers. `modules` are the kernel modules that
+    support the GPUs, from gsp and nv-open. `source` is the source of the branches.
     """
 
     name: str
@@ -93,7 +96,7 @@ ARCHS = (
     Arch("Ada", (89,), TOOLKITS[11, 8], None, _BOTH, "nv-arch"),
     Arch("Hopper", (90,), TOOLKITS[11, 8], None, _BOTH, "nv-arch"),
     Arch("Blackwell", (100,), TOOLKITS[12, 8], None, (OPEN,), "nv-arch"),
-    # Its toolkit is 12.9, of R575, whose list of devices has none of it yet.
+    # Its toolkit is 12.9, released with R575. The device list of R575 does not have it yet.
     Arch("Blackwell Ultra", (103,), 580, None, (OPEN,), "eks-lists"),
     Arch("Blackwell", (120,), TOOLKITS[12, 8], None, (OPEN,), "nv-arch"),
 )
@@ -101,7 +104,7 @@ ARCHS = (
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU whose own first driver branch is later than its generation's."""
+    """A GPU whose own first driver branch is later than that of its generation."""
 
     name: str
     first_branch: int
@@ -109,12 +112,12 @@ class Card:
 
     @property
     def sure(self) -> bool:
-        """Whether somebody has published it; else it refuses nothing."""
+        """True if the branch is published. Otherwise it only adds an unknown and refuses nothing."""
         return self.source != "known"
 
 
 _H100, _A100_80GB = Card("H100", 525, "nv-mig"), Card("A100 80GB", 470, "known")
-# By the keys of data/gpus.py; the catalog's gpus.json has the same branches.
+# The keys are those of data/gpus.py. The catalog's gpus.json has the same branches.
 CARDS = {
     "t4": Card("T4", 418, "known"),
     "p100-pcie-16gb": Card("P100", 375, "known"),
@@ -132,7 +135,7 @@ CARDS = {
 
 
 class Branch(NamedTuple):
-    """A driver branch and the newest CUDA it runs without a compatibility package."""
+    """A driver branch and the newest CUDA that it runs without a compatibility package."""
 
     cuda: tuple[int, int]
     source: str
@@ -153,22 +156,24 @@ BRANCHES = {
     610: Branch((13, 3), "nv-branches", "2026-08"),
 }
 
-# The lowest branch that runs code of a CUDA major, by minor version compatibility (nv-minor), which begins with 11:
-# what is older needs the driver that came with its own toolkit.
+# The lowest branch that runs code of a CUDA major, by minor version compatibility (nv-minor). That begins with CUDA 11:
+# older code needs the driver that was released with its own toolkit.
 CUDA_FLOOR = {11: 450, 12: 525, 13: 580}
 
-# Code for one capability runs on the same major from its own minor up; but code for these runs there alone, and they
-# run no other. From CUDA 13.2 on two of them also run what was compiled for servers, and 101 has another name
-# (DEVICE_REQUIREMENT and DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION of torch 2.15.0, torch/cuda/__init__.py).
+# Code for one capability runs on the same major from its own minor up. Code for the capabilities of ALONE runs on these
+# only, and they run no other code. From CUDA 13.2 on, two of them also run code compiled for servers, and 101 has
+# another name. The source is DEVICE_REQUIREMENT and DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION of torch 2.15.0
+# (torch/cuda/__init__.py).
 ALONE = frozenset({53, 62, 72, 87, 110})
 LIKE_SERVERS, LIKE_SERVERS_SINCE = frozenset({72, 87}), (13, 2)
 RENAMED = {101: 110}
 
 
 class Release(NamedTuple):
-    """One torch release: PyPI's build, and for each CUDA build what it was compiled for.
+    """One torch release: its build on PyPI, and the capabilities that each CUDA build was compiled for.
 
-    `unsure` are builds whose list was not read for this release; an empty default is a wheel for the CPU, "?" unknown.
+    `unsure` are builds whose list was not read for this release. An empty default is a wheel for the CPU, "?" is
+    unknown.
     """
 
     default: str
@@ -191,10 +196,10 @@ _26 = {"cu118": _37, "cu124": _OLD, "cu126": _OLD}
 _29 = {"cu126": _OLD, "cu128": _VOLTA, "cu129": _VOLTA, "cu130": _NEW}
 _211 = {"cu126": _OLD, "cu128": _NEW, "cu129": _NEW, "cu130": _NEW}
 _212 = {"cu126": _OLD, "cu129": _NEW, "cu130": _NEW, "cu132": _NEW}
-# The Pythons that PyPI has wheels for on x86_64 (pypi). RELEASE.md has 3.15 for 2.13 and 2.14 too, where PyPI has none.
-# For arm64 they are those of RELEASE.md up to 2.12, and taken to be the same from there.
+# The Python versions that PyPI has wheels for on x86_64 (pypi). RELEASE.md also lists 3.15 for 2.13 and 2.14, but PyPI
+# has no such wheel. For arm64 they are those of RELEASE.md up to 2.12, and assumed to be the same from there.
 _PY38, _PY39, _PY310 = ((3, 8), (3, 12)), ((3, 9), (3, 13)), ((3, 10), (3, 14))
-# cu129 is not in RELEASE.md after 2.8, yet there are wheels of it ("somewhat limited", pytorch/test-infra#7652,
+# RELEASE.md does not list cu129 after 2.8, yet there are wheels of it ("somewhat limited", pytorch/test-infra#7652,
 # 2026-01-15; 2.11.0 in replicate/cog#3016, 2026-06-18; 2.14.0 in rapidsai/rmm#2541, 2026-09-10).
 _129 = ("cu129",)
 
@@ -202,7 +207,7 @@ X86 = {
     "1.10": Release("cu102", _110, "torch-1.10", ((3, 6), (3, 9)), ("cu111", "cu113")),
     "1.13": Release("cu117", {"cu116": _117, "cu117": _117}, "torch-1.13", ((3, 7), (3, 11)), ("cu116",)),
     "2.0": Release("cu117", {"cu117": _117, "cu118": _37}, "torch-2.0", ((3, 8), (3, 11))),
-    # The lists of 2.1 to 2.6 are those of 2.7 for the same CUDA, but that they have sm_90 was read.
+    # The lists of 2.1 to 2.6 are those of 2.7 for the same CUDA. Only their sm_90 was read.
     "2.1": Release("cu121", _21, "torch-2.1", ((3, 8), (3, 11)), (*_21,)),
     "2.2": Release("cu121", _21, "torch-2.1", _PY38, (*_21,)),
     "2.3": Release("cu121", _21, "torch-2.3", _PY38, (*_21,)),
@@ -238,6 +243,6 @@ AARCH64 = {
 
 RELEASES = {"x86_64": X86, "arm64": AARCH64}
 
-# The newest patch release of each, where there has been one (pypi).
+# The newest patch release of each release that has one (pypi).
 PATCHES = {"1.10": 2, "1.13": 1, "2.0": 1, "2.1": 2, "2.2": 2, "2.3": 1, "2.4": 1, "2.5": 1, "2.7": 1, "2.9": 1}
 PATCHES |= {"2.12": 1, "2.14": 1}

@@ -1,7 +1,7 @@
-"""Whether a GPU, a driver and a torch wheel work together, why not, and the nearest set that does.
+"""Check if a GPU, a driver and a torch wheel work together, and find the nearest set that does.
 
-It needs no GPU and no torch: a pool's settings can be asked before anything is bought, and a machine about itself.
-What the tables do not know is said to be unknown; it is never a reason to refuse.
+This needs no GPU and no torch: it can check the settings of a pool before the machine exists. A combination that the
+tables do not have is reported as unknown. It is never a reason to refuse.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from . import data
 from .data import Arch, Card
 from .wheels import Wheel, by_distance, kernels, newest_first, parse_wheel
 
-# Offered first where a driver has to change: long-term support, and the one branch that runs every GPU and every torch.
+# Offered first if the driver has to change: it has long-term support and is the only branch that runs every GPU and
+# every torch.
 PREFERRED_BRANCH = 580
 
 
 class Problem(NamedTuple):
-    """One reason why it does not work; `rule` is the same words in every release."""
+    """One reason why a combination does not work. `rule` is the same text in every release."""
 
     rule: str
     text: str
 
 
 class Pair(NamedTuple):
-    """A driver branch and a torch wheel that work on the GPU; None where nothing was asked."""
+    """A driver branch and a torch wheel that work on the GPU; None for one that was not requested."""
 
     branch: int | None
     torch: str | None
@@ -36,7 +37,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out."""
+    """The result of a check."""
 
     problems: tuple[Problem, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -44,12 +45,12 @@ class Verdict:
 
     @property
     def works(self) -> bool:
-        """Whether nothing speaks against it."""
+        """True if there is no known problem."""
         return not self.problems
 
 
 def branch_of(driver: int | str) -> int:
-    """The branch of a driver: 580 of 580, R580 and 580.159.03."""
+    """Return the branch of a driver: 580 for 580, R580 and 580.159.03."""
     found = re.fullmatch(r"[Rr]?(\d{3})(\..*)?", str(driver))
     if not found:
         raise ValueError(f"not a driver version or branch: {driver!r}")
@@ -57,7 +58,7 @@ def branch_of(driver: int | str) -> int:
 
 
 def parse_capability(text: str | float) -> int:
-    """A compute capability as the number in sm_89: 89 of 8.9."""
+    """Return a compute capability as the number in sm_89: 89 for 8.9."""
     found = re.fullmatch(r"(\d+)\.(\d)", str(text))
     if not found:
         raise ValueError(f"not a compute capability: {text!r}")
@@ -65,23 +66,23 @@ def parse_capability(text: str | float) -> int:
 
 
 def arch_of(capability: str) -> Arch | None:
-    """The generation of a GPU, if it is known."""
+    """Return the generation of a GPU; None if it is unknown."""
     return next((arch for arch in data.ARCHS if parse_capability(capability) in arch.capabilities), None)
 
 
 def newest_cuda(driver: int | str) -> tuple[int, int] | None:
-    """The newest CUDA that a driver runs, if that is known."""
+    """Return the newest CUDA that a driver runs; None if it is unknown."""
     known = data.BRANCHES.get(branch_of(driver))
     return known.cuda if known else None
 
 
 def lowest_branch(cuda: tuple[int, int]) -> int | None:
-    """The lowest driver branch that runs code of a CUDA, if that is known."""
+    """Return the lowest driver branch that runs code of a CUDA; None if it is unknown."""
     return data.CUDA_FLOOR.get(cuda[0]) or data.TOOLKITS.get(cuda)
 
 
 def runs(code: int, device: int, cuda: tuple[int, int] | None = None) -> bool:
-    """Whether code that this CUDA compiled for one capability (86) runs on a device of another (89)."""
+    """Return True if code compiled by this CUDA for one capability (86) runs on a device of another one (89)."""
     code, device = data.RENAMED.get(code, code), data.RENAMED.get(device, device)
     if code == device:
         return True
@@ -90,7 +91,7 @@ def runs(code: int, device: int, cuda: tuple[int, int] | None = None) -> bool:
 
 
 def pythons() -> tuple[tuple[int, int], tuple[int, int]]:
-    """The oldest and the newest Python that any torch of the tables is for."""
+    """Return the oldest and the newest Python version that any torch of the tables supports."""
     known = [row.python for rows in data.RELEASES.values() for row in rows.values()]
     return min(low for low, _ in known), max(high for _, high in known)
 
@@ -105,9 +106,10 @@ def check(
     python: tuple[int, int] | None = None,
     card: Card | None = None,
 ) -> Verdict:
-    """Whether these work together; what is left out is not asked. `module` is the kernel module: open, proprietary.
+    """Check that these work together. Values that are not given are not checked.
 
-    `card` is for a GPU whose own first driver is later than its generation's.
+    `module` is the kernel module: open or proprietary. `card` is for a GPU whose own first driver is later than that of
+    its generation.
     """
     branch = None if driver is None else branch_of(driver)
     wheel = None if torch is None else parse_wheel(torch, machine)
@@ -198,7 +200,10 @@ def ways(
     python: tuple[int, int] | None = None,
     card: Card | None = None,
 ) -> tuple[Pair, ...]:
-    """What works instead: the nearest other wheel, the nearest other driver; both others where neither is enough."""
+    """Return what works instead: another wheel and another driver, the nearest of each.
+
+    If neither is enough, change both.
+    """
     branches = sorted(data.BRANCHES, key=lambda each: each != PREFERRED_BRANCH)
     wheels: list[Wheel | None] = [*by_distance(wheel, machine)] if wheel else [None]
 
@@ -221,7 +226,10 @@ def choose(
     python: tuple[int, int] | None = None,
     card: Card | None = None,
 ) -> Pair | None:
-    """What goes with what is given: the branch with long-term support, the newest torch. None where nothing does."""
+    """Return a pair for the given values: the branch with long-term support, the newest torch.
+
+    None if there is no such pair.
+    """
     known = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, -each))
     branches = known if driver is None else [branch_of(driver)]
     wheels = newest_first(machine) if torch is None else [parse_wheel(torch, machine)]

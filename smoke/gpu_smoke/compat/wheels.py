@@ -1,4 +1,4 @@
-"""torch's wheels: what their names say, what they were compiled for, and which of them lie near each other."""
+"""torch wheels: the parts of their names, the capabilities they were compiled for, and the distance between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CUDA = re.compile(r"cu(\d{1,2})(\d)")
 
 
 class Wheel(NamedTuple):
-    """A torch wheel: its release (2.9), its whole version (2.9.1) and its build (cu128; cpu; empty for PyPI's own)."""
+    """A torch wheel: release (2.9), full version (2.9.1) and build (cu128; cpu; empty for the build on PyPI)."""
 
     release: str
     version: str
@@ -20,13 +20,13 @@ class Wheel(NamedTuple):
 
     @property
     def cuda(self) -> tuple[int, int] | None:
-        """The CUDA it is built for."""
+        """The CUDA version that the wheel is built for."""
         found = _CUDA.fullmatch(self.build)
         return (int(found[1]), int(found[2])) if found else None
 
     @property
     def released(self) -> bool:
-        """Whether the tables have its patch release."""
+        """True if the tables have its patch release."""
         return int(self.version.rpartition(".")[2]) <= data.PATCHES.get(self.release, 0)
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Wheel(NamedTuple):
 
 
 def parse_wheel(text: str, machine: str = "x86_64") -> Wheel:
-    """A wheel by its name; without a build it is the one that PyPI has for this machine, where that is known."""
+    """Parse the name of a wheel. Without a build it is the one that PyPI has for this machine, if that is known."""
     found = _WHEEL.fullmatch(text)
     if not found:
         raise ValueError(f"not a torch version: {text!r}")
@@ -45,13 +45,13 @@ def parse_wheel(text: str, machine: str = "x86_64") -> Wheel:
 
 
 def kernels(wheel: Wheel, machine: str = "x86_64") -> tuple[int, ...] | None:
-    """The capabilities that a wheel was compiled for, if they are known."""
+    """Return the capabilities that a wheel was compiled for; None if they are unknown."""
     release = data.RELEASES[machine].get(wheel.release)
     return release.builds.get(wheel.build) if release else None
 
 
 def by_distance(wheel: Wheel, machine: str) -> list[Wheel]:
-    """Other wheels: the same release first, then the nearest; PyPI's build first, then the newest CUDA."""
+    """Return other wheels: the same release first, then the nearest. PyPI's build comes first, then the newest CUDA."""
     here = _order(wheel.release)
     order = sorted(data.RELEASES[machine], key=lambda each: (abs(_order(each) - here), -_order(each)))
     return [
@@ -62,12 +62,15 @@ def by_distance(wheel: Wheel, machine: str) -> list[Wheel]:
 
 
 def newest_first(machine: str = "x86_64") -> list[Wheel]:
-    """Every wheel whose kernels were read, the newest release first; PyPI's build first, then the newest CUDA."""
+    """Return every wheel whose kernels were read, newest release first.
+
+    PyPI's build comes first, then the newest CUDA.
+    """
     return [found for each in _newest(machine) for found in _sure(each, machine)]
 
 
 def every(machine: str = "x86_64") -> list[Wheel]:
-    """Every wheel of the table, the newest release first, then the newest CUDA."""
+    """Return every wheel of the table, the newest release first, then the newest CUDA."""
     table = data.RELEASES[machine]
     return [Wheel(each, f"{each}.0", build) for each in _newest(machine) for build in sorted(table[each].builds)[::-1]]
 

@@ -1,1 +1,1 @@
-"""Facts about GPUs, each with where it comes from."""
+"""Facts about GPUs, each with its source."""

@@ -1,4 +1,4 @@
-"""Where a driver of a branch comes from, for who has to choose one. The catalog knows more: which machine, when."""
+"""Sources of drivers by branch, for users who choose one. The catalog has more: machines and dates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Origin(NamedTuple):
-    """Something that brings drivers: by branch, what one asks it for."""
+    """A source of drivers, and for each branch what to request from it."""
 
     name: str
     machines: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How fast each GPU is, as others measured it: what the floors of the speed checks are taken from."""
+"""Published speeds of each GPU model, from which the floors of the speed checks follow."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ SOURCES = {
 }
 
 # DCGM fails below 0.75 of NVIDIA's own measurement (nvvs/diag-skus.yaml.in). Healthy GPUs of one node differ by 5 % and
-# more (stas00), so a warning has to begin well below that. No credible measurement of one party is wrong by half.
+# more (stas00), so a warning must start well below that. ALONE is for a model that one party measured: no credible
+# measurement is wrong by half.
 FAIL, WARN, ALONE = 0.75, 0.90, 0.50
-# The speed at 8192 as a share of that of the best size: 0.84 on an L4, and 0.80 at 10240 (zzc120); 0.84 on a B200
-# (ao2427 of zzc), 0.85 on an H200 and 0.86 on an H100 (our own of zzc), 0.92 on an A100 PCIe (zzc108).
+# The speed at 8192 as a share of that of the best size. It is 0.84 on an L4, and 0.80 at 10240 (zzc120). It is 0.84 on
+# a B200 (ao2427 of zzc), 0.85 on an H200 and 0.86 on an H100 (our own of zzc), 0.92 on an A100 PCIe (zzc108).
 BEST_SIZE = 0.80
-# A GPU without any measurement is only held to a share of what it could do at most: a T4 reaches 0.37 of that, an L4
+# A GPU without any measurement only has to reach a share of its theoretical maximum. A T4 reaches 0.37 of that, an L4
 # 0.47, and the slowest copy of the table 0.72.
 THEORY_GEMM, THEORY_COPY = 0.20, 0.30
 
 
 class Speed(NamedTuple):
-    """What a measured speed is held to: shares of `lowest` below which it warns and fails; 0 is never."""
+    """The reference for a measured speed. It warns and fails below these shares of `lowest`; 0 means never."""
 
     lowest: float
     sources: tuple[str, ...]
@@ -57,7 +58,7 @@ class Speed(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """What one party measured, in which format and size; without a size, in the best one that it found."""
+    """A published measurement, in one format and size. Without a size it is the best size that its source found."""
 
     value: float
     source: str
@@ -66,7 +67,7 @@ class Figure(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """One model: its names in CUDA, its size, and what it reaches in the format and size it is timed in."""
+    """One model: its names in CUDA, its size, and its speed in the format and size in which it is timed."""
 
     names: tuple[str, ...]
     capability: str
@@ -76,23 +77,23 @@ class Gpu(NamedTuple):
     n: int
     products: tuple[Figure, ...]  # TFLOPS, dense
     copies: tuple[Figure, ...]  # GB/s, reads and writes counted
-    host: float | None = None  # GB/s between host and device, a floor already; None is only reported
+    host: float | None = None  # GB/s between host and device, used as the floor itself; None: only reported
     source: str = "sm: known; memory and capability: gpuhunt"
 
     @property
     def gemm(self) -> Speed | None:
-        """What its products are held to; None where no measurement is published."""
+        """The reference for matrix products; None if no measurement is published."""
         timed = any((figure.dtype, figure.n) == (self.dtype, self.n) for figure in self.products)
         return _speed(self.products, 1.0 if timed else BEST_SIZE)
 
     @property
     def copy(self) -> Speed | None:
-        """What copies in its memory are held to."""
+        """The reference for copies in its memory; None if no measurement is published."""
         return _speed(self.copies, 1.0)
 
 
 def _speed(figures: tuple[Figure, ...], share: float) -> Speed | None:
-    """Held to the lowest figure; one party alone may have had a better machine than others have."""
+    """Use the lowest measurement. A single party may have had an exceptionally good machine, so its floor is lower."""
     if not figures:
         return None
     sources = tuple(dict.fromkeys(figure.source for figure in figures))
@@ -108,9 +109,10 @@ def _fp16(value: float, source: str, n: int = 0) -> Figure:
     return Figure(value, source, "float16", n)
 
 
-# A triad reads more than a copy does, so it is a lower bound for one. bfloat16 is timed where it is native; the P100
-# gains nothing from float16, whose sums cuBLAS makes in float32 (zzc). The T4 and the P100 are timed in the size that
-# others measured. chsasank does not publish whether its A100 was a module or a card: it is taken for the slower card.
+# A triad reads more than a copy does, so it is a lower bound for one. bfloat16 is timed where it is native. The P100
+# gains nothing from float16, because cuBLAS computes its sums in float32 (zzc). The T4 and the P100 are timed in the
+# size of the published measurements. chsasank does not say if its A100 was a module or a card: the table takes the
+# slower card.
 GPUS: dict[str, Gpu] = {
     "t4": Gpu(
         ("Tesla T4",), "7.5", 40, 16, "float16", 4096,
@@ -139,13 +141,13 @@ GPUS: dict[str, Gpu] = {
         (Figure(7.81, "zzc164", "float32", 4096), Figure(8.16, "zzc174", "float32", 4096)),
         (Figure(530, "estimate"),),
     ),
-    # In float16, which its 72 W hold down as they do bfloat16, the same card reached 53.8 at 8192 and 52.5 at 10240.
+    # In float16, which its 72 W limit like bfloat16, the same card reached 53.8 at 8192 and 52.5 at 10240.
     "l4": Gpu(
         ("NVIDIA L4",), "8.9", 58, 24, "bfloat16", 8192,
         (_bf16(59.40, "zzc120", 8192), _bf16(56.90, "zzc120", 10240), _bf16(66, "chsasank")),
         (Figure(235, "chsasank"), Figure(264.6, "dcgm")),
     ),
-    # Both measurements of the copy are kept, though one is of an A10, which has the same memory.
+    # Both measurements of the copy stay, although one is of an A10: it has the same memory.
     "a10g": Gpu(
         ("NVIDIA A10G",), "8.6", 80, 24, "bfloat16", 8192,
         (_bf16(66.59, "zzc126", 8192), _bf16(62.48, "zzc126", 4096)),
@@ -154,7 +156,7 @@ GPUS: dict[str, Gpu] = {
     "l40s": Gpu(
         ("NVIDIA L40S",), "8.9", 142, 48, "bfloat16", 8192, (_bf16(269.15, "zzc"),), (Figure(700, "dcgm"),),
     ),
-    # zzc's A100 40GB has no form factor. The card of 250 W is slower than any module of 400 W.
+    # zzc does not give the form factor of its A100 40GB. The card of 250 W is slower than any module of 400 W.
     "a100-40gb": Gpu(
         ("NVIDIA A100-SXM4-40GB",), "8.0", 108, 40, "bfloat16", 8192,
         (_bf16(246.33, "zzc"),), (Figure(1293, "dcgm"),), 21,
@@ -184,7 +186,7 @@ GPUS: dict[str, Gpu] = {
         (_bf16(687.9, "h100", 8192), _bf16(797.51, "zzc79", 8192), _bf16(794.5, "stas00")),
         (Figure(2540, "dcgm"), Figure(3004, "h100")), 48,
     ),
-    # Its tensor cores do 0.23 of what those of an H100 do, so that no theory of its architecture fits it.
+    # Its tensor cores do 0.23 of what those of an H100 do, so no theoretical maximum of its architecture fits it.
     "h20": Gpu(
         ("NVIDIA H20",), "9.0", 78, 96, "bfloat16", 8192,
         (_bf16(138.60, "zzc77", 8192), _bf16(141.86, "zzc")), (Figure(2010, "dcgm"),),
@@ -212,25 +214,25 @@ GPUS: dict[str, Gpu] = {
     ),
 }  # fmt: skip
 
-# Dense FLOP of one multiprocessor in one clock, in the format that an unknown GPU of that capability is timed in: the
-# least of its chips (known). Those of 7.5 without tensor cores do 128, GeForce cards of 8.6, 8.9 and 12.0 half of what
-# data center cards do.
+# Dense FLOP of one multiprocessor in one clock, in the format in which an unknown GPU of that capability is timed. It
+# is the lowest of its chips (known). Those of 7.5 without tensor cores do 128. GeForce cards of 8.6, 8.9 and 12.0 do
+# half of what data center cards do.
 FLOP_PER_CLOCK = {
     "6.0": 128, "6.1": 128, "7.0": 1024, "7.5": 128, "8.0": 2048, "8.6": 512, "8.9": 512, "9.0": 4096, "10.0": 8192,
     "10.3": 8192, "12.0": 512,
 }  # fmt: skip
 
 PEERS_FAIL, PEERS_WARN = 0.80, 0.90  # of the median of the same model in one machine
-# An H200 shows 143771 MiB of its 141 GB, an L40S 46068 MiB of its 48: ECC and the driver take their part.
+# ECC and the driver take a part: an H200 reports 143771 MiB of its 141 GB, an L40S 46068 MiB of its 48 GB.
 MEMORY = 0.93
 
-# All-reduce of 256 MiB among eight GPUs, in GB/s of bus bandwidth: two thirds of what aznhc asks of messages of 8 to 16
-# GB. That share is our guess, so it warns.
+# All-reduce of 256 MiB among eight GPUs, in GB/s of bus bandwidth: two thirds of what aznhc requires for messages of 8
+# to 16 GB. That share is our guess, so it only warns.
 ALLREDUCE = {"h100-sxm": 300.0, "h200-sxm": 300.0, "a100-40gb": 150.0, "a100-80gb": 150.0}
-# What others should reach, a third of what 16 lanes of generation 3 carry: our guess, so it warns. Clouds give a T4 and
-# an A10G eight lanes (data/health.py, LINKS); how many an unknown GPU has is not known.
+# The floor for other GPUs is a third of what 16 lanes of generation 3 carry. That is our guess, so it only warns.
+# Clouds give a T4 and an A10G eight lanes (data/health.py, LINKS). The lanes of an unknown GPU are unknown.
 SUM, SUM_OF_EIGHT_LANES = 5.0, 2.5
 EIGHT_LANES = frozenset({"", "t4", "a10g"})
-# How many others of a machine each GPU has NVLink to, where that is not all of them (mesh). Copies to the rest go by
-# way of the host.
+# The number of other GPUs of a machine that each GPU has NVLink to, if that is not all of them (mesh). Copies to the
+# rest go through the host.
 MESH = {"v100-sxm2-16gb": 4, "v100-sxm2-32gb": 4}

@@ -1,4 +1,4 @@
-"""What NVML's numbers mean: names, limits, and what to do about each, with sources."""
+"""The meaning of NVML's numbers, with sources: names, limits, and the action for each."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SOURCES = {
     "does not call single events critical",
 }
 
-# Errors of NVML (nvml). What it does not know here is no fault; what it says of a broken GPU is one.
+# Error codes of NVML (nvml). An unsupported query is no fault. An error that reports a broken GPU is one.
 UNSUPPORTED = frozenset({3, 4, 13, 22, 25, 26})
-OLD_LIBRARY = 13  # an older driver has not that function; also what an older nvidia-ml-py without it comes to
+OLD_LIBRARY = 13  # an older driver does not have the function, or an older nvidia-ml-py does not
 NO_LIBRARY, MISMATCH, NO_DRIVER = 12, 18, 9
 LOST = {
-    8: (faults.REPLACE, "its power cables are not right"),
+    8: (faults.REPLACE, "its power cables are not connected correctly"),
     11: (faults.REBOOT, "its interrupts do not arrive"),
     15: (faults.REPLACE, "it has fallen off the bus"),
     16: (faults.RESET, "it has to be reset before it can be used again"),
@@ -35,16 +35,20 @@ LOST = {
 
 
 class Xid(NamedTuple):
-    """What happened, and what to do; without an action it only warns."""
+    """An Xid and the action it requires. Without an action it only warns."""
 
     text: str
     action: str = ""
 
 
-# Those that the catalog answers with RESET_GPU, RESTART_BM, RESTART_VM or CHECK_MECHANICALS, the two workflows for
-# double bit errors and NVLink, and a contained memory error, which a check that computes right does not cause: fail.
-# What an application causes, and what the driver has mended, warns, as does every other number. Amazon's agent replaces
-# a node also after 63 and 142 (agent); of these the catalog asks nothing but, for 142, that support is told.
+# These Xids fail:
+#
+# - those for which the catalog requires RESET_GPU, RESTART_BM, RESTART_VM or CHECK_MECHANICALS
+# - those of its two workflows, for double bit errors and NVLink
+# - a contained memory error, because a check that computes correctly does not cause one
+#
+# All others warn: those that an application causes, those that the driver has recovered from, and unknown numbers. The
+# node agent of AWS also replaces a node after 63 and 142 (agent). For 142 the catalog only says to contact support.
 UNKNOWN_XID = Xid("not in our table")
 XIDS = {
     13: Xid("graphics engine exception, most often an application's"),
@@ -73,13 +77,13 @@ XIDS = {
     143: Xid("the GPU could not be initialized", faults.RESET),
     **{code: Xid("NVLink error", faults.RESET) for code in range(144, 151)},
     151: Xid("key rotation error", faults.REBOOT),
-    154: Xid("the driver asks for another recovery action"),
+    154: Xid("the driver requires another recovery action"),
     155: Xid("NVLink error defined by software", faults.RESET),
     156: Xid("a part of the chip was retired", faults.RESET),
     158: Xid("fatal timeout of the GPU", faults.RESET),
 }
 
-# NVML_GPU_RECOVERY_ACTION_*; what is not listed is newer than this table (nvml, recovery).
+# NVML_GPU_RECOVERY_ACTION_*. A number that is missing here is newer than this table (nvml, recovery).
 RECOVERY = {
     1: (faults.RESET, "reset the GPU"),
     2: (faults.REBOOT, "reboot the node"),
@@ -90,16 +94,17 @@ RECOVERY = {
     7: (faults.REBOOT, "reboot the system"),
 }
 
-# Bits of nvmlDeviceGetCurrentClocksEventReasons (nvml). The first three slow a GPU down because something is wrong.
+# Bits of nvmlDeviceGetCurrentClocksEventReasons (nvml). Those of WRONG_REASONS slow a GPU down because of a fault.
 IDLE, POWER_CAP, HW_SLOWDOWN = 0x1, 0x4, 0x8
 WRONG_REASONS = {0x40: "HwThermalSlowdown", 0x80: "HwPowerBrakeSlowdown", 0x20: "SwThermalSlowdown"}
-ENOUGH = 2  # samples under load before they are judged: clocks and links take a moment to rise, and reasons to settle
-# A passively cooled card of 70 W meets its thermal limit for moments beside busy neighbours. A GPU fails where a timed
-# stage was slow and held down for this share of its samples, of this many in all timed stages: our guess (throttle).
+ENOUGH = 2  # samples under load before they are judged: clocks, links and reasons take a moment to settle
+# A passively cooled card of 70 W reaches its thermal limit for moments if the GPUs next to it are busy. A GPU fails if
+# a timed stage was slow and throttled for this share of its samples. All timed stages must have at least this many
+# samples. Both numbers are our guess (throttle).
 THROTTLED_SHARE, THROTTLED_SAMPLES = 0.25, 10
 
-# Cards whose own power limit holds them in every long product (nvforum-t4 of gpus.py for the T4, the rest is our guess:
-# cards of PCIe, with limits of 70 to 350 W).
+# Cards whose own power limit holds them in every long product. nvforum-t4 of gpus.py shows it for the T4. The rest is
+# our guess: PCIe cards with limits of 70 to 350 W.
 CAPPED = frozenset({
     "t4", "l4", "a10g", "l40s", "p100-pcie-16gb", "v100-pcie-16gb", "v100-pcie-32gb", "a100-pcie-40gb",
     "a100-pcie-80gb", "h100-pcie", "h100-nvl", "rtx-pro-6000-se",
@@ -109,8 +114,8 @@ AT_LIMIT = 0.90  # of the power limit: our guess
 RETIRED_PAGES = 63
 REPLAYS = 80
 
-# The generation and lanes of PCIe that DCGM requires at least (links). Clouds wire GPUs with fewer lanes, or to older
-# hosts, than the GPU supports. In a virtual machine NVML reports the GPU's own maximum, so less than that is no fault.
+# The PCIe generation and lanes that DCGM requires at least (links). Clouds connect GPUs with fewer lanes, or to older
+# hosts, than the GPU supports. In a VM NVML reports the GPU's own maximum, so a lower value is no fault.
 LINKS = {
     "t4": (3, 8), "v100-sxm2-16gb": (3, 16), "v100-sxm2-32gb": (3, 16), "v100-pcie-16gb": (3, 16),
     "v100-pcie-32gb": (3, 16), "p100-pcie-16gb": (3, 16), "l4": (3, 16), "a10g": (3, 8), "l40s": (4, 8),
@@ -120,4 +125,4 @@ LINKS = {
 }  # fmt: skip
 # GB/s of one lane, by generation (lanes).
 LANE_GBS: dict[int, float] = {1: 0.25, 2: 0.5, **{each: 2 ** (each - 3) * 128 / 130 for each in range(3, 8)}}
-SLOW_COPY = 0.6  # of what its link carries: our guess. An H100 and an H200 reach 0.87 and 0.88 (our own receipts).
+SLOW_COPY = 0.6  # of the bandwidth of its link: our guess. An H100 and an H200 reach 0.87 and 0.88 (our own receipts).

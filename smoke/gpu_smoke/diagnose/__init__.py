@@ -1,1 +1,1 @@
-"""`gpu-smoke diagnose`: why a GPU cannot be used here, what was looked at, and the command to go on with."""
+"""The command `gpu-smoke diagnose`: find out why a GPU cannot be used, with the command to run next."""

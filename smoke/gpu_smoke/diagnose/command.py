@@ -1,4 +1,4 @@
-"""`gpu-smoke diagnose`: looks, asks, and says what it found."""
+"""The command `gpu-smoke diagnose`: run all probes and report their findings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COMMAND = "gpu-smoke diagnose"
 DEADLINE_SEC = 120.0
 _EPILOG = """\
 exit codes:
-  0   nothing wrong was found; warnings may be
+  0   no failure was found; there may be warnings
   1   a GPU is broken
-  2   the environment: no GPU handed on, driver, libraries, variables, torch
+  2   the environment: no GPU in the container, driver, libraries, variables or torch
   4   the driver or torch did not answer in time
   64  wrong usage
 
@@ -37,14 +37,14 @@ examples:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Diagnose and return the exit code; raises UsageError where it cannot be run as it was given."""
+    """Diagnose the machine and return the exit code. Raises UsageError for a wrong command line."""
     given = vars(_parser().parse_args(list(argv)))
     path = given.get("json", "")
     if path not in ("", "-"):
         _write(path, "")
     try:
         return _run(path, given.get("deadline_sec", DEADLINE_SEC))
-    except Exception as error:  # Python would leave with 1, which says that a GPU is broken
+    except Exception as error:  # Python would exit with 1, the code for a broken GPU
         output.say(f"{COMMAND}: the diagnosis itself failed: {type(error).__name__}: {error}")
         return checks.EXIT_CODES[faults.ENV]
 
@@ -63,12 +63,12 @@ def _run(path: str, deadline_sec: float) -> int:
         finally:
             watch.close()
     if left:
-        os._exit(code)  # an ordinary exit could wait for what sits in the driver
+        os._exit(code)  # an ordinary exit could wait for a process inside the driver
     return code
 
 
 def _report(findings: list[Finding], where: str, path: str) -> int:
-    findings.sort(key=lambda finding: [*PROBES].index(finding.check.id))  # children answer in any order
+    findings.sort(key=lambda finding: [*PROBES].index(finding.check.id))  # workers answer in any order
     bad = checks.bad(finding.check for finding in findings)
     code = checks.EXIT_CODES[bad[0].severity] if bad else 0
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
@@ -114,7 +114,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _parser() -> Any:
-    about = "Why a GPU cannot be used here: what was looked at, what was found, and the command to go on with."
+    about = "Find out why a GPU cannot be used here: the sources, the findings, and the command to run next."
     parser = Parser(
         prog=COMMAND,
         description=about,

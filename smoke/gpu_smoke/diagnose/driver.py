@@ -1,4 +1,4 @@
-"""What the answers of the driver's libraries and of torch mean; pure functions from numbers to findings."""
+"""Judge the answers of the driver's libraries and of torch. These are pure functions from numbers to findings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..judge import static
 from ..judge.subject import Subject
 from .finding import Finding, found
 
-_BACK = "a container loses its GPUs when systemd is reloaded on the machine: start the container anew; where that is "
-_BACK += "every day, mount the nodes by --device or CDI"
-# Codes of NVML (enum nvmlReturn_t of nvml.h), and what it prints for them.
+_BACK = "a container loses its GPUs when systemd is reloaded on the machine: restart the container; if that happens "
+_BACK += "often, pass the nodes with --device or CDI"
+# Error codes of NVML (enum nvmlReturn_t of nvml.h), with NVML's messages.
 _CODES = {
-    4: ("Insufficient Permissions", Meaning(faults.ENV, faults.FIX_IMAGE, "this user may not open /dev/nvidiactl")),
+    4: ("Insufficient Permissions", Meaning(faults.ENV, faults.FIX_IMAGE, "this user cannot open /dev/nvidiactl")),
     9: ("Driver Not Loaded", Meaning(faults.ENV, faults.FIX_DRIVER, "the machine's driver is not loaded")),
     12: ("Library Not Found", Meaning(faults.ENV, faults.FIX_DRIVER, "a part of the driver's libraries is missing")),
     15: ("GPU is lost", Meaning(faults.GPU, faults.REPLACE, "the GPU is gone from PCI, or does not answer there")),
@@ -28,17 +28,15 @@ _CODES = {
     ),
     999: ("Unknown Error", Meaning(faults.ENV, faults.REBOOT, _BACK)),
 }
-_OTHER = Meaning(faults.ENV, faults.REBOOT, "enum nvmlReturn_t in NVIDIA's NVML API says what it is")
-_LEFT = "a job that is over may still hold it, a process of another container cannot be seen from here"
-_TAKEN, _SHARE = 750e6, 0.03  # what a driver takes for itself stays below one of them (judge.values)
+_OTHER = Meaning(faults.ENV, faults.REBOOT, "see enum nvmlReturn_t in NVIDIA's NVML API")
+_LEFT = "a job that has ended may still use it; processes of other containers are not visible from here"
+_TAKEN, _SHARE = 750e6, 0.03  # the driver's own use stays below one of them (judge.values)
 
 
 def nvml(answer: Mapping[str, Any]) -> Iterator[Finding]:
-    """Whether NVML starts, and how it finds each GPU."""
+    """Check that NVML starts and that each GPU is usable."""
     if "missing" in answer:
-        hint = (
-            "without it nvidia-smi does not run either; CUDA may: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it"
-        )
+        hint = "nvidia-smi also needs it, CUDA does not; in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility"
         yield found(Check("nvml", WARN, faults.one_line(answer["missing"]), hint=hint))
         return
     if answer["code"]:
@@ -53,14 +51,14 @@ def nvml(answer: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def library(driver: str, answer: Mapping[str, Any], left_out: bool) -> list[Finding]:
-    """Whether the device nodes are here and open, and CUDA starts; who was given no GPU can miss no node of it."""
+    """Check the device nodes and the start of CUDA. A container without GPUs needs no nodes."""
     judged = static.library(driver, answer)
     none = Check("devnodes", SKIP, "no GPU was given to this container")
     return [found(none if left_out and check.id == "devnodes" else check) for check in judged]
 
 
 def torch(answer: Mapping[str, Any]) -> Finding:
-    """Which torch was imported."""
+    """Report the torch that was imported."""
     text = f"torch {answer['version']}"
     if answer["cuda"]:
         return found(Check("torch.import", PASS, f"{text} for CUDA {answer['cuda']}"))
@@ -69,7 +67,7 @@ def torch(answer: Mapping[str, Any]) -> Finding:
 
 
 def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> Iterator[Finding]:
-    """Whether torch sees GPUs, and has kernels for them."""
+    """Check that torch sees GPUs and has kernels for them."""
     gpus = answer["devices"]
     if not gpus:
         sentence = faults.one_line(answer["message"]) or "CUDA starts and lists none"
@@ -82,7 +80,7 @@ def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> It
 
 
 def fault(what: str, doing: str, message: str, stage: str) -> Finding:
-    """An error of torch or of a library under it."""
+    """Report an error of torch or of a library below it."""
     text = f"{doing} failed: {faults.one_line(message)}"
     return found(failure(what, text, faults.meaning(message, stage)))
 
@@ -95,9 +93,9 @@ def _refused(what: str, code: int) -> Check:
 def _memory(gpu: Mapping[str, Any]) -> Check:
     index = gpu["index"]
     if "memory" not in gpu or _split(gpu):
-        return Check("gpu.memory", SKIP, "NVML tells no memory of it", gpu=index)
+        return Check("gpu.memory", SKIP, "NVML does not report its memory", gpu=index)
     used, total = gpu["memory"]["used"], gpu["memory"]["total"]
-    by = f"by {len(gpu['processes'])} processes" if gpu.get("processes") else "by no process that is seen from here"
+    by = f"by {len(gpu['processes'])} processes" if gpu.get("processes") else "by no process visible from here"
     text = f"{used / 1e9:.3g} of {total / 1e9:.3g} GB taken, {by}"
     if used <= max(_TAKEN, _SHARE * total):
         return Check("gpu.memory", PASS, text, gpu=index)
@@ -108,7 +106,7 @@ def _memory(gpu: Mapping[str, Any]) -> Check:
 
 
 def _split(gpu: Mapping[str, Any]) -> bool:
-    """Whether MIG is on; a GPU that has none refuses to say."""
+    """Return True if MIG is on. A GPU without MIG does not answer."""
     return bool(gpu.get("mig", {}).get("on"))
 
 
@@ -117,17 +115,17 @@ def _mig(gpu: Mapping[str, Any]) -> Check:
     if not _split(gpu):
         return Check("gpu.mig", PASS, "off", gpu=index)
     if slices := gpu["mig"]["slices"]:
-        return Check("gpu.mig", PASS, f"on, {len(slices)} slices are here", gpu=index)
-    hint = "CUDA then finds no GPU: make slices (nvidia-smi mig -cgi), ask for one, or take MIG off"
+        return Check("gpu.mig", PASS, f"on, {len(slices)} slices", gpu=index)
+    hint = "CUDA then finds no GPU: create slices (nvidia-smi mig -cgi), request one, or turn MIG off"
     means = Meaning(faults.ENV, faults.FIX_POOL, hint)
-    return failure("gpu.mig", f"MIG is on for GPU {index}, and no slice of it is here", means, gpu=index)
+    return failure("gpu.mig", f"MIG is on for GPU {index}, but it has no slice here", means, gpu=index)
 
 
 def _persistence(gpu: Mapping[str, Any]) -> Check:
     index = gpu["index"]
     if "persistence" not in gpu:
-        return Check("gpu.persistence", SKIP, "NVML does not tell", gpu=index)
+        return Check("gpu.persistence", SKIP, "NVML does not report it", gpu=index)
     if gpu["persistence"]:
         return Check("gpu.persistence", PASS, "on", gpu=index)
-    hint = "each first process then waits seconds for the driver to load"
+    hint = "the first process on the GPU waits seconds for the driver to load"
     return Check("gpu.persistence", WARN, "persistence mode is off", gpu=index, hint=hint)

@@ -1,4 +1,4 @@
-"""What variables do to CUDA and torch: which GPUs they hide, and which libraries they put first."""
+"""Environment variables that hide GPUs from CUDA, put other libraries first, or slow torch down."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..judge import static
 from ..machine import Installed
 from .finding import Finding, found
 
-_HIDDEN = Meaning(faults.ENV, faults.FIX_IMAGE, "CUDA sees the GPUs before the first name it does not know, no other")
+_HIDDEN = Meaning(faults.ENV, faults.FIX_IMAGE, "CUDA only sees the GPUs before the first unknown name")
 _LIBRARY = re.compile(r"lib(cudart|cublas|cudnn|nccl|nvrtc)\.so\.(\d+).*")
-# Tools set these, and leave them behind (DCGM's plugin software, bad_env_vars, has the same and more).
+# Tools set these and may leave them behind (DCGM's software plugin, bad_env_vars, has these and more).
 _TOOLS = {
     "CUDA_INJECTION64_PATH": "a profiler is loaded into every process",
-    "CUDA_LAUNCH_BLOCKING": "every kernel is waited for, which is slow",
+    "CUDA_LAUNCH_BLOCKING": "CUDA waits for every kernel, which is slow",
     "CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "an error writes all GPU memory to the disk",
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "every tensor asks the driver for memory, which is slow",
 }
 
 
 def look(environment: Mapping[str, str], in_container: bool) -> list[Finding]:
-    """Everything that variables tell, and the torch that is installed."""
+    """Check all variables and the installed torch."""
     torch = machine.torch()
     return [
         found(_capabilities(environment.get("NVIDIA_DRIVER_CAPABILITIES"), in_container)),
@@ -39,10 +39,10 @@ def look(environment: Mapping[str, str], in_container: bool) -> list[Finding]:
 
 def _capabilities(given: str | None, in_container: bool) -> Check:
     if given is None or not in_container:
-        return Check("env.capabilities", SKIP, "not set" if given is None else "this is no container")
+        return Check("env.capabilities", SKIP, "not set" if given is None else "this is not a container")
     if {"all", "compute"} & set(given.split(",")):
         return Check("env.capabilities", PASS, given)
-    hint = "the container toolkit then brings no libcuda.so.1: nvidia-smi works, and CUDA does not"
+    hint = "the container toolkit then adds no libcuda.so.1: nvidia-smi works, CUDA does not"
     text = f"NVIDIA_DRIVER_CAPABILITIES is {given!r}, without compute"
     return failure("env.capabilities", text, Meaning(faults.ENV, faults.FIX_IMAGE, hint))
 
@@ -58,12 +58,17 @@ def _visible(given: str | None) -> Check:
             return failure("env.visible", f"{fact}, which names {name} twice: CUDA then sees no GPU", _HIDDEN)
         if gpus and not _names_one(name, len(gpus)):
             left = f"the first {at} of them" if at else "no GPU"
-            return failure("env.visible", f"{fact}, and {name!r} is none of {len(gpus)}: CUDA sees {left}", _HIDDEN)
+            return failure(
+                "env.visible", f"{fact}, but {name!r} is not one of {len(gpus)} GPUs: CUDA sees {left}", _HIDDEN
+            )
     return Check("env.visible", PASS, fact)
 
 
 def _names_one(name: str, count: int) -> bool:
-    """Whether CUDA knows a GPU by this name, as far as files tell: a slice's or an unlisted GPU's is believed."""
+    """Return True if CUDA may know a GPU by this name.
+
+    A slice, or a GPU that files do not list, is assumed to exist.
+    """
     if re.fullmatch(r"\d+", name):
         return int(name) < count
     if not name.startswith("GPU-"):
@@ -77,17 +82,21 @@ def _library_path(environment: Mapping[str, str], torch: Installed) -> Check:
     preload = environment.get("LD_PRELOAD", "")
     for folder in folders:
         if _has(folder, "libcuda.so*") and "stubs" in Path(folder).parts:
-            means = Meaning(faults.ENV, faults.FIX_IMAGE, "a stub is there for linking, and is no driver: take it off")
+            means = Meaning(
+                faults.ENV, faults.FIX_IMAGE, "a stub is only for linking, not a driver: remove it from the path"
+            )
             return failure("env.library-path", f"LD_LIBRARY_PATH has the stub of libcuda in {folder}", means)
     others = list(_others(folders, torch.cuda.partition(".")[0]))
-    hint = "torch brings its own CUDA libraries; an image's own that come first break it: take them off the path"
+    hint = "torch has its own CUDA libraries; those of the image break it if they come first: remove them from the path"
     if others:
         return failure("env.library-path", "; ".join(others), Meaning(faults.ENV, faults.FIX_IMAGE, hint))
     if any(_has(folder, "libcuda.so*") and "compat" in Path(folder).parts for folder in folders):
-        text = "LD_LIBRARY_PATH has CUDA's compatibility package, which data center GPUs alone can use"
-        return Check("env.library-path", WARN, text, hint="take it off the path where cuInit gives 803 or 804")
+        text = "LD_LIBRARY_PATH has CUDA's compatibility package, which only data center GPUs can use"
+        return Check("env.library-path", WARN, text, hint="remove it from the path if cuInit returns 803 or 804")
     if preload:
-        return Check("env.library-path", WARN, f"LD_PRELOAD is {preload!r}", hint="it comes before every library")
+        return Check(
+            "env.library-path", WARN, f"LD_PRELOAD is {preload!r}", hint="it is loaded before every other library"
+        )
     mine = [folder for folder in folders if any(_libraries(folder))]
     if mine:
         return Check("env.library-path", WARN, f"CUDA libraries come from {mine[0]} before torch's own", hint=hint)
@@ -95,7 +104,10 @@ def _library_path(environment: Mapping[str, str], torch: Installed) -> Check:
 
 
 def _others(folders: list[str], cuda: str) -> Iterator[str]:
-    """Libraries of another CUDA than torch's, by the number in their names; cuDNN's and NCCL's are not CUDA's."""
+    """Find libraries of another CUDA than torch's, by their version number.
+
+    The numbers of cuDNN and NCCL are not those of CUDA.
+    """
     for folder in folders:
         for file, library, major in _libraries(folder):
             if cuda and library in ("cudart", "cublas", "nvrtc") and major != cuda:
@@ -123,13 +135,13 @@ def _has(folder: str, pattern: str) -> bool:
 def _tools(environment: Mapping[str, str]) -> Check:
     left = [f"{name}: {why}" for name, why in _TOOLS.items() if environment.get(name, "0") not in ("", "0")]
     if left:
-        return Check("env.tools", WARN, "; ".join(left), hint="unset what nobody means to measure with")
+        return Check("env.tools", WARN, "; ".join(left), hint="unset those that you do not need")
     return Check("env.tools", PASS, f"none of {len(_TOOLS)} is set")
 
 
 def _installed(torch: Installed) -> Check:
     if not torch.version:
-        hint = "jobs may use another Python: run this with theirs"
+        hint = "jobs may use another Python: run gpu-smoke with that one"
         return Check("torch.installed", WARN, "this Python has no torch", hint=hint)
     if torch.cuda:
         return Check("torch.installed", PASS, f"torch {torch.version} for CUDA {torch.cuda}")

@@ -1,4 +1,4 @@
-"""A finding: a check as the receipt has it, what was looked at, and the command to go on with."""
+"""A finding: a check as in the receipt, the source it was read from, and the command to run next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..checks import BAD, WARN, Check
 
 
 class Probe(NamedTuple):
-    """What a check looks at, and what to run next where it found something."""
+    """The source that a check reads, and the command to run after a failure or warning."""
 
     looks_at: str
     next: str
@@ -17,7 +17,7 @@ class Probe(NamedTuple):
 
 _NVRM = "sudo dmesg | grep -iE 'nvrm|nvidia|nouveau' | tail -30"
 _WHEEL = "gpu-smoke check --gpu NAME --driver VERSION    # names the torch that fits"
-# In the order in which one needs the other: what stands first is the first to be put right.
+# The order is that of dependencies: the first failing probe is the first to fix.
 PROBES = {
     "gpu.hardware": Probe("/sys/bus/pci/devices: vendor 10de, class 03", "lspci -nn -d 10de:"),
     "driver.bound": Probe(
@@ -28,10 +28,10 @@ PROBES = {
     "secure-boot": Probe("the EFI variable SecureBoot", "mokutil --sb-state; modinfo -F signer nvidia"),
     "gpu.request": Probe("NVIDIA_VISIBLE_DEVICES, and /dev/nvidia0 and on", "nvidia-smi -L"),
     "devnodes": Probe("/dev/nvidiactl, /dev/nvidia-uvm, /dev/nvidia0 and on", "ls -l /dev/nvidia*; nvidia-smi -L"),
-    "env.capabilities": Probe("NVIDIA_DRIVER_CAPABILITIES", "export it as compute,utility where the container starts"),
+    "env.capabilities": Probe("NVIDIA_DRIVER_CAPABILITIES", "set it to compute,utility where the container starts"),
     "env.visible": Probe("CUDA_VISIBLE_DEVICES", "env -u CUDA_VISIBLE_DEVICES gpu-smoke diagnose"),
     "env.library-path": Probe(
-        "LD_LIBRARY_PATH and what lies in it, LD_PRELOAD", "env -u LD_LIBRARY_PATH -u LD_PRELOAD gpu-smoke diagnose"
+        "LD_LIBRARY_PATH and its folders, LD_PRELOAD", "env -u LD_LIBRARY_PATH -u LD_PRELOAD gpu-smoke diagnose"
     ),
     "env.tools": Probe("variables that make CUDA record or wait", "env | grep -E 'CUDA|PYTORCH'"),
     "torch.installed": Probe("version.py of the torch of this Python", "python3 -m pip show torch; which -a python3"),
@@ -54,26 +54,26 @@ PROBES = {
     "torch.arch": Probe("torch's arch list, and each GPU's compute capability", _WHEEL),
     "gpu.count": Probe("the GPUs that CUDA lists to torch", "nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES"),
     "gpu.init": Probe("CUDA's start in torch", "python3 -c 'import torch; torch.cuda.init()'"),
-    "child": Probe("how the process that looked ended", "dmesg | grep -iE 'killed process|segfault' | tail"),
-    "deadline": Probe("whether an answer came in time", f"ps -eo pid,stat,wchan:30,cmd | grep ' D'; {_NVRM}"),
+    "child": Probe("the end of the probe's process", "dmesg | grep -iE 'killed process|segfault' | tail"),
+    "deadline": Probe("the time until an answer", f"ps -eo pid,stat,wchan:30,cmd | grep ' D'; {_NVRM}"),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one look gave; `next` is empty where there is nothing to go on with."""
+    """The result of one probe. `next` is empty if the check passed."""
 
     check: Check
     looked_at: str
     next: str = ""
 
     def record(self) -> dict[str, Any]:
-        """The check's own record, and the two that only a diagnosis has."""
+        """Return the record of the check with the two fields of a diagnosis."""
         return {**self.check.record(), "looked_at": self.looked_at, "next": self.next}
 
 
 def found(check: Check, next_command: str = "") -> Finding:
-    """With what its probe says, and another command where there is a better one."""
+    """Add the texts of the check's probe. A given command replaces that of the probe."""
     probe = PROBES[check.id]
     wrong = check.status in (*BAD, WARN)
     return Finding(check, probe.looks_at, (next_command or probe.next) if wrong else "")

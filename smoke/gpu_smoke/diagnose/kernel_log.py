@@ -1,4 +1,4 @@
-"""What the kernel log says of GPUs, where it can be read."""
+"""Errors of GPUs in the kernel log, if it can be read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..faults import Meaning
 from .finding import Finding, found
 
 _COPIES = ("/var/log/kern.log", "/var/log/messages", "/var/log/dmesg")
-_RECORDS, _TAIL = 20_000, 2**21  # of /dev/kmsg, and bytes of a copy
+_RECORDS, _TAIL = 20_000, 2**21  # records of /dev/kmsg, and bytes of a copy
 _XID = re.compile(r"NVRM: Xid \(([^)]+)\): (\d+)")
-_CATALOG = "docs.nvidia.com/deploy/xid-errors says more"
+_CATALOG = "see docs.nvidia.com/deploy/xid-errors"
 
 
 class Sign(NamedTuple):
-    """Words of the kernel or of NVRM, NVIDIA's part in it, and what they mean."""
+    """A message of the kernel or of NVRM, NVIDIA's kernel driver, with its meaning."""
 
     pattern: str
     means: Meaning
@@ -28,8 +28,8 @@ class Sign(NamedTuple):
 _SIGNED = Meaning(
     faults.ENV, faults.FIX_DRIVER, "Secure Boot refuses the driver's module: sign it, or use a signed one"
 )
-_OPEN = Meaning(faults.ENV, faults.FIX_DRIVER, "this GPU and this kernel module do not go together: gpu-smoke check "
-                "--module open, or proprietary, says which does")  # fmt: skip
+_OPEN = Meaning(faults.ENV, faults.FIX_DRIVER, "this GPU and this kernel module do not work together: gpu-smoke check "
+                "--module open, or proprietary, shows which one does")  # fmt: skip
 SIGNS = (
     Sign(r"fallen off the bus|GPU has been lost", Meaning(faults.GPU, faults.REPLACE, "the GPU is gone from PCI")),
     Sign(
@@ -44,19 +44,17 @@ SIGNS = (
     ),
     Sign(
         r"nvidia.*(version magic|disagrees about version|Invalid module format|Unknown symbol)",
-        Meaning(
-            faults.ENV, faults.FIX_DRIVER, "the driver was built for another kernel: install it again for this one"
-        ),
+        Meaning(faults.ENV, faults.FIX_DRIVER, "the driver was built for another kernel: reinstall it for this one"),
     ),
     Sign(
         r"nvidia-nvswitch.*SXid.*(fatal|non-recoverable)",
         Meaning(faults.GPU, faults.REPLACE, "the switch between the GPUs failed"),
     ),
-)  # "module verification failed" alone only taints the kernel; it is told where the driver is missing too.
+)  # "module verification failed" alone only taints the kernel, so it is reported only without a driver.
 
 
 def look() -> list[Finding]:
-    """What the log has, each sign once: its last line."""
+    """Return the findings of the log: the last line of each sign."""
     text = _read()
     if text is None:
         return [found(Check("kernel.log", SKIP, "the kernel log cannot be read from here; on the machine: sudo dmesg"))]
@@ -68,7 +66,7 @@ def look() -> list[Finding]:
             signs.append(found(failure("kernel.log", _message(hits[-1]), sign.means)))
     return [
         *_xids(lines),
-        *(signs or [found(Check("kernel.log", PASS, f"{len(lines)} lines, and no sign of trouble"))]),
+        *(signs or [found(Check("kernel.log", PASS, f"{len(lines)} lines, no known error"))]),
     ]
 
 
@@ -107,12 +105,12 @@ def _read() -> str | None:
 
 
 def _records(descriptor: int) -> str:
-    """/dev/kmsg gives one record a read, and never an end: it would block."""
+    """Read /dev/kmsg without blocking. It returns one record per read and has no end."""
     records = []
     for _ in range(_RECORDS):
         try:
             data = os.read(descriptor, 8192)
-        except BrokenPipeError:  # overwritten while it was read; the next read has the next one
+        except BrokenPipeError:  # the record was overwritten during the read; the next read returns the next one
             continue
         except BlockingIOError:
             break

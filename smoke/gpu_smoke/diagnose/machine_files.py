@@ -1,4 +1,4 @@
-"""Whether a GPU, its driver and this container's share of it are here: read from files, before any driver call."""
+"""Check that the machine has a GPU and a driver, and that this container was given the GPU, without any driver call."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..judge import static
 from .finding import Finding, found
 
 _EFI = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-_NOUVEAU = Meaning(faults.ENV, faults.FIX_DRIVER, "nouveau holds the GPU, and NVIDIA's driver cannot load beside it")
-_ROOM, _LITTLE = 100e6, 1e9  # bytes of a file system: none to speak of, and less than a wheel of torch needs
+_NOUVEAU = Meaning(faults.ENV, faults.FIX_DRIVER, "nouveau uses the GPU, so NVIDIA's driver cannot load")
+_ROOM, _LITTLE = 100e6, 1e9  # bytes of a file system: practically full, and less than a wheel of torch needs
 
 _ALLOCATABLE = "NAME:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu"
-# How one goes on where a container has no GPU.
+# The command to run next if a container has no GPU.
 _NEXT = {
     "kubernetes": "kubectl get pod $HOSTNAME -o jsonpath='{.spec.containers[*].resources.limits}'; "
     f"kubectl get nodes -o custom-columns='{_ALLOCATABLE}'; kubectl get pods -A | grep device-plugin",
@@ -26,22 +26,22 @@ _NEXT = {
     "container": "on the machine: nvidia-smi -L; then docker run --gpus all",
 }
 _HINTS = {
-    "kubernetes": "ask for it with limits: nvidia.com/gpu; where the node offers none (GPUS is <none> or 0), the "
+    "kubernetes": "request it with limits: nvidia.com/gpu; if the node offers none (GPUS is <none> or 0), the "
     "device plugin does not run there, or found no driver",
-    "actions": "the job's container was started without GPUs: a runner's machine hands them on only where told to",
+    "actions": "the job's container was started without GPUs: a runner passes them on only with --gpus",
     "container": "the container was started without GPUs, or without NVIDIA's container toolkit",
 }
 
 
 class Gpu(NamedTuple):
-    """A GPU on PCI, and the kernel's driver that holds it."""
+    """A GPU on PCI, and the kernel driver bound to it."""
 
     address: str
     driver: str
 
 
 def place(environment: Mapping[str, str]) -> str:
-    """Where this runs: kubernetes, actions (a container of a workflow), container or machine."""
+    """Return the kind of environment: kubernetes, actions (the container of a workflow), container or machine."""
     inside = any(machine.real(path).exists() for path in ("/.dockerenv", "/run/.containerenv"))
     if "KUBERNETES_SERVICE_HOST" in environment:
         return "kubernetes"
@@ -51,7 +51,7 @@ def place(environment: Mapping[str, str]) -> str:
 
 
 def look(environment: Mapping[str, str]) -> list[Finding]:
-    """Everything that files tell, in the order in which one thing needs the other."""
+    """Return the findings from files, in the order of dependencies."""
     where, gpus = place(environment), _on_pci()
     missing = left_out(where)
     return [
@@ -66,17 +66,17 @@ def look(environment: Mapping[str, str]) -> list[Finding]:
 
 
 def left_out(where: str) -> bool:
-    """Whether this is a container that was given no GPU."""
+    """Return True in a container that was given no GPU."""
     return where != "machine" and not _given() and not machine.windows()
 
 
 def _given() -> list[str]:
-    """The GPUs among the device nodes."""
+    """Return the device nodes of GPUs."""
     return [node for node in machine.nodes() if re.fullmatch(r"/dev/nvidia\d+", node)]
 
 
 def _on_pci() -> list[Gpu] | None:
-    """The NVIDIA GPUs that the machine has; None where that cannot be seen."""
+    """Return the NVIDIA GPUs on PCI; None if they cannot be listed."""
     try:
         devices = sorted(machine.real("/sys/bus/pci/devices").iterdir())
     except OSError:
@@ -95,9 +95,11 @@ def _hardware(gpus: list[Gpu] | None, missing: bool) -> Iterator[Finding]:
     if gpus:
         yield found(Check("gpu.hardware", PASS, f"{len(gpus)} on PCI: {', '.join(gpu.address for gpu in gpus)}"))
     elif gpus is None or machine.windows() or missing:
-        yield found(Check("gpu.hardware", SKIP, "which GPUs the machine has is not told here"))
+        yield found(Check("gpu.hardware", SKIP, "the GPUs of the machine are not visible from here"))
     else:
-        means = Meaning(faults.ENV, faults.FIX_POOL, "the machine type has none, or it is lost: try a stop and a start")
+        means = Meaning(
+            faults.ENV, faults.FIX_POOL, "the machine type has none, or the GPU is lost: stop and start the machine"
+        )
         yield found(failure("gpu.hardware", "this machine has no NVIDIA GPU on PCI", means))
 
 
@@ -108,7 +110,7 @@ def _bound(gpus: list[Gpu]) -> Check:
         return failure("driver.bound", f"nouveau holds {', '.join(held)}", _NOUVEAU)
     away = [gpu.address for gpu in gpus if gpu.driver == "vfio-pci"]
     if away:
-        means = Meaning(faults.ENV, faults.FIX_POOL, "the GPU is set aside for virtual machines: use it there")
+        means = Meaning(faults.ENV, faults.FIX_POOL, "the GPU is reserved for virtual machines: use it there")
         return failure("driver.bound", f"vfio-pci holds {', '.join(away)}", means)
     if "nouveau" in modules and not machine.driver():
         return failure("driver.bound", "nouveau is loaded, and NVIDIA's driver is not", _NOUVEAU)
@@ -120,8 +122,8 @@ def _loaded(gpus: list[Gpu] | None, missing: bool) -> Check:
     if version:
         return Check("driver.loaded", PASS, version)
     if machine.windows() or missing or not gpus:
-        return Check("driver.loaded", SKIP, "whether the machine has a driver is not told here")
-    hint = "it was not installed, was built for another kernel, or was refused: the kernel log says which"
+        return Check("driver.loaded", SKIP, "the driver of the machine is not visible from here")
+    hint = "it is not installed, built for another kernel, or refused: see the kernel log"
     means = Meaning(faults.ENV, faults.FIX_DRIVER, hint)
     return failure("driver.loaded", f"{len(gpus)} on PCI, and NVIDIA's driver is not loaded", means)
 
@@ -130,12 +132,12 @@ def _secure_boot(gpus: list[Gpu] | None) -> Check:
     try:
         on = machine.real(_EFI).read_bytes()[4:5] == b"\x01"
     except OSError:
-        return Check("secure-boot", SKIP, "this machine does not tell whether Secure Boot is on")
+        return Check("secure-boot", SKIP, "this machine does not report Secure Boot")
     if not on or machine.driver() or not gpus:
         return Check(
-            "secure-boot", PASS, "on, and the driver is loaded" if on and machine.driver() else "not in the way"
+            "secure-boot", PASS, "on, and the driver is loaded" if on and machine.driver() else "not a problem"
         )
-    hint = "with Secure Boot the kernel takes signed modules only: sign it, use a signed one, or switch it off"
+    hint = "with Secure Boot the kernel only loads signed modules: sign it, use a signed one, or turn Secure Boot off"
     means = Meaning(faults.ENV, faults.FIX_DRIVER, hint)
     return failure("secure-boot", "Secure Boot is on, and NVIDIA's driver is not loaded", means)
 
@@ -144,11 +146,11 @@ def _request(where: str, environment: Mapping[str, str], missing: bool) -> Findi
     given, asked = _given(), environment.get("NVIDIA_VISIBLE_DEVICES")
     fact = "NVIDIA_VISIBLE_DEVICES is not set" if asked is None else f"NVIDIA_VISIBLE_DEVICES is {asked!r}"
     if where == "machine":
-        return found(Check("gpu.request", SKIP, "this is no container"))
+        return found(Check("gpu.request", SKIP, "this is not a container"))
     if not missing:
         return found(Check("gpu.request", PASS, f"this container has {len(given)}; {fact}"))
     driver = machine.driver()
-    seen = f"the machine's driver {driver} runs" if driver else "no driver of the machine is seen from here"
+    seen = f"the machine's driver {driver} runs" if driver else "no driver of the machine is visible from here"
     means = Meaning(faults.ENV, faults.FIX_POOL, _HINTS[where])
     return found(failure("gpu.request", f"no GPU was given to this container: {fact}, and {seen}", means), _NEXT[where])
 
@@ -163,12 +165,12 @@ def _disk() -> Check:
         free = 0.0 if usage.f_files and not usage.f_favail else float(usage.f_bavail * usage.f_frsize)
         least = min(least or (free, path), (free, path))
     if least is None:
-        return Check("disk", SKIP, "no file system can be asked")
+        return Check("disk", SKIP, "no file system could be checked")
     free, path = least
     text = f"{free / 1e9:.3g} GB free on {path}"
     if free >= _LITTLE:
         return Check("disk", PASS, text)
-    hint = "torch keeps compiled kernels and temporary files there: make room, or set TMPDIR to where there is some"
+    hint = "torch keeps compiled kernels and temporary files there: free space, or set TMPDIR to another file system"
     if free >= _ROOM:
         return Check("disk", WARN, text, hint=hint)
     return Check("disk", FAIL, text, severity=faults.ENV, action=faults.FIX_IMAGE, hint=hint)

@@ -1,4 +1,4 @@
-"""The processes that touch the driver and torch, so that whatever hangs there hangs alone."""
+"""Run the probes of the driver and torch in separate processes, so that a hang does not block the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .finding import Finding, found
 
 
 class Asked:
-    """NVML in one process; CUDA and then torch in another; torch alone in a third, where CUDA kept it from torch."""
+    """The processes of a diagnosis: NVML in one; CUDA, then torch in a second; only torch in a third if CUDA failed."""
 
     def __init__(self, started: Callable[[Child], None], left_out: bool, deadline: float, within: str) -> None:
         self.deadline, self.within = deadline, within
@@ -26,7 +26,7 @@ class Asked:
         self._start("first", {"device": "cuda"})
 
     def going(self) -> bool:
-        """Whether anything is still to come."""
+        """Return True if the diagnosis is not over."""
         for child in self.children:
             if child.idle:
                 self._ready(child)
@@ -38,24 +38,24 @@ class Asked:
         return True
 
     def late(self, now: float) -> list[Child]:
-        """The children that have taken too long for what they do."""
+        """Return the workers that exceeded their time limit."""
         return [child for child in self.children if not child.gone and now >= child.deadline]
 
     def lose(self, child: Child, reason: str) -> None:
-        """Wait for it no longer; it is killed when all is said."""
+        """Stop waiting for a worker. It is killed after the report."""
         child.lost = True
         stage = "stopped" if reason.startswith("stopped") else child.stage
         means = faults.hang(stage, on_cpu=child.role == "host")
         self.findings.append(found(checks.failure("deadline", f"{reason} while {child.text}", means)))
 
     def give_up(self, reason: str) -> None:
-        """Wait for nobody any longer."""
+        """Stop waiting for all workers."""
         for child in self.children:
             if not child.gone:
                 self.lose(child, reason)
 
     def hear(self, child: Child, event: dict[str, Any]) -> None:
-        """Take one thing that a child tells."""
+        """Handle one event of a worker."""
         kind = event.pop("event")
         if kind == "stage":
             child.enters(**event)
@@ -78,12 +78,12 @@ class Asked:
             child.done = True
 
     def ended(self, child: Child) -> None:
-        """Note how a process ended."""
+        """Handle the end of a process."""
         if died := child.death():
             self.findings.append(found(checks.failure("child", *died)))
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Release all resources."""
         for child in self.children:
             child.close()
 
@@ -100,12 +100,12 @@ class Asked:
     def _fault(self, child: Child, event: dict[str, Any]) -> None:
         message = event["message"] or event["type"]
         if child.what == "torch.import" and not machine.torch().version:
-            text = "this Python has no torch to look further with"
+            text = "this Python has no torch to check"
             self.findings.append(found(checks.Check("torch.import", checks.SKIP, text)))
             return
         self.findings.append(driver.fault(child.what, child.text, message, child.stage))
 
     def _failed(self) -> bool:
-        """Whether importing torch was tried already."""
+        """Return True if the import of torch was already tried."""
         tried = ("torch.import", "deadline", "child")
         return any(finding.check.id in tried for finding in self.findings)

@@ -1,1 +1,1 @@
-"""What earlier runs measured: their receipts, and files of one's own measurements."""
+"""Measurements of earlier runs: their receipts, and files of the user's own measurements."""

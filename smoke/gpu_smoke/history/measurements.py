@@ -1,4 +1,4 @@
-"""A file of one's own measurements, from which floors are taken: its schema, reading it, and adding to it."""
+"""A file of the user's own measurements, which become floors: its schema, reading and writing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HINT = "gpu-smoke record writes this file; its schema is docs/gpu-smoke-specs.s
 
 
 class Row(NamedTuple):
-    """What one model reached with one driver and one torch, over all receipts that were recorded together."""
+    """The speed of one model with one driver and one torch, over all receipts that were recorded together."""
 
     device: str
     sm: int
@@ -81,20 +81,20 @@ FILE: dict[str, Any] = {
 
 
 def load(path: Path) -> tuple[list[Row], list[Problem]]:
-    """The rows of a file, and what is wrong with it."""
+    """Return the rows of a file and its errors."""
     value, wrong = read(path, FILE, _HINT)
     rows = [] if wrong else [Row(**{**row, "receipts": tuple(row["receipts"])}) for row in value["rows"]]
     return rows, wrong
 
 
 def text(rows: Sequence[Row]) -> str:
-    """The file with these rows."""
+    """Return the content of a file with these rows."""
     return json.dumps({"schema": SCHEMA, "rows": [row._asdict() for row in rows]}, indent=2, allow_nan=False) + "\n"
 
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Nobody else records into that folder meanwhile, or one of two would be lost."""
+    """Hold a lock on the folder of the file, so that no concurrent writer loses its rows."""
     folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

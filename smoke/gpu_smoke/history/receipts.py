@@ -1,4 +1,4 @@
-"""Receipts of other runs: each read, held to what is taken from it, and turned into speeds and products to compare."""
+"""Receipts of other runs: read, validated, and turned into speeds and products to compare."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..compat import rules
 from ..json_validation import Problem, read
 
 SCHEMA = "smoke/1"
-# The stages whose speeds are compared: where each keeps the speed and what it was measured on.
+# The stages whose speeds are compared, with the keys of the speed and of the size, and the unit.
 _SPEEDS = {"gemm.speed": ("tflops", "n", "TFLOPS"), "mem.speed": ("gbs", "bytes", "GB/s")}
 _HINT = "give receipts that gpu-smoke --json wrote, or a folder of them"
 
@@ -24,7 +24,7 @@ def _objects(**properties: Any) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "object", "properties": properties, "required": [*properties]}}
 
 
-# No more than what is read here: a receipt of a later version may have more.
+# Only the fields that this module reads: a receipt of a later version may have more.
 _NEEDED: dict[str, Any] = {
     "schema": {"type": "string", "enum": [SCHEMA]},
     "verdict": _TEXT,
@@ -49,7 +49,7 @@ _RECEIPT = {"type": "object", "properties": _NEEDED, "required": [*_NEEDED]}
 
 
 class Speed(NamedTuple):
-    """How fast one GPU did one thing; two of the same `kind` can be compared."""
+    """A speed of one GPU. Two with the same `kind` can be compared."""
 
     gpu: int
     kind: tuple[str, int, str, str, int]  # the GPU's name and multiprocessors, the check, the format, the size
@@ -58,7 +58,7 @@ class Speed(NamedTuple):
 
 
 class Product(NamedTuple):
-    """The bits of one GPU's product; `kind` as above, and `machine` tells GPUs of different machines apart."""
+    """The bits of one GPU's product. `kind` is as above; `machine` identifies the GPU across machines."""
 
     gpu: int
     kind: tuple[str, int, str, str, int]
@@ -68,34 +68,34 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What one receipt says."""
+    """A run, as its receipt describes it."""
 
     path: str
     record: Mapping[str, Any]
 
     @property
     def passed(self) -> bool:
-        """Whether GPUs passed in it; a run on the CPU says nothing of any."""
+        """True if the run passed on GPUs. A run on the CPU tests no GPU."""
         return bool(self.record["verdict"] == "pass" and self.record["device"] == "cuda")
 
     @property
     def driver(self) -> str:
-        """The driver's version; empty where it was not told."""
+        """The driver's version; empty if the receipt does not have it."""
         return str(self.record["host"].get("driver", ""))
 
     @property
     def torch(self) -> str:
-        """torch's version."""
+        """The version of torch; empty if the receipt does not have it."""
         return str(self.record["torch"].get("version", ""))
 
     @property
     def date(self) -> str:
-        """The day it began."""
+        """The day on which the run started."""
         return str(self.record["started"])[:10]
 
     @property
     def software(self) -> tuple[str, int | None]:
-        """What speeds depend on: the major of torch's CUDA, and the driver's branch."""
+        """The software that determines speeds: the major of torch's CUDA, and the driver's branch."""
         try:
             branch = rules.branch_of(self.driver)
         except ValueError:
@@ -104,12 +104,12 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """Tells this receipt from every other, however it is written down."""
+        """A digest that identifies the receipt, independent of its formatting."""
         return hashlib.sha256(json.dumps(self.record, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def speeds(self) -> list[Speed]:
-        """Every speed of a GPU that came out as one."""
+        """All measured speeds of GPUs."""
         found, gpus = [], self._gpus()
         for each in self.record["measured"]:
             gpu, (speed, size, unit) = gpus.get(each["gpu"]), _SPEEDS.get(each["stage"], ("", "", ""))
@@ -130,7 +130,7 @@ class Run:
         return found
 
     def lanes(self, name: str) -> list[int]:
-        """How many lanes of PCIe each GPU of a model had under load, where NVML told."""
+        """Return the number of PCIe lanes under load for each GPU of a model, if NVML reported it."""
         gpus, found = self._gpus(), self.record["measured"]
         told = [each for each in found if each["stage"] == "nvml" and each.get("width")]
         return [each["width"] for each in told if gpus.get(each["gpu"], {}).get("name") == name]
@@ -140,7 +140,7 @@ class Run:
 
 
 def runs(paths: Sequence[str]) -> tuple[list[Run], list[Problem]]:
-    """The receipts in files and folders, each once, and what is wrong with the others."""
+    """Return the distinct receipts in files and folders, and the errors of those that are not valid."""
     found: dict[str, Run] = {}
     wrong: list[Problem] = []
     for file in _files(paths):
@@ -153,6 +153,6 @@ def runs(paths: Sequence[str]) -> tuple[list[Run], list[Problem]]:
 
 
 def _files(paths: Sequence[str]) -> list[Path]:
-    """Of a folder, what ends in .json."""
+    """Return the files to read. Of a folder these are the names that end in .json."""
     given = [Path(path) for path in paths]
     return [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]

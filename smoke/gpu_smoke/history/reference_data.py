@@ -1,4 +1,4 @@
-"""What the user knows beside the tables of this package: receipts of earlier runs, and measurements of their own."""
+"""References that the user gives: receipts of earlier runs, and own measurements."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .receipts import Run
 
 @dataclass(frozen=True)
 class Known:
-    """`earlier` is None where nobody asked for a comparison, which is not the same as having nothing to compare."""
+    """The references of the user. `earlier` is None without --baseline, which differs from an empty baseline."""
 
     earlier: tuple[Run, ...] | None = None
     own: tuple[Row, ...] = ()
 
 
 def read(options: Options) -> Known:
-    """Read what the command line names, or raise UsageError with everything that is wrong with it."""
+    """Read the files that the command line names, or raise UsageError with all their errors."""
     runs, wrong = receipts.runs(options.baseline)
     rows, more = measurements.load(Path(options.specs)) if options.specs else ([], [])
     if wrong or more:

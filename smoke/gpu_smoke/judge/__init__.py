@@ -1,1 +1,1 @@
-"""The verdict: pure functions from what was measured to what it means."""
+"""The verdict: pure functions that turn measurements into checks."""

@@ -1,4 +1,4 @@
-"""What several GPUs say of each other: the same bits, whole copies, an exact sum."""
+"""Checks that compare the GPUs of one machine: equal bits, intact copies, an exact sum."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from ..faults import Meaning
 from .subject import Subject
 
 SLOW_PAIR = 0.5  # of the median pair of its kind
-_BROKEN = Meaning(faults.GPU, faults.REPLACE, "one of them corrupts data: take the machine out of service")
+_BROKEN = Meaning(faults.GPU, faults.REPLACE, "one of the GPUs corrupts data: take the machine out of service")
 _LINK = "NVLink or PCIe between GPUs is down or degraded: nvidia-smi topo -m and nvidia-smi nvlink -s"
 
 
 def hashes(subjects: Mapping[int, Subject], products: Sequence[Mapping[str, Any]]) -> list[Check]:
-    """One driver and one torch give GPUs of one model the same bits; one that differs computes wrong."""
+    """Check that GPUs of one model gave the same bits.
+
+    With one driver and one torch, a GPU that differs computes wrong.
+    """
     found = []
     for name, dtype in dict.fromkeys((subjects[p["gpu"]].name, p["dtype"]) for p in products if p["gpu"] in subjects):
         bits = {
@@ -45,11 +48,11 @@ def _hash(name: str, dtype: str, bits: Mapping[int, str]) -> Check:
 
 
 def pairs(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether copies between GPUs arrive whole, and no pair is far slower than the others."""
+    """Check that copies between GPUs arrive intact, and that no pair is far slower than the others."""
     found = measured["pairs"]
     broken = [f"{pair['from']} to {pair['to']}" for pair in found if not pair["same"]]
     if broken or not found:
-        text = f"a copy from GPU {broken[0]} arrived different" if broken else "no GPU copied to another"
+        text = f"a copy from GPU {broken[0]} arrived changed" if broken else "no GPU copied to another"
         return [failure("p2p", text, _BROKEN)]
     worst, median = min((_slowest(kind) for kind in _kinds(subject, found)), key=lambda each: each[0]["gbs"] / each[1])
     where: dict[str, Any] = {"value": worst["gbs"], "unit": "GB/s", "warn_below": round(SLOW_PAIR * median, 3)}
@@ -60,12 +63,12 @@ def pairs(subject: Subject, measured: dict[str, Any]) -> list[Check]:
 
 
 def _slowest(kind: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], float]:
-    """The slowest pair, and the median of all."""
+    """Return the slowest pair and the median speed of all pairs."""
     return min(kind, key=lambda pair: pair["gbs"]), statistics.median(pair["gbs"] for pair in kind)
 
 
 def _kinds(subject: Subject, found: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Pairs that are alike: those with and those without NVLink, where the model has it to some of its peers alone."""
+    """Group pairs that can be compared: with and without NVLink, if the model links only some of its peers directly."""
     reach = gpus.MESH.get(subject.key)
     if reach is None:
         return [list(found)]
@@ -78,11 +81,11 @@ def _kinds(subject: Subject, found: Sequence[Mapping[str, Any]]) -> list[list[Ma
 
 
 def reduction(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether the sum over all GPUs is exact, and came fast enough."""
+    """Check that the sum over all GPUs is exact and fast enough."""
     if not measured["right"]:
-        text = f"{subject.place} has another sum over all GPUs than the numbers give"
+        text = f"{subject.place} computed a wrong sum over all GPUs"
         return [failure("allreduce", text, _BROKEN, gpu=subject.index)]
-    # The floors are for eight GPUs of one machine; fewer, or others, must only be better than a bad PCIe link.
+    # The floors are for eight GPUs of one machine. Any other count must only be faster than a bad PCIe link.
     world = measured["world"]
     floor = gpus.SUM_OF_EIGHT_LANES if subject.key in gpus.EIGHT_LANES else gpus.SUM
     if world == 8:
@@ -90,6 +93,6 @@ def reduction(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     value = measured["gbs"]
     where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": "GB/s", "warn_below": floor}
     if value < floor:
-        text = f"a sum over {world} GPUs is slow: {value:.4g} GB/s, at least {floor:g} is usual"
+        text = f"a sum over {world} GPUs is slow: {value:.4g} GB/s, expected at least {floor:g}"
         return [Check("allreduce", WARN, text, hint=_LINK, **where)]
     return [Check("allreduce", PASS, f"{value:.4g} GB/s", **where)]

@@ -1,4 +1,4 @@
-"""A pass must be one: every check that the profile lists has answered, on every device that was found."""
+"""Check that a pass is complete: every check of the profile has a result on every device that was found."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from ..faults import Meaning
 from ..plan import GEMM, HEALTH, Profile, Stage, dtypes
 from .subject import Subject
 
-_MEANS = Meaning(faults.ENV, faults.NONE, "the check itself is at fault: report it with this receipt")
+_MEANS = Meaning(faults.ENV, faults.NONE, "this is a bug of gpu-smoke: report it with this receipt")
 
 
 def complete(profile: Profile, subjects: Sequence[Subject], checks: Iterable[Check]) -> list[Check]:
-    """What is missing; a device whose kernels never answered is no pass, nor is a run without devices."""
+    """Return a failure for each missing result. A run without devices, or a device without results, is no pass."""
     found = [*checks]
     products = {(check.gpu, check.dtype, check.id) for check in found}
     answers = {(check.gpu, check.id): check for check in found}
     nvml = answers.get((None, "nvml"))
     missing = [] if subjects else ["nothing was computed"]
-    missing += ["NVML never answered"] if any(not subject.on_cpu for subject in subjects) and not nvml else []
+    missing += ["NVML did not answer"] if any(not subject.on_cpu for subject in subjects) and not nvml else []
     for subject in subjects:
         missing += _products(subject, products)
         owed = [each for each in _owed(profile.gpu) if each not in GEMM]
         owed += HEALTH if nvml and nvml.status == PASS else []
         owed += ["allreduce"] if profile.rank and len(subjects) > 1 else []
-        missing += [f"{subject.place} never answered {each}" for each in owed if (subject.index, each) not in answers]
+        missing += [
+            f"{subject.place} has no result for {each}" for each in owed if (subject.index, each) not in answers
+        ]
         missing += _untimed(subject, profile.gpu, answers)
     once = [*_owed(profile.host), *(_owed(profile.peers) if len(subjects) > 1 else [])]
-    missing += [f"{each} never answered" for each in once if (None, each) not in answers]
-    return [failure("complete", f"{text}, so nothing is proven", _MEANS, status=ERROR) for text in missing]
+    missing += [f"{each} has no result" for each in once if (None, each) not in answers]
+    return [failure("complete", f"{text}, so the run cannot pass", _MEANS, status=ERROR) for text in missing]
 
 
 def _owed(stages: Iterable[Stage]) -> list[str]:
@@ -45,7 +47,7 @@ def _products(subject: Subject, found: set[tuple[int | None, str, str]]) -> list
 
 
 def _untimed(subject: Subject, stages: Iterable[Stage], answers: Mapping[tuple[int | None, str], Check]) -> list[str]:
-    """A GPU whose speeds are known has at least one of them judged."""
+    """Report a GPU with known speeds if none of its speeds was judged."""
     speeds = [each for stage in stages for each in stage.speeds]
     if not speeds or not (subject.gemm or subject.copy):
         return []

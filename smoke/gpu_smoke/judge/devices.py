@@ -1,4 +1,4 @@
-"""Whether the torch and the GPUs are those that the pool is meant to have."""
+"""Check that torch and the GPUs are those that the pool requires."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .subject import Subject
 
 
 def torch_build(options: Options, about: dict[str, Any]) -> Check:
-    """Whether this torch can reach a GPU at all."""
+    """Check that this torch is built for CUDA."""
     torch, cuda = f"torch {about['version']}", about["cuda"]
     if options.on_cpu or cuda:
         return Check("torch.build", PASS, f"{torch}, built for CUDA {cuda}" if cuda else f"{torch}, built for the CPU")
@@ -22,10 +22,10 @@ def torch_build(options: Options, about: dict[str, Any]) -> Check:
 
 
 def devices(options: Options, found: Sequence[dict[str, Any]], message: str = "") -> list[Check]:
-    """Whether the GPUs are those that the pool is meant to have."""
+    """Check that the GPUs are those that the pool requires."""
     if options.on_cpu:
         names = ("gpu.count", "gpu.uuid", "gpu.name", "gpu.capability", "gpu.mig")
-        return [Check(name, SKIP, "not looked at on the CPU") for name in names]
+        return [Check(name, SKIP, "not checked on the CPU") for name in names]
     checks = [_count(options.expect_gpus, len(found), message)]
     if found:
         checks.append(_uuids(found))
@@ -46,7 +46,11 @@ def _count(expected: int, count: int, message: str) -> Check:
         hint = "a GPU is broken or not handed to this container: compare nvidia-smi -L here and on the machine"
         means = Meaning(faults.ENV, faults.REPLACE, hint)
     else:
-        means = Meaning(faults.ENV, faults.FIX_POOL, "the machine has more GPUs than the pool says, or shows another's")
+        means = Meaning(
+            faults.ENV,
+            faults.FIX_POOL,
+            "the machine has more GPUs than the pool's settings, or shows those of another container",
+        )
     return failure("gpu.count", f"{counted} found, {expected} expected", means)
 
 
@@ -55,11 +59,11 @@ def _uuids(found: Sequence[dict[str, Any]]) -> Check:
     if len(uuids) == 1:
         return Check("gpu.uuid", PASS, uuids[0] or "one GPU")
     if not all(uuids):
-        return Check("gpu.uuid", WARN, "this torch names no UUIDs, so one GPU could be counted twice")
+        return Check("gpu.uuid", WARN, "this torch reports no UUIDs, so one GPU could be counted twice")
     twice = [index for index, uuid in enumerate(uuids) if uuids.count(uuid) > 1]
     if not twice:
         return Check("gpu.uuid", PASS, "all different")
-    hint = "a device plugin that shares GPUs by time-slicing hands one out several times: give jobs whole GPUs"
+    hint = "a device plugin with time-slicing gives one GPU to several pods: give jobs whole GPUs"
     text = f"GPUs {', '.join(map(str, twice))} are not {len(twice)} GPUs: their UUIDs are the same"
     return failure("gpu.uuid", text, Meaning(faults.ENV, faults.FIX_POOL, hint))
 
@@ -67,7 +71,7 @@ def _uuids(found: Sequence[dict[str, Any]]) -> Check:
 def _name(expected: str, gpu: dict[str, Any]) -> Check:
     name, index = gpu["name"], gpu["index"]
     if not expected:
-        return Check("gpu.name", SKIP, f"{name}; any will do without --expect-gpu", gpu=index)
+        return Check("gpu.name", SKIP, f"{name}; not checked without --expect-gpu", gpu=index)
     if name_tokens(expected) <= name_tokens(name):
         return Check("gpu.name", PASS, name, gpu=index)
     means = Meaning(faults.ENV, faults.FIX_POOL, "the pool's machine type and its settings name different GPUs")
@@ -77,10 +81,10 @@ def _name(expected: str, gpu: dict[str, Any]) -> Check:
 def _capability(least: str, gpu: dict[str, Any]) -> Check:
     has, index = gpu["cc"], gpu["index"]
     if not least:
-        return Check("gpu.capability", SKIP, f"{has}; any will do without --min-compute-capability", gpu=index)
+        return Check("gpu.capability", SKIP, f"{has}; not checked without --min-compute-capability", gpu=index)
     if capability(has) >= capability(least):
         return Check("gpu.capability", PASS, has, gpu=index)
-    means = Meaning(faults.ENV, faults.FIX_POOL, "the GPU is of an older generation than the pool is meant to have")
+    means = Meaning(faults.ENV, faults.FIX_POOL, "the GPU is of an older generation than the pool requires")
     text = f"GPU {index} ({gpu['name']}) has compute capability {has}, expected {least} or more"
     return failure("gpu.capability", text, means, gpu=index)
 
@@ -91,6 +95,6 @@ def _whole(expected: str, subject: Subject) -> Check:
     text = f"a MIG slice, {subject.slice} of {subject.name.partition(' MIG ')[0]}"
     if "mig" in name_tokens(expected):
         return Check("gpu.mig", PASS, text, gpu=subject.index)
-    hint = f'take MIG off (nvidia-smi -mig 0), or expect the slice: --expect-gpu "MIG {subject.slice}"'
+    hint = f'turn MIG off (nvidia-smi -mig 0), or expect the slice: --expect-gpu "MIG {subject.slice}"'
     means = Meaning(faults.ENV, faults.FIX_POOL, hint)
-    return failure("gpu.mig", f"{subject.place} is {text}, and a whole GPU was expected", means, gpu=subject.index)
+    return failure("gpu.mig", f"{subject.place} is {text}, expected a whole GPU", means, gpu=subject.index)

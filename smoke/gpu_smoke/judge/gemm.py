@@ -1,4 +1,4 @@
-"""Whether products are right, the same every time, and fast enough."""
+"""Checks of matrix products: correct, repeatable and fast enough."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .subject import Subject
 
 
 def product(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether a matrix product is finite, right, and the same every time."""
+    """Check that a matrix product is finite, correct, and the same every time."""
     dtype, on = measured["dtype"], subject.place
     broken = _corrupts(subject)
 
@@ -27,7 +27,7 @@ def product(subject: Subject, measured: dict[str, Any]) -> list[Check]:
         limit = getattr(plan.LIMITS[dtype], kind)
         value = measured.get(f"{kind}_error")
         says = f"{text} {'NaN' if value is None else format(value, '.1e')}"
-        wrong = f"a wrong {dtype} product: {says}, at most {limit:.0e} is right"
+        wrong = f"a wrong {dtype} product: {says}, at most {limit:.0e} is allowed"
         right = value is not None and value <= limit
         return judge(f"gemm.{kind}", right, says, wrong, value=value, fail_above=limit)
 
@@ -42,12 +42,12 @@ def product(subject: Subject, measured: dict[str, Any]) -> list[Check]:
 
 
 def timed(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether products come as fast as its model gives them."""
+    """Check that matrix products are as fast as the model of the GPU allows."""
     return [speed.judge("gemm.speed", subject, measured["tflops"], "TFLOPS", subject.gemm, dtype=measured["dtype"])]
 
 
 def burned(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether every product under load was the first one, and the last came as fast as the first."""
+    """Check that all products under load equal the first one, and that the last is as fast as the first."""
     dtype, began, ended = measured["dtype"], measured["began"], measured["ended"]
     where: dict[str, Any] = {"gpu": subject.index, "dtype": dtype}
     if measured["wrong"]:
@@ -61,7 +61,7 @@ def burned(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     text += f"; {began:.4g} TFLOPS at first, {ended:.4g} at last"
     if where["value"] >= gpus.FAIL:
         return [Check("burn", PASS, text, **where)]
-    hint = "it grows hot or reaches its power limit: normal on a T4 or an L4, else look at its cooling"
+    hint = "the GPU gets hot or reaches its power limit: normal on a T4 or an L4, otherwise check its cooling"
     return [Check("burn", WARN, f"{subject.place} slows down under load: {text}", hint=hint, **where)]
 
 

@@ -1,4 +1,4 @@
-"""What NVML's answers before and after the work mean: memory that fails, errors on the way, how it is shared."""
+"""Checks of NVML's answers before and after the work: memory errors, Xids, link errors, MIG and other processes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from . import load, slowdown
 from .nvml_samples import Seen, lost, refused, together
 from .subject import Subject
 
-_MISSING = "libnvidia-ml.so.1 is not here: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it into a container, and "
-_MISSING += "the driver's own packages onto a machine"
-_RESET = "nvidia-smi --gpu-reset mends it, where nobody uses the GPU; else replace the machine"
-_NEIGHBOURS = {"refused": 3, "text": "whose processes run on a slice"}
+_MISSING = "libnvidia-ml.so.1 is missing: in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility; on a machine "
+_MISSING += "install the driver's own packages"
+_RESET = "run nvidia-smi --gpu-reset while no process uses the GPU, or replace the machine"
+_NEIGHBOURS = {"refused": 3, "text": "the processes of a slice"}
 
 
 def started(event: Mapping[str, Any]) -> Check:
-    """Whether NVML can be asked at all; what keeps torch from the GPU too is a fault."""
+    """Check that NVML starts. An error that also keeps torch from the GPU is a failure."""
     code = event.get("refused")
     if code is None:
         return Check("nvml", PASS, f"driver {event['driver']}, {len(event['gpus'])} GPU(s)")
@@ -34,26 +34,26 @@ def started(event: Mapping[str, Any]) -> Check:
         hint = "the driver in the kernel and its libraries are of different versions: reboot the machine"
         return failure("nvml", text, Meaning(faults.ENV, faults.REBOOT, hint))
     if code == health.NO_DRIVER:
-        return failure("nvml", text, Meaning(faults.ENV, faults.FIX_DRIVER, "no driver runs here: try nvidia-smi"))
-    return Check("nvml", WARN, text, hint="no error of memory, links or clocks can be seen: try nvidia-smi")
+        return failure("nvml", text, Meaning(faults.ENV, faults.FIX_DRIVER, "no driver is running: try nvidia-smi"))
+    return Check("nvml", WARN, text, hint="errors of memory, links and clocks cannot be checked: try nvidia-smi")
 
 
 def skipped(why: str) -> Check:
-    """NVML is not here to be asked, so nothing is expected of it."""
+    """Return a skipped check, for a machine without NVML."""
     return Check("nvml", SKIP, why)
 
 
 def all_skipped(why: str, gpu: int | None = None) -> list[Check]:
-    """What then nobody knows."""
+    """Skip every check that needs NVML."""
     return [Check(what, SKIP, why, gpu=gpu) for what in HEALTH]
 
 
 def unknown(subject: Subject, uuid: str) -> list[Check]:
-    """NVML lists no GPU that is this one; where CUDA names it by no UUID, none can be looked for."""
+    """Warn that NVML lists no GPU with this UUID. If CUDA reports no UUID, only skip the checks."""
     if not uuid:
-        return all_skipped("this torch names no UUIDs, by which NVML knows GPUs", subject.index)
-    text = f"NVML lists no GPU with the UUID {uuid}, which CUDA gives {subject.place}"
-    hint = "nvidia-smi -L lists those it knows; a container that has not the same GPUs for both sees this"
+        return all_skipped("this torch reports no UUIDs, so NVML's GPUs cannot be matched", subject.index)
+    text = f"NVML lists no GPU with the UUID {uuid}, which CUDA reports for {subject.place}"
+    hint = "nvidia-smi -L lists NVML's GPUs; a container may have different GPUs for NVML and CUDA"
     return [Check("nvml", WARN, text, gpu=subject.index, hint=hint), *all_skipped(text, subject.index)]
 
 
@@ -70,14 +70,14 @@ def judge(
     """Judge one GPU by NVML.
 
     Args:
-        options: the command line.
-        subject: the GPU.
-        was: what NVML answered before the work.
-        now: what NVML answered after it.
-        stages: what it reported in between, by stage.
-        xids: the Xids that came.
-        speeds: the checks of what was timed.
-        better_link: who has a better link to the host; empty where nobody has.
+        options: The command line.
+        subject: The GPU.
+        was: NVML's answers before the work.
+        now: NVML's answers after the work.
+        stages: NVML's samples during the work, by stage.
+        xids: The Xids reported during the work.
+        speeds: The checks of measured speeds.
+        better_link: The GPU or the earlier runs with a faster PCIe link; empty if there are none.
     """
     seen, timed = together(stages.values()), together(part for stage, part in stages.items() if stage in TIMED)
     h2d = next((check.value for check in speeds if (check.id, check.gpu) == ("h2d", subject.index)), None)
@@ -110,30 +110,33 @@ def judge(
 
 
 def hurried(subject: Subject, was: Mapping[str, Any], seen: Seen, xids: Sequence[int]) -> list[Check]:
-    """What is wrong already where the last look is missing, for a run that was given up is not held up by it."""
+    """Return the failures that are already certain before NVML's last answers.
+
+    A stopped run does not wait for those.
+    """
     found = [fallen(subject, [*was.values(), *seen.refusals.values()]), _xid(subject, was["events"], xids)]
     return [check for check in found if check and check.status in BAD]
 
 
 def fallen(subject: Subject, values: Sequence[Any]) -> Check | None:
-    """Whether an answer says that the GPU itself is gone."""
+    """Return a failure if an answer of NVML says that the GPU is lost."""
     if not (error := lost(values)):
         return None
     action, text = health.LOST[error["refused"]]
-    hint = "the kernel log names the Xid; a GPU that does so again needs another machine"
+    hint = "the kernel log has the Xid; if it happens again, replace the machine"
     return failure("gpu.lost", f"{subject.place} is lost: {text}", Meaning(faults.GPU, action, hint), gpu=subject.index)
 
 
 def machine(gpus: Sequence[Mapping[str, Any]], seen_by_cuda: int) -> list[Check]:
-    """What is wrong with GPUs that CUDA does not show at all: lost, or with MIG on and no slice."""
+    """Return failures of GPUs that CUDA does not list: lost GPUs, and GPUs with MIG on and no slices."""
     found = []
     for gpu in gpus:
         if error := lost([gpu["uuid"]]):
             action, text = health.LOST[error["refused"]]
-            means = Meaning(faults.GPU, action, "the kernel log names the Xid")
+            means = Meaning(faults.GPU, action, "the kernel log has the Xid")
             found.append(failure("gpu.lost", f"a GPU of this machine is lost: {text}", means))
         elif not seen_by_cuda and gpu["mig"].get("on") and not gpu["mig"]["slices"]:
-            hint = "take MIG off (nvidia-smi -mig 0), or make slices (nvidia-smi mig -cgi)"
+            hint = "turn MIG off (nvidia-smi -mig 0), or create slices (nvidia-smi mig -cgi)"
             means = Meaning(faults.ENV, faults.FIX_POOL, hint)
             found.append(failure("mig", "MIG is on and has no slices, so CUDA sees no GPU", means))
     return found
@@ -144,22 +147,22 @@ def _check_of(what: str, subject: Subject, error: Mapping[str, Any] | None, judg
 
 
 def _untold(what: str, subject: Subject, error: Mapping[str, Any]) -> Check:
-    """NVML does not answer: most often it cannot on this GPU."""
-    text = f"NVML does not tell: {error['text']}"
+    """Skip or warn about a check that NVML does not answer. Most often NVML does not support it on this GPU."""
+    text = f"NVML does not report it: {error['text']}"
     if error["refused"] in health.UNSUPPORTED or error["refused"] in health.LOST:
         return Check(what, SKIP, text, gpu=subject.index)
-    return Check(what, WARN, f"{subject.place}: {text}", gpu=subject.index, hint="an error that NVML should not give")
+    return Check(what, WARN, f"{subject.place}: {text}", gpu=subject.index, hint="NVML should not return this error")
 
 
 def _mig(options: Options, subject: Subject, mode: Mapping[str, Any]) -> Check:
     if not mode["on"]:
         status = WARN if mode["pending"] else PASS
-        text = "off now, and on after the next reset" if mode["pending"] else "off"
+        text = "off until the next reset, then on" if mode["pending"] else "off"
         return Check("mig", status, text, gpu=subject.index)
     if subject.slice or "mig" in name_tokens(options.expect_gpu):
         return Check("mig", PASS, f"on; {subject.slice or 'slices'} of {len(mode['slices'])}", gpu=subject.index)
-    means = Meaning(faults.ENV, faults.FIX_POOL, "take MIG off (nvidia-smi -mig 0), or expect a slice of it")
-    return failure("mig", f"MIG is on at {subject.place}, and a whole GPU was expected", means, gpu=subject.index)
+    means = Meaning(faults.ENV, faults.FIX_POOL, "turn MIG off (nvidia-smi -mig 0), or expect a slice of it")
+    return failure("mig", f"MIG is on at {subject.place}, expected a whole GPU", means, gpu=subject.index)
 
 
 def _ecc(subject: Subject, was: Any, now: Any) -> Check:
@@ -173,15 +176,17 @@ def _ecc(subject: Subject, was: Any, now: Any) -> Check:
         return Check("ecc", PASS, "no memory errors since the driver was loaded", **where)
     new = now["corrected"] - was["corrected"]
     text = f"{now['corrected']} corrected memory errors since the driver was loaded, {new} during this check"
-    if new <= 0:  # a machine has some after months, and none of them is this job's
+    if new <= 0:  # A machine has some after months. They are no result of this job.
         return Check("ecc", PASS, text, **where)
-    return Check("ecc", WARN, f"{subject.place}: {text}", hint="many of them come before uncorrected ones", **where)
+    return Check(
+        "ecc", WARN, f"{subject.place}: {text}", hint="many corrected errors often precede uncorrected ones", **where
+    )
 
 
 def _remap(subject: Subject, _: Any, now: Any) -> Check:
     where: dict[str, Any] = {"gpu": subject.index, "value": float(now["rows"])}
     if now["failed"]:
-        means = Meaning(faults.GPU, faults.REPLACE, "its spare rows are used up: the GPU has to be exchanged")
+        means = Meaning(faults.GPU, faults.REPLACE, "the spare rows are used up: replace the GPU")
         return failure("remap", f"{subject.place} could not replace a bad row of memory", means, **where)
     if now["pending"]:
         text = f"{subject.place} has a bad row of memory that the next reset replaces"
@@ -189,40 +194,40 @@ def _remap(subject: Subject, _: Any, now: Any) -> Check:
     if short := now.get("none", 0) + now.get("low", 0):
         text = f"{subject.place}: banks of memory with few spare rows left or none: {short}"
         return Check("remap", WARN, text, hint="the next bad row there takes the GPU out of service", **where)
-    return Check("remap", PASS, f"{now['rows']} rows replaced, none waits for it", **where)
+    return Check("remap", PASS, f"{now['rows']} rows replaced, none pending", **where)
 
 
 def _retired(subject: Subject, _: Any, now: Any) -> Check:
     where: dict[str, Any] = {"gpu": subject.index, "value": float(now["pages"])}
     if now["pages"] >= health.RETIRED_PAGES:
-        means = Meaning(faults.GPU, faults.REPLACE, "that many pages are no longer bad luck: exchange the GPU")
+        means = Meaning(faults.GPU, faults.REPLACE, "so many pages mean that the memory is faulty: replace the GPU")
         text = f"{subject.place} has retired {now['pages']} pages of memory, {health.RETIRED_PAGES} are too many"
         return failure("retired", text, means, **where)
     if now["pending"]:
         text = f"{subject.place} has a bad page of memory that the next reset retires"
         return failure("retired", text, Meaning(faults.GPU, faults.RESET, _RESET), **where)
-    return Check("retired", PASS, f"{now['pages']} pages retired, none waits for it", **where)
+    return Check("retired", PASS, f"{now['pages']} pages retired, none pending", **where)
 
 
 def _recovery(subject: Subject, _: Any, now: Any) -> Check:
     if not now:
-        return Check("recovery", PASS, "the driver asks for none", gpu=subject.index)
-    action, text = health.RECOVERY.get(now, (faults.REPLACE, f"recovery action {now}, which is not known here"))
-    means = Meaning(faults.GPU, action, "nvidia-smi -q says so as GPU Recovery Action")
-    return failure("recovery", f"the driver asks to recover {subject.place}: {text}", means, gpu=subject.index)
+        return Check("recovery", PASS, "the driver requires none", gpu=subject.index)
+    action, text = health.RECOVERY.get(
+        now, (faults.REPLACE, f"recovery action {now}, which this version does not know")
+    )
+    means = Meaning(faults.GPU, action, "nvidia-smi -q shows it as GPU Recovery Action")
+    return failure("recovery", f"the driver requires a recovery of {subject.place}: {text}", means, gpu=subject.index)
 
 
 def xids(place: str, gpu: int | None, codes: Sequence[int]) -> Check | None:
-    """What Xids that came while it worked say of a GPU, or of one that cannot be named; None where there were none."""
+    """Judge the Xids of a GPU, or of one that cannot be identified; None if there were no Xids."""
     meanings = {code: health.XIDS.get(code, health.UNKNOWN_XID) for code in codes}
     event = "; ".join(f"Xid {code}: {each.text}" for code, each in meanings.items())
     action = next((each.action for each in meanings.values() if each.action), "")
     if action:
-        means = Meaning(
-            faults.GPU, action, "docs.nvidia.com/deploy/xid-errors says more; the kernel log has its details"
-        )
-        return failure("xid", f"{place} failed while it worked: {event}", means, gpu=gpu)
-    hint = "this check does not cause it: another process, or the GPU"
+        means = Meaning(faults.GPU, action, "see docs.nvidia.com/deploy/xid-errors; the kernel log has details")
+        return failure("xid", f"{place} failed during the check: {event}", means, gpu=gpu)
+    hint = "this check does not cause it: the cause is another process, or the GPU"
     return Check("xid", WARN, f"{place}: {event}", gpu=gpu, hint=hint) if event else None
 
 
@@ -232,8 +237,8 @@ def _xid(subject: Subject, events: Any, codes: Sequence[int]) -> Check:
     if error := refused(events):
         return _untold("xid", subject, error)
     if not events:
-        return Check("xid", SKIP, "this driver tells no Xids here", gpu=subject.index)
-    return Check("xid", PASS, "none while it worked", gpu=subject.index)
+        return Check("xid", SKIP, "this driver does not report Xids here", gpu=subject.index)
+    return Check("xid", PASS, "none during the check", gpu=subject.index)
 
 
 _BOTH: dict[str, Callable[[Subject, Any, Any], Check]] = {

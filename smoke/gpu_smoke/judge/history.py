@@ -1,4 +1,4 @@
-"""This run beside earlier ones that passed: as fast as its model was there, and the same bits."""
+"""Compare this run with earlier runs that passed: the speeds of the same model, and the bits of its products."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from ..data import gpus
 from ..faults import Meaning
 from ..history.receipts import Product, Run, Speed
 
-# Fewer earlier runs than this are no ground to fail on: one of them alone may have been the odd one.
+# A failure needs at least this many earlier runs: a single one could itself be the exception.
 ENOUGH = 3
-# cuBLAS gives the same bits for the same version, architecture and multiprocessors, on one stream
-# (docs.nvidia.com/cuda/cublas, "Results Reproducibility"). Two other GPUs that agree are not both broken the same way.
+# cuBLAS gives the same bits for the same version, architecture and number of multiprocessors, on one stream
+# (docs.nvidia.com/cuda/cublas, "Results Reproducibility"). It is unlikely that two other GPUs are broken in the same
+# way.
 WITNESSES = 2
-_SLOW = "slower than this model was before: see nvidia-smi -q -d PERFORMANCE, then compare with another machine"
-_FIRST = "keep this receipt beside the others: the next run is compared with it"
-_CUBLAS = "another cuBLAS, or CUBLAS_WORKSPACE_CONFIG, does that too: compare both, and run it on a third machine"
+_SLOW = "slower than this model in earlier runs: see nvidia-smi -q -d PERFORMANCE, then compare with another machine"
+_FIRST = "keep this receipt with the others: the next run is compared with it"
+_CUBLAS = "a different cuBLAS or CUBLAS_WORKSPACE_CONFIG also changes bits: compare both, and run it on a third machine"
 
 
 def judge(now: Run, earlier: Sequence[Run]) -> list[Check]:
-    """Every speed and every product of this run against those of earlier runs; what has none to compare is told."""
+    """Compare every speed and every product of this run with earlier runs.
+
+    Warn about those without an earlier value.
+    """
     if now.record["device"] == "cpu":
-        return [Check("gemm.history", SKIP, "the CPU is compared with no earlier run")]
+        return [Check("gemm.history", SKIP, "runs on the CPU are not compared")]
     passed = [run for run in earlier if run.passed]
     return [_speed(now, each, passed, len(earlier)) for each in now.speeds] + [
         _product(now, each, passed, len(earlier)) for each in now.products
@@ -46,8 +50,8 @@ def _speed(now: Run, speed: Speed, passed: Sequence[Run], given: int) -> Check:
     count, median, lowest = sum(bool(values) for values in alike), statistics.median(before), min(before)
     share = round(speed.value / median, 4)
     where |= {"value": share, "unit": "of the median of earlier runs", "warn_below": gpus.PEERS_WARN}
-    # What a run that passed has had is not failed: a T4 is held by its power limit to little more than half of what it
-    # reaches when cold, and its own history says so.
+    # A speed that a run passed with does not fail. A T4 is an example: its power limit holds it to little more than
+    # half of its speed when cold, as its own history shows.
     limit = min(gpus.PEERS_FAIL, round(lowest / median, 4)) if count >= ENOUGH else 0.0
     where |= {"fail_below": limit} if limit else {}
     of = "1 earlier run" if count == 1 else f"{count} earlier runs"
@@ -55,7 +59,7 @@ def _speed(now: Run, speed: Speed, passed: Sequence[Run], given: int) -> Check:
     text += f" ({lowest:.4g} to {max(before):.4g})"
     if share >= gpus.PEERS_WARN:
         return Check(what, PASS, text, **where)
-    slow = f"{on} is slower than {model} was before: {text}"
+    slow = f"{on} is slower than {model} in earlier runs: {text}"
     if share >= limit:
         return Check(what, WARN, slow, hint=_SLOW, **where)
     return failure(what, slow, Meaning(faults.PERF, faults.REPLACE, _SLOW), **where)
@@ -68,14 +72,14 @@ def _product(now: Run, product: Product, passed: Sequence[Run], given: int) -> C
     alike = [run for run in passed if (run.torch, run.driver) == (now.torch, now.driver)]
     seen = {(p.machine, p.bits) for run in alike for p in run.products if p.kind == product.kind}
     if not seen:
-        same = f"{model} with torch {now.torch} and driver {now.driver or 'that was not told'}"
+        same = f"{model} with torch {now.torch} and driver {now.driver or 'unknown'}"
         return Check("gemm.hash", WARN, _alone(on, given, same), hint=_FIRST, **where)
     votes = Counter(bits for _, bits in seen)
     against = max((count for bits, count in votes.items() if bits != product.bits), default=0)
     gpus_before = "1 GPU" if len(seen) == 1 else f"{len(seen)} GPUs"
     if not against:
         return Check("gemm.hash", PASS, f"{dtype}: the same bits as on {gpus_before} of earlier runs", **where)
-    # A GPU is no witness for itself: what corrupts may corrupt in the same way each time.
+    # A GPU cannot confirm itself: a broken one may corrupt data in the same way each time.
     backed = any(bits == product.bits and machine != product.machine for machine, bits in seen)
     text = f"{on} gave another {dtype} product than {against} {model} in earlier runs with this torch and driver"
     if backed or against < WITNESSES:
@@ -85,9 +89,10 @@ def _product(now: Run, product: Product, passed: Sequence[Run], given: int) -> C
 
 
 def wider(model: str, lanes: int, earlier: Sequence[Run]) -> str:
-    """Which earlier runs had GPUs of a model on more lanes of PCIe; empty where one had as few, or too few are known.
+    """Describe earlier runs whose GPUs of this model all had more PCIe lanes.
 
-    Generations are not compared: hosts of one machine type differ in them.
+    It is empty if an earlier run had as few lanes, or if too few runs are known. Generations are not compared, because
+    they differ between hosts of one machine type.
     """
     before = [found for run in earlier if run.passed and (found := run.lanes(model))]
     if len(before) < ENOUGH:
@@ -97,4 +102,4 @@ def wider(model: str, lanes: int, earlier: Sequence[Run]) -> str:
 
 
 def _alone(on: str, given: int, same: str) -> str:
-    return f"{on} is compared with nothing: none of {given} receipts is of a run that passed on {same}"
+    return f"{on} has no earlier run to compare with: none of {given} receipts is from a run that passed on {same}"

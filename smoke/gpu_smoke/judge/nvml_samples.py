@@ -1,4 +1,4 @@
-"""What NVML said of one GPU while one stage ran: the samples, added up as they come."""
+"""Samples of NVML for one GPU during one stage, aggregated as they arrive."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _BITS = 64
 
 
 def refused(value: Any) -> Mapping[str, Any] | None:
-    """The error of NVML that stands in place of an answer."""
+    """Return the error that NVML gave instead of an answer; None if it answered."""
     return value if isinstance(value, Mapping) and "refused" in value else None
 
 
 def strangers(found: Any, ours: Collection[int]) -> int:
-    """How many of these processes are not the check's own.
+    """Count the processes that do not belong to the check.
 
-    In a container NVML may number processes as the machine does. Then none is known by its number, and only those
-    beyond as many as the check has are somebody else's.
+    In a container NVML may report the process ids of the machine. Then no id matches one of the check, so only
+    processes beyond the number of the check's own count as others.
     """
     if not isinstance(found, list):  # an error of NVML
         return 0
@@ -31,7 +31,7 @@ def strangers(found: Any, ours: Collection[int]) -> int:
 
 @dataclass
 class Seen:
-    """The highest of each number, and how often each reason for a low clock was given, over samples under load."""
+    """The maximum of each number, and the count of each reason for low clocks, over samples under load."""
 
     samples: int = 0
     loaded: int = 0
@@ -41,7 +41,7 @@ class Seen:
     refusals: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def add(self, sample: Mapping[str, Any], others: int) -> None:
-        """Take one more."""
+        """Add a sample."""
         self.samples += 1
         self.strangers = max(self.strangers, others)
         self.refusals |= {name: error for name, value in sample.items() if (error := refused(value))}
@@ -56,17 +56,17 @@ class Seen:
                 self.highest[name] = max(self.highest.get(name, 0.0), sample[name])
 
     def of(self, reason: int) -> float:
-        """The share of its samples under load that gave this reason."""
+        """Return the share of the samples under load that gave this reason."""
         return self.reasons[reason] / self.loaded if self.loaded else 0.0
 
     def record(self) -> dict[str, Any]:
-        """For the receipt."""
+        """Return the samples as the receipt has them."""
         reasons = {f"{reason:#x}": count for reason, count in sorted(self.reasons.items())}
         return {"samples": self.samples, "loaded": self.loaded, "reasons": reasons, **self.highest}
 
 
 def together(summaries: Iterable[Seen]) -> Seen:
-    """Several stages as one."""
+    """Merge the samples of several stages."""
     whole = Seen()
     for part in summaries:
         whole.samples += part.samples
@@ -80,5 +80,5 @@ def together(summaries: Iterable[Seen]) -> Seen:
 
 
 def lost(values: Iterable[Any]) -> Mapping[str, Any] | None:
-    """The first answer that says the GPU itself is gone."""
+    """Return the first error that says that the GPU is lost."""
     return next((error for value in values if (error := refused(value)) and error["refused"] in LOST), None)

@@ -1,4 +1,4 @@
-"""Why a GPU is slow: what NVML saw in the stage that was slow, as the hint and the action of what was found."""
+"""Find the cause of a slow GPU in NVML's samples of the slow stage, and set hint and action accordingly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import load
 from .nvml_samples import Seen, refused
 from .subject import Subject
 
-# Which stage each speed was measured in.
+# The stage in which each speed is measured.
 STAGES = {
     "gemm.speed": "gemm.speed", "gemm.peers": "gemm.speed", "mem.speed": "mem.speed", "mem.peers": "mem.speed",
     "h2d": "copies", "d2h": "copies", "burn": "burn",
@@ -22,18 +22,18 @@ _LINKS = ("h2d", "d2h")
 
 
 def slow(check: Check) -> bool:
-    """Whether a speed was below what it should be; one that is only reported warns too, and has no such floor."""
+    """Return True if a speed was below its floor. A speed without a floor also warns, and is not slow."""
     below = check.status == WARN and check.warn_below is not None
     return check.id in STAGES and (below or (check.status in BAD and check.severity == faults.PERF))
 
 
 def stages(checks: Iterable[Check], gpu: int | None) -> set[str]:
-    """The stages in which a GPU was slow, but for copies with the host: its clocks do not slow these down."""
+    """Return the stages in which a GPU was slow. Copies with the host are left out: clocks do not slow them down."""
     return {STAGES[check.id] for check in checks if check.gpu == gpu and check.id not in _LINKS and slow(check)}
 
 
 def blame(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen) -> Check:
-    """The same finding with its cause; only what is slow has one, and only if it was seen often enough."""
+    """Return the check with the cause of its slowness, if the speed was low and there are enough samples."""
     if not slow(check) or seen.loaded < health.ENOUGH:
         return check
     action, hint = _cause(check, subject, state, seen)
@@ -42,10 +42,10 @@ def blame(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen) 
 
 def _cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen) -> tuple[str, str]:
     if seen.strangers:
-        return faults.FIX_POOL, "another process computed on it at the same time: give jobs whole GPUs"
+        return faults.FIX_POOL, "another process used the GPU at the same time: give jobs whole GPUs"
     if wrong := [name for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]]:
         hot = f" at {seen.highest['temperature']:g} °C" if "temperature" in seen.highest else ""
-        return faults.REPLACE, f"{' and '.join(wrong)} held its clocks down{hot}: replace the machine"
+        return faults.REPLACE, f"{' and '.join(wrong)} throttled the GPU{hot}: replace the machine"
     if check.id in _LINKS and (short := load.narrow(state["pcie"], seen)):
         text = (
             f"its PCIe link was {short}: compare with another machine of this type, then reseat the card or replace it"
@@ -53,11 +53,11 @@ def _cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen)
         return faults.REPLACE, text
     if capped := _capped(subject, state["power"], seen):
         return capped
-    return faults.REPLACE, "nothing held its clocks down and nobody else used it: the GPU itself is slow, replace it"
+    return faults.REPLACE, "no throttling and no other process: the GPU itself is slow, replace it"
 
 
 def _capped(subject: Subject, power: Any, seen: Seen) -> tuple[str, str] | None:
-    """What its power limit explains."""
+    """Return the action and the hint if the power limit explains a low speed."""
     drawn = seen.highest.get("power", 0.0)
     if not seen.reasons[health.POWER_CAP] or not isinstance(power, Mapping) or refused(power):
         return None
@@ -71,6 +71,6 @@ def _capped(subject: Subject, power: Any, seen: Seen) -> tuple[str, str] | None:
     if subject.key in health.CAPPED:
         return (
             faults.NONE,
-            f"{at}, which is normal on {subject.name}; the floor was measured so, and its cooling decides",
+            f"{at}, which is normal on {subject.name}; the floor was measured the same way; check its cooling",
         )
-    return faults.REPLACE, f"{at}, as the others that the floor was measured on: replace it if its peers are faster"
+    return faults.REPLACE, f"{at}, like the GPUs that the floor was measured on: replace it if its peers are faster"

@@ -1,4 +1,4 @@
-"""A measured speed against a floor, whatever it is a speed of."""
+"""Compare a measured speed with its floor."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PEERS = ("gemm.speed", "mem.speed")
 def judge(
     what: str, subject: Subject, value: float | None, unit: str, known: Speed | None, hint: str = _SLOW, **more: Any
 ) -> Check:
-    """Hold a speed to what is known: the shares of it below which to warn and to fail are in `known`."""
+    """Judge a speed by its reference. `known` has the shares of it below which the check warns and fails."""
     where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": unit, **more}
     if subject.on_cpu:
         return Check(what, SKIP, "not judged on the CPU", **where)
     if value is None or not is_one(value):
-        means = Meaning(faults.ENV, faults.NONE, "the check itself is at fault: report it with this receipt")
-        return failure(what, f"{subject.place} was timed, and no speed came of it", means, **{**where, "value": None})
+        means = Meaning(faults.ENV, faults.NONE, "this is a bug of gpu-smoke: report it with this receipt")
+        return failure(what, f"{subject.place} was timed without a result", means, **{**where, "value": None})
     found = f"{value:.4g} {unit}"
     if known is None:
         return Check(what, WARN, f"{found}; no measurement of {subject.name} is published, so only reported", **where)
@@ -42,7 +42,7 @@ def judge(
         text = f"{wanted} {should}must reach {low:.4g}"
         return failure(what, text, Meaning(faults.PERF, faults.REPLACE, hint), **where)
     if not high:
-        text = f"{found}; no measurement of {subject.name} is published, so only below {low:.4g} it fails"
+        text = f"{found}; no measurement of {subject.name} is published, so it only fails below {low:.4g}"
         return Check(what, WARN, text, **where)
     if value < high:
         return Check(what, WARN, f"{wanted} should reach {high:.4g}", hint=hint, **where)
@@ -50,12 +50,12 @@ def judge(
 
 
 def is_one(value: float) -> bool:
-    """Whether a number can be a speed: nothing is done in no time, and nothing backwards."""
-    return 0 < value < math.inf  # false for NaN as well
+    """Return True if a number can be a speed: positive and finite."""
+    return 0 < value < math.inf  # False for NaN as well.
 
 
 def against_peers(subjects: Mapping[int, Subject], measured: list[Check]) -> list[Check]:
-    """Each GPU against the median of its model in this machine, which needs no table."""
+    """Compare each GPU with the median of its model in this machine. This needs no table."""
     found = []
     for what in _PEERS:
         values = {c.gpu: c.value for c in measured if c.id == what and c.gpu is not None and c.value}

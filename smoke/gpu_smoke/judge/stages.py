@@ -1,4 +1,4 @@
-"""Which judge answers for which stage of plan.py."""
+"""The function that judges each stage of plan.py."""
 
 from __future__ import annotations
 

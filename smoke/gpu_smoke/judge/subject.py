@@ -1,4 +1,4 @@
-"""The device that a finding is about, and what the table knows of it."""
+"""The device that a check is about, and what the table knows of its model."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ..history.measurements import Row
 from ..options import capability
 from ..plan import gate
 
-# 1g.5gb, and 1c.3g.20gb for a part of one (docs.nvidia.com/datacenter/tesla/mig-user-guide, "MIG Device Names").
+# For example 1g.5gb, or 1c.3g.20gb for a part of a slice (docs.nvidia.com/datacenter/tesla/mig-user-guide, "MIG Device
+# Names").
 _MIG = re.compile(r"(.+?) MIG ((?:\d+c\.)?\d+g\.\d+gb.*)")
 _UNKNOWN_SIZE = 8192
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One device; on the CPU it has no index."""
+    """One device. On the CPU it has no index."""
 
     index: int | None
     name: str
@@ -28,13 +29,13 @@ class Subject:
     sm: int = 0
     mem_bytes: int = 0
     own: tuple[Row, ...] = ()  # the user's own measurements of its model
-    clock_mhz: int = 0  # at most, of its multiprocessors; 0 where torch does not tell, as of the two below
+    clock_mhz: int = 0  # the maximum of its multiprocessors; 0 if torch does not report it, as for the two below
     memory_clock_mhz: int = 0
     memory_bus_bits: int = 0
 
     @classmethod
     def of(cls, device: str, reported: Mapping[str, Any], own: Sequence[Row] = ()) -> Subject:
-        """From what a child told of it."""
+        """Build a subject from the properties that a worker reported."""
         if device == "cpu":
             return cls(None, "CPU")
         mine = tuple(row for row in own if row.device == whole_gpu(reported["name"]))
@@ -45,17 +46,17 @@ class Subject:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether it proves the check and no GPU."""
+        """True if the run is on the CPU, so it tests the check itself and no GPU."""
         return self.index is None
 
     @property
     def place(self) -> str:
-        """As a sentence names it."""
+        """The name of the device in a sentence."""
         return place("cpu" if self.on_cpu else "cuda", self.index)
 
     @property
     def capability(self) -> tuple[int, int] | None:
-        """As numbers; a CPU has none."""
+        """The compute capability as numbers; None on a CPU."""
         return capability(self.cc) if self.cc else None
 
     @property
@@ -66,28 +67,31 @@ class Subject:
 
     @property
     def key(self) -> str:
-        """Its row of the table; empty where there is none."""
+        """The key of its row in the table; empty if the table does not have it."""
         return next((key for key, gpu in GPUS.items() if whole_gpu(self.name) in gpu.names), "")
 
     @property
     def row(self) -> Gpu | None:
-        """What the table knows of its model."""
+        """The row of its model in the table."""
         return GPUS.get(self.key)
 
     @property
     def share(self) -> float:
-        """How much of the whole GPU this is, by its multiprocessors."""
+        """The share of the whole GPU that this is, by multiprocessors."""
         whole = self.row.sm if self.row else max((row.sm for row in self.own), default=0)
         return min(1.0, self.sm / whole) if whole and self.slice else 1.0
 
     @property
     def timed(self) -> tuple[str, int]:
-        """The format and the size in which its speed is measured."""
+        """The format and the size in which its matrix speed is measured."""
         return (self.row.dtype, self.row.n) if self.row else (gate(self.capability), _UNKNOWN_SIZE)
 
     @property
     def gemm(self) -> Speed | None:
-        """What its products should reach: measured by the user, else by others, else a share of what is possible."""
+        """The expected speed of matrix products.
+
+        It comes from the user's measurements, else from published ones, else from a share of the theoretical maximum.
+        """
         known = self._own("gemm.speed", *self.timed) or (self.row.gemm if self.row else None)
         sm = self.row.sm if self.row else self.sm
         most = sm * self.clock_mhz * FLOP_PER_CLOCK.get(self.cc, 0) / 1e6
@@ -95,9 +99,9 @@ class Subject:
 
     @property
     def copy(self) -> Speed | None:
-        """What copies in its memory should reach."""
+        """The expected speed of copies in its memory."""
         known = self._own("mem.speed") or (self.row.copy if self.row else None)
-        # Twice a clock; which part of the bus a slice has is not told.
+        # Memory transfers twice a clock. torch does not report the part of the bus that a slice has.
         most = 0.0 if self.slice else 2 * self.memory_clock_mhz * self.memory_bus_bits / 8 / 1e3
         return known or _theory(most, THEORY_COPY)
 
@@ -112,6 +116,6 @@ def _theory(most: float, share: float) -> Speed | None:
 
 
 def whole_gpu(name: str) -> str:
-    """A GPU's name; of a MIG slice, that of the GPU it is of."""
+    """Return a GPU's name. For a MIG slice this is the name of the GPU that it belongs to."""
     found = _MIG.fullmatch(name)
     return found[1] if found else name

@@ -1,4 +1,4 @@
-"""Whether memory, and the way between host and device, are fast enough and lose nothing."""
+"""Checks of copies in a device's memory, and between host and device: speed and integrity."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LINK = "fewer PCIe lanes or an older generation than the slot has: nvidia-smi -
 
 
 def memory(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """How fast the device copies within its memory."""
+    """Judge the speed of copies within the device's memory."""
     return [speed.judge("mem.speed", subject, measured["gbs"], "GB/s", subject.copy)]
 
 
 def host(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """How fast copies from and to the host are, and whether what came back is what was sent."""
+    """Judge the speed of copies from and to the host, and check that the data came back unchanged."""
     if not measured["same"]:
-        text = f"what {subject.place} gave back is not what it was sent"
+        text = f"{subject.place} returned other data than it was sent"
         hint = "the GPU or its PCIe link corrupts data: take the machine out of service and keep this receipt"
         return [failure("h2d", text, Meaning(faults.GPU, faults.REPLACE, hint), gpu=subject.index)]
     return [_direction(what, subject, measured[what]) for what in ("h2d", "d2h")]
@@ -33,6 +33,6 @@ def _direction(what: str, subject: Subject, value: float) -> Check:
     if floor is None and not subject.on_cpu and value is not None and speed.is_one(value):
         text = f"{value:.4g} GB/s; only reported, no floor is published"
         return Check(what, SKIP, text, gpu=subject.index, value=value, unit="GB/s")
-    # aznhc's figure is the floor itself. A virtual machine that encrypts its memory copies far slower, and is healthy.
+    # aznhc's number is the floor itself. A VM that encrypts its memory copies far slower and is healthy.
     known = Speed(floor or 0, ("aznhc",), warn=1.0, fail=0.0)
     return speed.judge(what, subject, value, "GB/s", known, _LINK)

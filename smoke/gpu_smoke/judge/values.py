@@ -1,4 +1,4 @@
-"""Whether a device keeps what it is given, convolves as it should, and lets a model learn."""
+"""Checks of a device's results: memory contents, a convolution, and a model that must learn."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..data import gpus
 from ..faults import Meaning
 from .subject import Subject
 
-CONVOLUTION = 1e-4  # of float32 without TF32, against float64
+CONVOLUTION = 1e-4  # of float32 without TF32, compared with float64
 LEARNED = 0.5  # of the first loss; healthy runs end below 0.1
-# What the driver and the check's own context take at most of a GPU that nobody uses: our guess.
+# The most memory that the driver and the check's own context take of an unused GPU: our guess.
 TAKEN_SHARE, TAKEN_BYTES = 0.03, 750_000_000
 
 
@@ -22,41 +22,41 @@ def _broken(subject: Subject) -> Meaning:
 
 
 def memory(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether all of the memory is there, and nobody else uses it."""
+    """Check that all of the memory is present and that no other process uses it."""
     if subject.on_cpu:
-        return [Check(what, SKIP, "not looked at on the CPU") for what in ("mem.total", "exclusive")]
+        return [Check(what, SKIP, "not checked on the CPU") for what in ("mem.total", "exclusive")]
     return [_total(subject), _exclusive(subject, measured["free"], measured["total"])]
 
 
 def pattern(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether every word came back as it was written."""
+    """Check that every word of memory came back as it was written."""
     wrong, tested = measured["wrong"], measured["bytes"]
     where: dict[str, Any] = {"gpu": subject.index, "value": wrong, "unit": "words", "fail_above": 0}
     if wrong:
-        text = f"{subject.place} forgets: {wrong} of {tested // 4} words came back different"
+        text = f"{subject.place} loses data: {wrong} of {tested // 4} words came back changed"
         return [failure("mem.pattern", text, _broken(subject), **where)]
     if not tested:
-        means = Meaning(faults.ENV, faults.NONE, "something else holds this GPU's memory: nvidia-smi lists processes")
-        return [failure("mem.pattern", f"{subject.place} has no memory free to be tested", means, **where)]
+        means = Meaning(faults.ENV, faults.NONE, "another process uses this GPU's memory: nvidia-smi lists processes")
+        return [failure("mem.pattern", f"{subject.place} has no free memory to test", means, **where)]
     return [Check("mem.pattern", PASS, f"{tested / 1e9:.3g} GB came back as written, twice", **where)]
 
 
 def convolution(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether cuDNN's answer is the CPU's."""
+    """Check that a cuDNN convolution gives the result of the CPU."""
     error = measured["error"]
     where: dict[str, Any] = {"gpu": subject.index, "value": error, "fail_above": CONVOLUTION}
     says = f"error {'NaN' if error is None else format(error, '.1e')}"
     if error is not None and error <= CONVOLUTION:
         return [Check("cudnn.conv", PASS, says, **where)]
-    text = f"{subject.place} convolves wrong: {says}, at most {CONVOLUTION:.0e} is right"
+    text = f"{subject.place} computed a wrong convolution: {says}, at most {CONVOLUTION:.0e} is allowed"
     return [failure("cudnn.conv", text, _broken(subject), **where)]
 
 
 def training(subject: Subject, measured: dict[str, Any]) -> list[Check]:
-    """Whether a model learned, by gradients that are numbers."""
+    """Check that a model learned, with finite gradients."""
     first, last, where = measured["first"], measured["last"], {"gpu": subject.index, "dtype": measured["dtype"]}
     if not measured["finite"] or first is None or last is None:
-        return [failure("train", f"{subject.place} made gradients with NaN or infinity", _broken(subject), **where)]
+        return [failure("train", f"{subject.place} computed gradients with NaN or infinity", _broken(subject), **where)]
     share = round(last / first, 4) if first else 1.0
     text = f"the loss went from {first:.3g} to {last:.3g} in {measured['steps']} steps"
     if share <= LEARNED:
@@ -68,7 +68,7 @@ def training(subject: Subject, measured: dict[str, Any]) -> list[Check]:
 def _total(subject: Subject) -> Check:
     has = f"{subject.mem_bytes / 1e9:.4g} GB"
     if not subject.row or subject.slice:
-        why = "a MIG slice" if subject.slice else "nobody has said how much it should be"
+        why = "a MIG slice" if subject.slice else "its expected size is unknown"
         return Check("mem.total", SKIP, f"{has}; {why}", gpu=subject.index)
     least = gpus.MEMORY * subject.row.memory_gb * 1e9
     where: dict[str, Any] = {
@@ -82,7 +82,7 @@ def _total(subject: Subject) -> Check:
         return Check("mem.total", PASS, has, **where)
     text = f"{subject.place} shows {has} of memory, {subject.name} has {least / 1e9:.4g} at least"
     means = Meaning(
-        faults.GPU, faults.REPLACE, "memory that was taken out of service, or another GPU than its name says"
+        faults.GPU, faults.REPLACE, "a part of the memory is out of service, or the name of the GPU is wrong"
     )
     return failure("mem.total", text, means, **where)
 
@@ -93,6 +93,6 @@ def _exclusive(subject: Subject, free: int, total: int) -> Check:
     where: dict[str, Any] = {"gpu": subject.index, "value": float(taken), "unit": "bytes", "fail_above": most}
     if taken <= most:
         return Check("exclusive", PASS, f"{taken / 1e9:.2g} GB in use at the start", **where)
-    hint = "nvidia-smi lists the processes; a device plugin that shares GPUs by time-slicing hands them to several pods"
-    text = f"something else uses {subject.place}: {taken / 1e9:.3g} of {total / 1e9:.3g} GB are taken at the start"
+    hint = "nvidia-smi lists the processes; a device plugin with time-slicing gives one GPU to several pods"
+    text = f"another process uses {subject.place}: {taken / 1e9:.3g} of {total / 1e9:.3g} GB are taken at the start"
     return failure("exclusive", text, Meaning(faults.ENV, faults.FIX_POOL, hint), **where)

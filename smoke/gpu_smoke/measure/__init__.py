@@ -1,1 +1,1 @@
-"""All that touches a driver or torch: it runs in children and returns plain numbers; judge/ says what they mean."""
+"""All code that calls a driver or torch. It runs in worker processes and returns plain numbers, which judge/ judges."""

@@ -1,4 +1,4 @@
-"""Matrix products: whether they are right, the same every time, and fast."""
+"""Matrix products: correctness, repeatability and speed."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..plan import REPEATS, SHAPES, Shape
 from .timing import timed, warm
 
 SEED = 7
-# Whole numbers of 24 bits, which float32 holds exactly, scaled to -2..2 by a power of two.
+# Whole numbers of 24 bits, which float32 represents exactly, scaled to -2..2 by a power of two.
 WHOLE, SCALE = 2**23, 2.0**-22
-CPU_SIZE = 64  # where speed is not judged
-IN_FLIGHT = 16  # products between two times that the host waits: fewer leave the GPU idle for a tenth of the time
+CPU_SIZE = 64  # on a CPU, where speed is not judged
+IN_FLIGHT = 16  # products between two waits of the host: fewer leave the GPU idle for a tenth of the time
 
 
 def product(torch: Any, target: Any, dtype: str) -> dict[str, Any]:
-    """Multiply on the device, again and again, and compare with float64 on the CPU."""
+    """Multiply on the device several times, and compare with float64 on the CPU."""
     shape, repeats = SHAPES[target.type], REPEATS[target.type]
     left, right = _pair(torch, shape, dtype)
-    reference = left.double() @ right.double()  # of inputs already rounded, so what differs is the device's own error
+    reference = left.double() @ right.double()  # of rounded inputs, so the difference is the device's own error
     left, right = left.to(target), right.to(target)
     first = left @ right
     same = sum(same_bits(torch, left @ right, first) for _ in range(repeats))
     result = first.cpu()  # waits for the device, so its errors are raised here at the latest
-    # In place: each of these matrices takes 128 MiB, once for every GPU of the machine.
+    # In place: each of these matrices takes 128 MiB for every GPU of the machine.
     error = result.double().sub_(reference)
     norm = reference.norm()
     return {
@@ -44,12 +44,12 @@ def product(torch: Any, target: Any, dtype: str) -> dict[str, Any]:
 
 
 def speed(torch: Any, target: Any, dtype: str, n: int, heat_sec: float = 0.0) -> dict[str, Any]:
-    """Time products of random numbers: zeros draw less power and would come out faster by 13 % on an H200.
+    """Time products of random numbers. Zeros draw less power and would be 13 % faster on an H200.
 
-    With `heat_sec` they are timed twice, before and after so long under load; what is judged is the second time.
+    With `heat_sec` they are timed twice, before and after that time under load. The second result is judged.
     """
     n = CPU_SIZE if target.type == "cpu" else n
-    # Two pairs in turn, so that no cache of the device holds what is multiplied next.
+    # Alternate between two pairs, so that no cache of the device holds the next inputs.
     pairs = [_on(torch, target, n, dtype) for _ in range(2)]
     out = pairs[0][0] @ pairs[0][1]
 
@@ -65,7 +65,7 @@ def speed(torch: Any, target: Any, dtype: str, n: int, heat_sec: float = 0.0) ->
 
 
 def burn(torch: Any, target: Any, dtype: str, n: int, sec: float) -> dict[str, Any]:
-    """Multiply for so long, compare every product with the first, and say how fast it began and how fast it ended."""
+    """Multiply for that time, compare every product with the first, and return the first and the last speed."""
     n, end = CPU_SIZE if target.type == "cpu" else n, time.monotonic() + sec
     left, right = _on(torch, target, n, dtype)
     first = left @ right
@@ -89,40 +89,40 @@ def burn(torch: Any, target: Any, dtype: str, n: int, sec: float) -> dict[str, A
 
 
 def tflops(n: int, seconds: float) -> float:
-    """What so long for one product of n x n matrices comes to."""
+    """Return the TFLOPS of one product of n x n matrices in that time."""
     return round(2 * n**3 / seconds / 1e12, 4) if seconds else 0.0
 
 
 def same_bits(torch: Any, one: Any, other: Any) -> bool:
-    """Compared as bits: NaN equals nothing, and equal numbers may differ in them."""
+    """Compare two tensors as bits: NaN equals nothing, and equal numbers may differ in bits."""
     return bool(torch.equal(_bits(torch, one), _bits(torch, other)))
 
 
 def _differs(torch: Any, one: Any, other: Any) -> Any:
-    """Whether they do not have the same bits; a number on the device, which nobody waits for."""
+    """Return on the device if the bits differ, without waiting for the result."""
     return (_bits(torch, one) != _bits(torch, other)).any()
 
 
 def _bits(torch: Any, tensor: Any) -> Any:
-    """The same memory as whole numbers."""
+    """View the same memory as whole numbers."""
     return tensor.view({2: torch.int16, 4: torch.int32}[tensor.element_size()])
 
 
 def finite(number: Any) -> float | None:
-    """JSON has no NaN: a product full of it has no error."""
+    """Return a number, or None for NaN and infinity, which JSON does not have."""
     return value if math.isfinite(value := float(number.item())) else None
 
 
 def _on(torch: Any, target: Any, n: int, dtype: str) -> tuple[Any, Any]:
-    """Made where they are used: a CPU takes seconds for numbers that many."""
+    """Create the inputs on the device: a CPU takes seconds for so many numbers."""
     left, right = (torch.randn(n, n, dtype=getattr(torch, dtype), device=target) for _ in range(2))
     return left, right
 
 
 def _pair(torch: Any, shape: Shape, dtype: str) -> tuple[Any, Any]:
-    """The same numbers on every machine.
+    """Create the same numbers on every machine.
 
-    randn does not give them: it computes logarithms and cosines, in other ways on a CPU with AVX2 than on one without.
+    randn does not: it computes logarithms and cosines differently on CPUs with and without AVX2.
     """
     generator = torch.Generator().manual_seed(SEED)
     sizes = (shape.n, shape.k), (shape.k, shape.n)
@@ -132,5 +132,5 @@ def _pair(torch: Any, shape: Shape, dtype: str) -> tuple[Any, Any]:
 
 
 def _digest(result: Any) -> str:
-    """A fingerprint of the bits: GPUs of one model, driver and torch must all give the same."""
+    """Return a digest of the bits. GPUs of one model, driver and torch must all have the same."""
     return hashlib.sha256(ctypes.string_at(result.data_ptr(), result.numel() * result.element_size())).hexdigest()[:16]

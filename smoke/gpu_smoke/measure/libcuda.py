@@ -1,4 +1,4 @@
-"""The driver by itself, before torch: its device nodes, its library, and whether it starts."""
+"""The driver without torch: its device nodes, its library and its start."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NAME = re.compile(r"libcuda\.so\.(\d{3}(?:\.\d+)+)$")
 
 
 def start() -> dict[str, Any]:
-    """Open what the driver needs and start it; torch then finds it started."""
+    """Open the driver's library and start it. torch then finds it started."""
     found = _load()
-    # After the start, for it makes the nodes that a machine has not used yet.
+    # After the start, because the start creates the nodes on a machine that has not used them yet.
     return {**found, "nodes": machine.nodes(), "windows": machine.windows(), "refused": _refused()}
 
 
@@ -35,7 +35,7 @@ def _load() -> dict[str, Any]:
 
 
 def _refused() -> dict[str, str]:
-    """The nodes that are there and cannot be opened: what a container's cgroup has taken back looks like that."""
+    """Return the nodes that exist but cannot be opened, for example after the container's cgroup has lost them."""
     refused = {}
     for node in machine.nodes():
         try:

@@ -1,7 +1,7 @@
-"""NVML by ctypes: what this package asks of it, by the names and with the answers of nvidia-ml-py.
+"""The part of NVML that this package uses, by ctypes, with the names and results of nvidia-ml-py.
 
-For where nvidia-ml-py is not installed; code written for pynvml runs over this module unchanged. Names, numbers and
-layouts are those of nvml.h (NVIDIA's NVML API reference); a test compares each with nvidia-ml-py's own.
+It is used if nvidia-ml-py is not installed. Code for pynvml runs with this module unchanged. Names, numbers and layouts
+are those of nvml.h (NVIDIA's NVML API reference). A test compares each with nvidia-ml-py.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ nvmlEventTypeXidCriticalError = 8
 
 
 class struct_c_nvmlDevice_t(ctypes.Structure):
-    """Nothing that anybody but NVML knows."""
+    """An opaque handle of a device."""
 
 
 class struct_c_nvmlEventSet_t(ctypes.Structure):
-    """Nothing that anybody but NVML knows."""
+    """An opaque handle of an event set."""
 
 
 c_nvmlDevice_t, c_nvmlEventSet_t = POINTER(struct_c_nvmlDevice_t), POINTER(struct_c_nvmlEventSet_t)
 
 
 class c_nvmlMemory_t(ctypes.Structure):
-    """In bytes."""
+    """Memory of a device in bytes."""
 
     _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
 
 
 class c_nvmlProcessInfo_t(ctypes.Structure):
-    """A process on a GPU, as version 3 of the functions that list them tells it."""
+    """A process on a GPU, in the layout of version 3 of the functions that list processes."""
 
     _fields_ = (
         ("pid", c_uint), ("usedGpuMemory", c_ulonglong), ("gpuInstanceId", c_uint), ("computeInstanceId", c_uint),
@@ -50,13 +50,13 @@ class c_nvmlProcessInfo_t(ctypes.Structure):
 
 
 class c_nvmlRowRemapperHistogramValues(ctypes.Structure):
-    """How many banks have how many spare rows left."""
+    """The number of memory banks by the spare rows that they have left."""
 
     _fields_ = (("max", c_uint), ("high", c_uint), ("partial", c_uint), ("low", c_uint), ("none", c_uint))
 
 
 class c_nvmlValue_t(ctypes.Union):
-    """The value of a field, in the form that its valueType names."""
+    """The value of a field, in the type that valueType names."""
 
     _fields_ = (
         ("dVal", c_double), ("uiVal", c_uint), ("ulVal", c_ulong), ("ullVal", c_ulonglong), ("sllVal", c_longlong),
@@ -65,7 +65,7 @@ class c_nvmlValue_t(ctypes.Union):
 
 
 class c_nvmlFieldValue_t(ctypes.Structure):
-    """A field that was asked for: its value, or in nvmlReturn why there is none."""
+    """A requested field: its value, or the error code in nvmlReturn."""
 
     _fields_ = (
         ("fieldId", c_uint), ("scopeId", c_uint), ("timestamp", c_longlong), ("latencyUsec", c_longlong),
@@ -74,7 +74,7 @@ class c_nvmlFieldValue_t(ctypes.Structure):
 
 
 class c_nvmlEventData_t(ctypes.Structure):
-    """Something that happened; of an Xid, eventData is its number."""
+    """An event. For an Xid, eventData is its number."""
 
     _fields_ = (
         ("device", c_nvmlDevice_t), ("eventType", c_ulonglong), ("eventData", c_ulonglong),
@@ -83,7 +83,7 @@ class c_nvmlEventData_t(ctypes.Structure):
 
 
 class NVMLError(Exception):
-    """The code that a function ended with, in the library's own words."""
+    """The error code of a function, with the library's own message."""
 
     def __init__(self, value: int) -> None:
         super().__init__(_error_text(value))
@@ -91,7 +91,7 @@ class NVMLError(Exception):
 
 
 class _Getter(NamedTuple):
-    """A function that takes these, then pointers to what it gives; its name in the library where that is another."""
+    """A function with its argument types and result types. `symbol` is its name in the library if that differs."""
 
     takes: tuple[Any, ...]
     gives: tuple[Any, ...]
@@ -133,7 +133,7 @@ _GETTERS = {
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """The functions of the table."""
+    """Return a function of the table."""
     if name not in _GETTERS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return partial(_get, name)
@@ -174,12 +174,12 @@ def nvmlEventSetWait_v2(events: Any, timeout_ms: int) -> c_nvmlEventData_t:
 
 
 def _get(name: str, *given: Any) -> Any:
-    """Nothing, the one thing that it gives, or all of them; numbers as Python's own."""
+    """Call a function. Return None, its only result, or the list of its results, as Python numbers."""
     takes, gives, symbol = _GETTERS[name]
     arguments = [kind(each) if isinstance(each, int) else each for kind, each in zip(takes, given, strict=True)]
     room = [kind() for kind in gives]
     _call(symbol or name, *arguments, *(byref(each) for each in room))
-    results = [getattr(each, "value", each) for each in room]  # structs and handles have no value of their own
+    results = [getattr(each, "value", each) for each in room]  # structures and handles have no value attribute
     return results if len(results) > 1 else next(iter(results), None)
 
 
@@ -190,7 +190,7 @@ def _text(name: str, size: int, *given: Any) -> str:
 
 
 def _list(name: str, kind: Any, *given: Any) -> list[Any]:
-    """As many as there are: it is asked for their number, and then with room for some that come in between."""
+    """Return a list of any length: ask for its length first, then leave room for entries added in between."""
     count = c_uint(0)
     try:
         _call(name, *given, byref(count), None)
@@ -208,7 +208,7 @@ def _call(symbol: str, *given: Any) -> None:
         function = getattr(_library(), symbol)
     except OSError:
         raise NVMLError(NVML_ERROR_LIBRARY_NOT_FOUND) from None
-    except AttributeError:  # an older driver has not every function
+    except AttributeError:  # an older driver does not have every function
         raise NVMLError(NVML_ERROR_FUNCTION_NOT_FOUND) from None
     if code := function(*given):
         raise NVMLError(code)

@@ -1,4 +1,4 @@
-"""Data as training reads it: processes that hand tensors over in shared memory. No GPU is needed."""
+"""Data loading as in training: processes share tensors in shared memory. No GPU is needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ITEMS, SIZE, BATCH = 16, 2**18, 4  # items of 1 MiB
 
 
 class _Items:
-    """Tensors whose sum tells them apart."""
+    """Tensors that their sum identifies."""
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
@@ -21,8 +21,8 @@ class _Items:
 
 
 def load_data(torch: Any, _: Any) -> dict[str, Any]:
-    """Read everything once through two processes."""
-    # Forked, for nothing here has a GPU open, and nothing has to be sent to them.
+    """Read everything once through two worker processes."""
+    # Forking is safe, because this process has no GPU open, and it needs no pickling.
     loader = torch.utils.data.DataLoader(
         _Items(torch), batch_size=BATCH, num_workers=2, timeout=30, multiprocessing_context="fork"
     )

@@ -1,4 +1,4 @@
-"""The device's memory: how much is free, whether it keeps what is written, how fast it and the way to it are."""
+"""The device's memory: free space, integrity, and the speed of copies within it and to it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from .timing import timed, timed_link, warm
 
 MIB = 2**20
-# Of free memory, what is left for libraries; then what the pattern and its comparison need, in pieces of CHUNK.
+# SPARE of the free memory stays for libraries. The pattern and its comparison use the rest in pieces of CHUNK.
 SPARE, CHUNK = 512 * MIB, 256 * MIB
-LINK_WARM_SEC = 0.5  # a link to the host rises with the clocks of a GPU that has waited for the others
-FACTOR, SEEDS = 0x9E3779B1 - 2**32, (0x5A5A5A5A, ~0x5A5A5A5A)  # the golden ratio as int32; each bit once 0 and once 1
+LINK_WARM_SEC = 0.5  # the clocks of a GPU that has waited for the others rise first, and its link with them
+FACTOR, SEEDS = 0x9E3779B1 - 2**32, (0x5A5A5A5A, ~0x5A5A5A5A)  # the golden ratio as int32; each bit once 0, once 1
 
 
 def free(torch: Any, target: Any) -> dict[str, Any]:
-    """How much there is, and how much of it nobody uses."""
+    """Return the total and the free memory."""
     if target.type == "cpu":
         return {}
     left, total = torch.cuda.mem_get_info(target)
@@ -22,7 +22,7 @@ def free(torch: Any, target: Any) -> dict[str, Any]:
 
 
 def pattern(torch: Any, target: Any) -> dict[str, Any]:
-    """Fill nearly all that is free, read it back, and so again with every bit turned."""
+    """Fill nearly all free memory, read it back, and repeat with every bit inverted."""
     size, room = (MIB, 4 * MIB) if target.type == "cpu" else (CHUNK, torch.cuda.mem_get_info(target)[0] - SPARE)
     count = size // 4
     base = torch.arange(count, dtype=torch.int32, device=target) * FACTOR
@@ -30,7 +30,7 @@ def pattern(torch: Any, target: Any) -> dict[str, Any]:
     chunks = [torch.empty_like(base) for _ in range(max(0, room // size - 2))]
     wrong = 0
     for seed in SEEDS:
-        for number, chunk in enumerate(chunks):  # each piece differs, so one that answers for another is seen
+        for number, chunk in enumerate(chunks):  # each piece differs, so an addressing error is seen
             torch.bitwise_xor(base, seed ^ number, out=chunk)
         for number, chunk in enumerate(chunks):
             torch.bitwise_xor(chunk, base, out=check)
@@ -42,7 +42,7 @@ def pattern(torch: Any, target: Any) -> dict[str, Any]:
 
 
 def speed(torch: Any, target: Any) -> dict[str, Any]:
-    """Copy a gibibyte within the device; what is read and what is written count."""
+    """Copy a gibibyte within the device. Bytes read and bytes written both count."""
     size = MIB if target.type == "cpu" else min(1024 * MIB, torch.cuda.mem_get_info(target)[0] // 4)
     pair = [torch.zeros(size, dtype=torch.uint8, device=target) for _ in range(2)]
     took = timed(torch, target, lambda _: pair[1].copy_(pair[0]), 20)
@@ -52,7 +52,7 @@ def speed(torch: Any, target: Any) -> dict[str, Any]:
 
 
 def copies(torch: Any, target: Any) -> dict[str, Any]:
-    """Copy from page-locked memory of the host to the device and back, and compare what came back."""
+    """Copy from page-locked memory of the host to the device and back, and compare the result."""
     on_gpu = target.type != "cpu"
     count = (256 * MIB if on_gpu else MIB) // 4
     source = torch.arange(count, dtype=torch.int32, pin_memory=on_gpu)

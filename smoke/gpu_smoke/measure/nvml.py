@@ -1,6 +1,7 @@
-"""What the driver says of each GPU by NVML, once, or before, while and after it computes: plain numbers, and no CUDA.
+"""NVML's data of each GPU, once, or before, during and after the work. It returns plain numbers and needs no CUDA.
 
-`lib` is nvidia-ml-py where it is installed, which knows newer drivers, and else libnvml.py: both have the same names.
+`lib` is nvidia-ml-py if it is installed, because it knows newer drivers. Otherwise it is libnvml.py with the same
+names.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from ..data.health import OLD_LIBRARY
 from . import libnvml
 
 PERIOD_SEC = 0.2
-# Where no process keeps the driver loaded, its start takes 1 to 2 s a GPU (our guess), and a machine may have sixteen.
+# If no process keeps the driver loaded, its start takes 1 to 2 s a GPU (our guess). A machine may have sixteen GPUs.
 START_SEC = 60.0
 _XIDS_AT_ONCE = 100
 _INVALID_ARGUMENT = 2
-_NO_MORE = (10, 15)  # of NVML's errors: nothing came in time, or a GPU is lost, which its next sample tells
+_NO_MORE = (10, 15)  # NVML errors: nothing arrived in time, or a GPU is lost, which its next sample reports
 
 
 def watch(emit: Callable[..., None], orders: TextIO) -> None:
-    """Look, then sample until nobody gives orders any more, then look again. Xids are told as they come."""
+    """Report the state of all GPUs, take samples until the orders end, then report the state again.
+
+    Xids are reported as they occur.
+    """
     emit("stage", stage="import", text="loading NVML", what="nvml", limit_sec=30)
     lib = _library()
     emit("stage", stage="nvml", text="asking NVML", what="nvml", limit_sec=START_SEC)
@@ -44,7 +48,7 @@ def watch(emit: Callable[..., None], orders: TextIO) -> None:
 
 
 def ask() -> dict[str, Any]:
-    """The code of its start and, where that is 0, the GPUs; a value that NVML refuses is left out."""
+    """Return the code of NVML's start. If it is 0, also return the GPUs, without the values that NVML refuses."""
     try:
         ctypes.CDLL(libnvml.NAME)
     except OSError as error:
@@ -65,7 +69,7 @@ def _library() -> Any:
 
 
 def _snapshot(lib: Any, index: int) -> dict[str, Any]:
-    """What NVML tells of one GPU, or the code that it has for it."""
+    """Return NVML's values for one GPU, or NVML's error code for it."""
     handle = _ask(lib, lib.nvmlDeviceGetHandleByIndex, index)
     if isinstance(handle, dict):
         return {"code": handle["refused"]}
@@ -77,17 +81,17 @@ def _snapshot(lib: Any, index: int) -> dict[str, Any]:
 
 
 def _ask(lib: Any, read: Callable[..., Any], *given: Any) -> Any:
-    """What it answers, or the error that it answers with."""
+    """Return the answer of NVML, or its error."""
     try:
         return read(*(given or (lib,)))
     except lib.NVMLError as error:
         return {"refused": int(error.value), "text": str(error)}
-    except AttributeError as error:  # an older nvidia-ml-py has not every function
+    except AttributeError as error:  # an older nvidia-ml-py does not have every function
         return {"refused": OLD_LIBRARY, "text": str(error)}
 
 
 def _read(lib: Any, handle: Any, fields: dict[str, Callable[[Any, Any], Any]]) -> dict[str, Any]:
-    """Every field of one GPU; one that has no handle gives the same error for each."""
+    """Read every field of one GPU. Without a handle each field has the error of the handle."""
     if isinstance(handle, dict):
         return dict.fromkeys(fields, handle)
     return {name: _ask(lib, read, lib, handle) for name, read in fields.items()}
@@ -98,7 +102,7 @@ def _state(lib: Any, handle: Any) -> dict[str, Any]:
 
 
 def _registered(lib: Any, events: Any, handle: Any) -> dict[str, Any]:
-    """Whether its Xids will be told."""
+    """Register for the Xids of a GPU. `events` is True if that worked."""
 
     def register(lib: Any, handle: Any) -> bool:
         wanted = lib.nvmlEventTypeXidCriticalError
@@ -122,7 +126,7 @@ def _xids(lib: Any, events: Any) -> Iterator[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)  # older releases give bytes
+    return value.decode() if isinstance(value, bytes) else str(value)  # older releases return bytes
 
 
 def _uuid(lib: Any, handle: Any) -> str:
@@ -130,7 +134,7 @@ def _uuid(lib: Any, handle: Any) -> str:
 
 
 def _mig(lib: Any, handle: Any) -> dict[str, Any]:
-    """Whether it is split, and its slices, of which a container may see one."""
+    """Return the MIG mode and the slices. A container may see only one of them."""
     current, pending = lib.nvmlDeviceGetMigMode(handle)
     count = lib.nvmlDeviceGetMaxMigDeviceCount(handle) if current else 0
     found = [_ask(lib, lib.nvmlDeviceGetMigDeviceHandleByIndex, handle, index) for index in range(count)]
@@ -142,7 +146,7 @@ def _mig(lib: Any, handle: Any) -> dict[str, Any]:
 
 
 def _ecc(lib: Any, handle: Any) -> dict[str, Any]:
-    """Errors since the driver was loaded, over the parts of the chip that count them."""
+    """Return the memory errors since the driver was loaded, summed over the parts of the chip that count them."""
     return {
         "uncorrected": _errors(lib, handle, lib.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
         "corrected": _errors(lib, handle, lib.NVML_MEMORY_ERROR_TYPE_CORRECTED),
@@ -151,7 +155,7 @@ def _ecc(lib: Any, handle: Any) -> dict[str, Any]:
 
 def _errors(lib: Any, handle: Any, kind: int) -> int:
     found, error = [], None
-    memory = lib.NVML_MEMORY_LOCATION_DEVICE_MEMORY  # first, for its refusal is the one that says why
+    memory = lib.NVML_MEMORY_LOCATION_DEVICE_MEMORY  # first, because its error has the reason
     for part in sorted(range(lib.NVML_MEMORY_LOCATION_COUNT), key=lambda part: part != memory):
         try:
             found.append(int(lib.nvmlDeviceGetMemoryErrorCounter(handle, kind, lib.NVML_VOLATILE_ECC, part)))
@@ -181,7 +185,7 @@ def _retired(lib: Any, handle: Any) -> dict[str, Any]:
 def _recovery(lib: Any, handle: Any) -> Any:
     [field] = lib.nvmlDeviceGetFieldValues(handle, [lib.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
     if field.nvmlReturn:
-        # A driver from before the field may call it an invalid argument, which is no error of the GPU.
+        # A driver without this field may call it an invalid argument. That is no error of the GPU.
         code = OLD_LIBRARY if field.nvmlReturn == _INVALID_ARGUMENT else int(field.nvmlReturn)
         return {"refused": code, "text": "no such field"}
     return int(field.value.uiVal)

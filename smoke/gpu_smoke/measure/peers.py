@@ -1,4 +1,4 @@
-"""Several GPUs: copies from each to each, and a sum over all of them."""
+"""Work over several GPUs: copies between all pairs, and a sum over all of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .memory import MIB
 from .timing import WARM_SEC, timed_link
 
 SIZE = 256 * MIB  # of a sum
-COPY_SIZE = 64 * MIB  # from GPU to GPU: of eight there are 56 pairs
+COPY_SIZE = 64 * MIB  # between two GPUs: eight GPUs have 56 pairs
 
 
 def copy_pairs(torch: Any, _: Any, count: int) -> dict[str, Any]:
-    """Copy between every ordered pair of so many, compare what arrived, and say how fast."""
+    """Copy between every ordered pair of GPUs, compare the results, and time the copies."""
     devices = [torch.device("cuda", index) for index in range(count)]
-    # Each GPU has the same numbers, and so knows by itself what has to arrive.
+    # Each GPU has the same numbers, so each can check by itself what arrives.
     known = [torch.arange(COPY_SIZE // 4, dtype=torch.int32, device=device) for device in devices]
     there = [torch.zeros(COPY_SIZE // 4, dtype=torch.int32, device=device) for device in devices]
     _warm(torch, known, there)
@@ -29,7 +29,7 @@ def copy_pairs(torch: Any, _: Any, count: int) -> dict[str, Any]:
 
 
 def _warm(torch: Any, known: list[Any], there: list[Any]) -> None:
-    """Copy from every GPU to the next one at the same time, until the clocks of all have risen."""
+    """Copy from every GPU to the next one at the same time, until all clocks have risen."""
     began = time.perf_counter()
     while time.perf_counter() - began < WARM_SEC:
         for source, target in zip(known, [*there[1:], there[0]], strict=True):
@@ -51,7 +51,7 @@ def _copy(torch: Any, source: Any, there: Any, expected: Any) -> dict[str, Any]:
 
 
 def reduce_all(torch: Any, target: Any, rank: int, world: int, meeting: str) -> dict[str, Any]:
-    """Add up the same tensor over all GPUs; whole numbers, so the sum is exact."""
+    """Add up a tensor over all GPUs. It has whole numbers, so the sum is exact."""
     torch.distributed.init_process_group("nccl", init_method=f"file://{meeting}", rank=rank, world_size=world)
     try:
         tensor = torch.full((SIZE // 4,), float(rank + 1), device=target)
@@ -64,7 +64,7 @@ def reduce_all(torch: Any, target: Any, rank: int, world: int, meeting: str) -> 
 
 
 def _reductions(torch: Any, target: Any, tensor: Any) -> float:
-    """Seconds of one; every process must do as many, so their number is fixed."""
+    """Return the seconds of one reduction. Every process must do the same number, so it is fixed."""
     for count in (5, 20):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         tensor.zero_()

@@ -1,4 +1,4 @@
-"""torch, set up so that the same work gives the same bits, and the devices it sees."""
+"""Set up torch so that the same work gives the same bits, and list the devices that it sees."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from .. import machine
 
 
 def load(device: str) -> Any:
-    """Import torch."""
+    """Import torch and set it up."""
     import torch
 
-    torch.set_float32_matmul_precision("highest")  # no TF32: it is 300 times less exact than the limit of float32
+    torch.set_float32_matmul_precision("highest")  # no TF32: its errors are 300 times the limit of float32
     torch.backends.cudnn.allow_tf32 = False
-    # Sums in half precision would be as inexact as a sick GPU; which kernels use them differs from GPU to GPU.
+    # Sums in half precision would be as inexact as a broken GPU. The kernels that use them differ between GPUs.
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     if device == "cpu":
-        # Threads may split a sum differently from one product to the next, which no GPU library does on one stream.
+        # Threads may split a sum differently from one product to the next. No GPU library does so on one stream.
         torch.set_num_threads(1)
     return torch
 
 
 def about(torch: Any) -> dict[str, Any]:
-    """Which torch this is."""
+    """Return the versions of torch and of its CUDA."""
     return {"version": str(torch.__version__), "cuda": torch.version.cuda}
 
 
 def target(torch: Any, device: str, index: int) -> Any:
-    """The device, made the one that is used."""
+    """Select the device and return it."""
     if device == "cpu":
         return torch.device("cpu")
     torch.cuda.set_device(index)
-    # Every GPU has a worker that computes references on the CPU at the same time. torch asks for as many threads as
-    # there are processors, also where a pod may use few of them.
+    # Every GPU has a worker that computes references on the CPU at the same time. torch takes as many threads as there
+    # are processors, even if a pod may use only a few of them.
     torch.set_num_threads(max(1, machine.processors() // torch.cuda.device_count()))
     return torch.device("cuda", index)
 
 
 def devices(torch: Any, device: str) -> tuple[list[dict[str, Any]], str]:
-    """The devices, and what CUDA said when there are none."""
+    """Return the devices. If there are none, also return the message of CUDA."""
     if device == "cpu":
         return [{"index": 0, "name": "CPU"}], ""
-    with warnings.catch_warnings(record=True) as caught:  # counting only warns of a driver that is too old
+    with warnings.catch_warnings(record=True) as caught:  # counting only warns about a driver that is too old
         warnings.simplefilter("always")
         count = int(torch.cuda.device_count())
         refusal = _refusal(torch)
@@ -55,7 +55,7 @@ def devices(torch: Any, device: str) -> tuple[list[dict[str, Any]], str]:
 
 
 def _refusal(torch: Any) -> str:
-    """Why CUDA does not start; empty when it does."""
+    """Return the reason why CUDA does not start; empty if it does."""
     try:
         torch.cuda.init()
     except RuntimeError as error:
@@ -68,11 +68,11 @@ def _gpu(torch: Any, index: int) -> dict[str, Any]:
     return {
         "index": index,
         "name": str(properties.name),
-        "uuid": str(getattr(properties, "uuid", "")),  # not every torch says
+        "uuid": str(getattr(properties, "uuid", "")),  # not every torch has it
         "cc": f"{properties.major}.{properties.minor}",
         "sm": int(properties.multi_processor_count),
         "mem_bytes": int(properties.total_memory),
-        # Older torch does not tell these; CUDA gives clocks in kHz.
+        # Older torch does not report these. CUDA gives clocks in kHz.
         "clock_mhz": int(getattr(properties, "clock_rate", 0)) // 1000,
         "memory_clock_mhz": int(getattr(properties, "memory_clock_rate", 0)) // 1000,
         "memory_bus_bits": int(getattr(properties, "memory_bus_width", 0)),

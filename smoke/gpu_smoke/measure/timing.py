@@ -1,4 +1,4 @@
-"""How long a call takes on a device: after a warm-up, by the device's own clock, the median of many."""
+"""Time a call on a device: after a warm-up, by the device's own clock, the median of many."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-WARM_SEC, FILL_SEC = 1.0, 1.0  # modules load lazily, clocks rise and libraries choose kernels in the first second
+WARM_SEC, FILL_SEC = 1.0, 1.0  # in the first second modules load lazily, clocks rise and libraries choose kernels
 WARM_CALLS, MOST = 5, 500
 # A link is steady from its first large copies on. Eight GPUs have many links, so the number of calls is fixed.
 LINK_WARM_CALLS, LINK_CALLS = 3, 10
 
 
 def timed(torch: Any, target: Any, call: Callable[[int], Any], at_least: int = 10) -> dict[str, Any]:
-    """Median seconds of a call, how far the slowest twentieth lies above it, and of how many; calls are numbered."""
+    """Return the median seconds of a call, the distance to the slowest twentieth, and the number of calls.
+
+    Calls are numbered.
+    """
     if target.type == "cpu":
         return _summary(_by_the_clock(call))
     each = warm(torch, target, call, WARM_SEC)
@@ -22,14 +25,14 @@ def timed(torch: Any, target: Any, call: Callable[[int], Any], at_least: int = 1
 
 
 def timed_link(torch: Any, target: Any, call: Callable[[int], Any]) -> dict[str, Any]:
-    """The same of a copy over a link, by a fixed number of calls."""
+    """Time a copy over a link, by a fixed number of calls."""
     if target.type == "cpu":
         return _summary(_by_the_clock(call))
     return _summary(_by_events(torch, target, call, LINK_WARM_CALLS + LINK_CALLS)[LINK_WARM_CALLS:])
 
 
 def warm(torch: Any, target: Any, call: Callable[[int], Any], sec: float) -> float:
-    """Call again and again for so long; seconds of one call."""
+    """Call repeatedly for that time, and return the seconds of one call."""
     began, number = time.perf_counter(), 0
     while number < WARM_CALLS or time.perf_counter() - began < sec:
         call(number)

@@ -1,4 +1,4 @@
-"""What jobs do with a device: a convolution by cuDNN, and a model that must learn."""
+"""Work as jobs do it: a cuDNN convolution, and a model that must learn."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from .gemm import SEED, finite
 
 STEPS, RATE, MOMENTUM = 30, 0.5, 0.9
-SCALE = 1024.0  # keeps small gradients above what float16 can hold
+SCALE = 1024.0  # keeps small gradients above the lowest number of float16
 
 
 def convolve(torch: Any, target: Any) -> dict[str, Any]:
-    """A convolution in float32 without TF32, against float64 on the CPU."""
-    # Before it: torch compares the cuDNN that is loaded with the one it was built for only where it is asked for it.
+    """Convolve in float32 without TF32, and compare with float64 on the CPU."""
+    # Call it first: torch compares the loaded cuDNN with the one it was built for only when asked for the version.
     version = torch.backends.cudnn.version() if target.type == "cuda" else None
     generator = torch.Generator().manual_seed(SEED)
     images = torch.randn(4, 8, 32, 32, generator=generator)
@@ -23,9 +23,10 @@ def convolve(torch: Any, target: Any) -> dict[str, Any]:
 
 
 def train(torch: Any, target: Any, dtype: str) -> dict[str, Any]:
-    """A model with one hidden layer learns what another one knows.
+    """Train a model with one hidden layer to reproduce the outputs of another model.
 
-    The steps are written out, for torch's own optimizers load its compiler, which takes longer than all else here.
+    The optimizer is written out, because torch's optimizers load its compiler, which takes longer than everything else
+    here.
     """
     generator = torch.Generator().manual_seed(SEED)
 

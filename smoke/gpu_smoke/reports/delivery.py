@@ -1,4 +1,4 @@
-"""Brings the forms of a record to where they were asked for; what cannot be written is said, and costs no verdict."""
+"""Write the reports of a record to their targets, and report those that cannot be written."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ FORMS: dict[str, Callable[[Record], str]] = {
 
 
 def first(record: Record, targets: Targets) -> Iterator[tuple[str, str, str]]:
-    """What each file holds while a run has not ended: its option, its path and the text."""
+    """Return the content of each file while a run has not ended: option, path and text."""
     for name, path in targets.paths():
-        # Metrics of the last run stay until there are new ones: a run that goes on is no failure.
+        # Keep the metrics of the last run until there are new ones: an unfinished run is no failure.
         if name == "--prometheus" and Path(path).is_file() and os.access(path, os.W_OK):
             continue
         yield name, path, FORMS[name](record)
 
 
 def files(record: Record, targets: Targets) -> list[str]:
-    """Write every file that was asked for; returns what was lost, and why."""
+    """Write every requested file. Returns the errors of those that could not be written."""
     lost = []
     for name, path in targets.paths():
         try:
             write(path, FORMS[name](record))
-        except Exception as error:  # an error of ours in one form must not cost the others, nor the verdict
+        except Exception as error:  # an error of this program in one format must not affect the others or the verdict
             lost.append(f"{name} {path}: {reason(error)}")
     return lost
 
 
 def attribute(record: Record, targets: Targets) -> list[str]:
-    """Write the guest attribute, where one was asked for; returns what was lost, and why."""
+    """Write the guest attribute if it was requested. Returns its error."""
     try:
         if targets.guest_attribute:
             guest_attribute.put(targets.guest_attribute, guest_attribute.guest_attribute(record))
@@ -55,7 +55,7 @@ def attribute(record: Record, targets: Targets) -> list[str]:
 
 
 def github(record: Record, targets: Targets) -> None:
-    """Tell GitHub Actions, where it listens; nobody asked for this, so what it does not take changes no verdict."""
+    """Write to GitHub Actions if its variables are set. No option requested this, so an error changes no verdict."""
     steps: tuple[Callable[[], object], ...] = (
         lambda: append(targets.output, f"verdict={record['verdict']}\n"),
         lambda: append(targets.step_summary, step_summary.step_summary(record, size(targets.step_summary))),
@@ -65,4 +65,4 @@ def github(record: Record, targets: Targets) -> None:
         try:
             step()
         except Exception as error:
-            output.say(f"gpu-smoke: GitHub Actions was not told: {reason(error)}")
+            output.say(f"gpu-smoke: GitHub Actions did not get the report: {reason(error)}")

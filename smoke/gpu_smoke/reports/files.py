@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Write files atomically."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write(name: str, text: str) -> None:
-    """Write a whole file or leave it as it was, also where the disk is full; a link stays one.
+    """Write a whole file, or leave it as it was if the disk is full. A symbolic link is kept.
 
-    It is written beside its place first. What cannot be replaced is written as it is.
+    The text goes to a temporary file in the same folder first. A file that cannot be replaced is overwritten.
     """
     path = Path(os.path.realpath(name))
     if Path(name).exists() and not path.is_file():
-        Path(name).write_text(text, encoding="utf-8")  # a pipe, /dev/stderr: it must stay what it is
+        Path(name).write_text(text, encoding="utf-8")  # a pipe or a device such as /dev/stderr
         return
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
@@ -26,22 +26,22 @@ def write(name: str, text: str) -> None:
         new.unlink(missing_ok=True)
         if error.errno in _FULL or not path.exists():
             raise
-        path.write_text(text, encoding="utf-8")  # a file mounted by itself, as /dev/termination-log is
+        path.write_text(text, encoding="utf-8")  # a file that is a mount of its own, such as /dev/termination-log
 
 
 def append(name: str, text: str) -> None:
-    """Add to a file that others write to as well, where there is a name for it."""
+    """Append to a file that other programs also write to. An empty name does nothing."""
     if name:
         with Path(name).open("a", encoding="utf-8") as file:
             file.write(text)
 
 
 def size(name: str) -> int:
-    """How much of a file there is already."""
+    """Return the current size of a file; 0 if it does not exist."""
     path = Path(name)
     return path.stat().st_size if path.is_file() else 0
 
 
 def reason(error: Exception) -> str:
-    """Why it could not be written, in a few words."""
+    """Return a short reason why a file could not be written."""
     return getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The verdict as a guest attribute of a machine on Compute Engine, in the form in which our boot script writes it."""
+"""The verdict as a guest attribute of a Compute Engine VM, in the form that our boot script writes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from .record import Record, shown
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,100}/[A-Za-z0-9_-]{1,100}")
-SUMMARY_BYTES = 900  # so much and no more does the boot script keep of a summary
-TIMEOUT_SEC = 5.0  # what hangs is killed only after this
+SUMMARY_BYTES = 900  # the boot script keeps this much of a summary
+TIMEOUT_SEC = 5.0  # the metadata server may hang
 
 
 def guest_attribute(record: Record) -> str:
-    """A small JSON: verdict, exit code, and the summary as far as it goes."""
+    """Return a short JSON text with the verdict, the exit code, and the summary, which may be cut."""
     summary = shown(record["summary"])
     while len(json.dumps(summary)) > SUMMARY_BYTES:
         summary = summary[: len(summary) * 9 // 10]
@@ -24,8 +24,8 @@ def guest_attribute(record: Record) -> str:
 
 
 def put(name: str, value: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Write NAMESPACE/KEY, or raise OSError."""
-    import urllib.request  # it brings a good part of the library along, which no other run needs
+    """Write the guest attribute NAMESPACE/KEY. Raises OSError on failure."""
+    import urllib.request  # loads a large part of the library, which no other run needs
 
     host = environment.get("GCE_METADATA_HOST", "metadata.google.internal")
     request = urllib.request.Request(
@@ -34,7 +34,7 @@ def put(name: str, value: str, environment: Mapping[str, str] = os.environ) -> N
         method="PUT",
         headers={"Metadata-Flavor": "Google", "Content-Type": "application/json"},
     )
-    # Never through a proxy: it has a metadata server of its own, or none.
+    # Never through a proxy: its metadata server would be another machine's.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=TIMEOUT_SEC):
         pass

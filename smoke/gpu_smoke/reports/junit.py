@@ -1,8 +1,8 @@
-"""JUnit XML, as GitLab, Jenkins and the reporters for GitHub read it.
+"""JUnit XML for GitLab, Jenkins and reporters for GitHub.
 
-GitLab takes the suite from `classname`, shows what stands inside `failure`, and passes over a second test of the same
-name (https://docs.gitlab.com/ci/testing/unit_test_reports). So names differ, and the text is inside as well as in the
-attribute that Jenkins shows.
+GitLab takes the suite from `classname`, shows the content of `failure`, and ignores a second test of the same name
+(https://docs.gitlab.com/ci/testing/unit_test_reports). So names are unique, and the text is in the content as well as
+in the attribute that Jenkins shows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PROPERTIES = {"host": ("driver", "kernel", "python"), "torch": ("version", "cud
 
 
 def junit(record: Record) -> str:
-    """One suite with a test for each check; a run that is no pass has at least one that failed."""
+    """Return one suite with a test for each check. A run that did not pass has at least one failed test."""
     checks = list(record["checks"])
     if silent(record):
         checks.append({"id": "complete", "status": ERROR, "message": record["summary"], "severity": "incomplete"})
@@ -28,7 +28,7 @@ def junit(record: Record) -> str:
     seconds = f"{number(record.get('seconds')) or 0:.3f}"
     root = ElementTree.Element("testsuites", counts | {"time": seconds})
     suite = ElementTree.SubElement(root, "testsuite", {"name": name} | counts | {"time": seconds})
-    if isinstance(record.get("started"), str):  # schemas for JUnit allow no zone; it is UTC
+    if isinstance(record.get("started"), str):  # JUnit schemas allow no time zone; the time is UTC
         suite.set("timestamp", shown(record["started"], 30).rstrip("Z"))
     _properties(suite, record)
     seen: Counter[str] = Counter()

@@ -9,7 +9,10 @@ MESSAGE_BYTES = 4000
 
 
 def message(record: Record) -> str:
-    """At most 4000 bytes, the sentence first, then the hint of the worst; a pass is that one line."""
+    """Return at most 4000 bytes: the summary, the hint of the worst failure, and the failures.
+
+    A pass has only the summary.
+    """
     wrong = bad(record)
     lines = [shown(record["summary"])]
     lines += [f"hint: {shown(wrong[0]['hint'])}"] if wrong and wrong[0].get("hint") else []

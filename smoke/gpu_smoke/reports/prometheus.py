@@ -1,8 +1,8 @@
-"""Prometheus' text format (https://prometheus.io/docs/instrumenting/exposition_formats/) for node_exporter's textfile
-collector.
+"""Metrics in the Prometheus text format, for the textfile collector of node_exporter.
 
-The collector reads files named *.prom, and passes over a whole file that has timestamps or cannot be parsed
-(prometheus/node_exporter@020ffc1: collector/textfile.go). One series twice fails all of its metrics.
+The format is https://prometheus.io/docs/instrumenting/exposition_formats/. The collector reads files named *.prom. It
+skips a whole file that has timestamps or cannot be parsed (prometheus/node_exporter@020ffc1: collector/textfile.go). A
+duplicate series fails all metrics of the file.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from .record import BOUNDS, PASS, Record, number, shown, worst_first
 
 Labels = tuple[tuple[str, str], ...]
 
-# Each metric and what it says; a metric without a sample is left out.
+# Each metric and its help text. A metric without a sample is omitted.
 _METRICS = {
-    "gpu_smoke_ok": "1 where the run passed, 0 where it failed or did not end",
+    "gpu_smoke_ok": "1 if the run passed, 0 if it failed or did not end",
     "gpu_smoke_exit_code": "0 pass, 1 GPU, 2 environment, 3 too slow, 4 hang",
-    "gpu_smoke_timestamp_seconds": "when the run began",
-    "gpu_smoke_duration_seconds": "how long it took",
-    "gpu_smoke_info": "what ran: the tool, its torch and the driver",
-    "gpu_smoke_gpu_info": "which GPUs were found",
-    "gpu_smoke_check": "1 for the status that a check has",
-    "gpu_smoke_check_value": "what a check measured, in the unit of its label",
-    "gpu_smoke_check_limit": "what a measured value is held to",
+    "gpu_smoke_timestamp_seconds": "start of the run",
+    "gpu_smoke_duration_seconds": "duration of the run",
+    "gpu_smoke_info": "versions of the tool, torch and the driver",
+    "gpu_smoke_gpu_info": "a GPU that was found",
+    "gpu_smoke_check": "1 for the status of a check",
+    "gpu_smoke_check_value": "measured value of a check, in the unit of its label",
+    "gpu_smoke_check_limit": "limit of a measured value",
 }
 
 
 def prometheus(record: Record) -> str:
-    """The run as gauges; of two checks of the same name and place the worse one counts."""
+    """Return the run as gauges. If several checks have the same name and place, the worst one is used."""
     lines = []
     for metric, samples in _samples(record).items():
         if samples:
@@ -86,7 +86,7 @@ def _labels(labels: Labels) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')  # shown() has left no line feed
+    return value.replace("\\", "\\\\").replace('"', '\\"')  # shown() has removed line feeds
 
 
 def _number(value: float) -> str:

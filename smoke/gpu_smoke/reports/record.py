@@ -1,7 +1,7 @@
-"""What every form reads of a receipt's record: texts fit to be shown, checks in order, numbers that are some.
+"""Access to a receipt's record for all report formats: safe texts, ordered checks, finite numbers.
 
-A record may come from another version, or from a machine that lies: unknown fields are passed over, and no text of it
-is trusted.
+A record may come from another version or from an untrusted machine. Unknown fields are ignored, and no text of it is
+trusted.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ Record = dict[str, Any]
 PASS, WARN, FAIL, SKIP, ERROR = "pass", "warn", "fail", "skip", "error"
 BAD = (FAIL, ERROR)
 STATUSES = (ERROR, FAIL, WARN, SKIP, PASS)  # the worst first
-SEVERITIES = ("hang", "gpu", "env", "perf")  # the worst first: the first one decides the exit code
-# The bound that a value is held to, and how people write it.
+SEVERITIES = ("hang", "gpu", "env", "perf")  # the worst first; the first one decides the exit code
+# The limits of a value, and the sign with which they are shown.
 BOUNDS = {"fail_below": ">=", "warn_below": ">=", "fail_above": "<=", "warn_above": "<="}
 
 
 def shown(value: Any, limit: int = 1000) -> str:
-    """A text in one line without control characters, escape sequences, half characters or a change of direction."""
+    """Return a text as one line without control characters, escape sequences or changes of direction."""
     text = " ".join(printable(str(value)[: 4 * limit]).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def cut(text: str, limit: int) -> str:
-    """The longest beginning of at most so many bytes, without half a character at its end."""
+    """Return the longest prefix of at most that many bytes, without half a character at its end."""
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
 def number(value: Any) -> float | None:
-    """The value as a finite number, where it is one."""
+    """Return the value as a finite number; None if it is not one."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
         return float(value) if math.isfinite(value) else None
-    except OverflowError:  # a whole number beyond every float
+    except OverflowError:  # a whole number beyond the range of float
         return None
 
 
 def bad(record: Record) -> list[Record]:
-    """The checks that went wrong, the worst first and otherwise in the order found."""
+    """Return the failed checks, the worst first and otherwise in the order found."""
     wrong = [check for check in record["checks"] if check["status"] in BAD]
     return sorted(wrong, key=lambda check: _rank(check.get("severity")))
 
@@ -54,37 +54,37 @@ def _rank(severity: Any) -> int:
 
 
 def worst_first(checks: Iterable[Record]) -> list[Record]:
-    """The same checks; those of one status stay in the order found."""
+    """Return the checks, the worst status first and otherwise in the order found."""
     return sorted(checks, key=lambda check: STATUSES.index(check["status"]))
 
 
 def silent(record: Record) -> bool:
-    """Whether the run is no pass and no check says why: it was killed before it could."""
+    """Return True if the run did not pass and no check has the reason, because it was killed before."""
     return record["verdict"] != PASS and not bad(record)
 
 
 def device(record: Record, check: Record) -> str:
-    """What the check looked at."""
+    """Return the device that a check is about."""
     if record.get("device") == "cpu":
         return "cpu"
     return "-" if check.get("gpu") is None else f"GPU {shown(check['gpu'], 20)}"
 
 
 def limits(check: Record) -> str:
-    """What the value is held to, such as `>= 18 TFLOPS`: the bound that fails, else the one that warns."""
+    """Return the limit of the value, such as `>= 18 TFLOPS`: the one that fails, else the one that warns."""
     unit = shown(check.get("unit", ""), 20)
     bounds = ((sign, number(check.get(name))) for name, sign in BOUNDS.items())
     return next((f"{sign} {bound:g} {unit}".rstrip() for sign, bound in bounds if bound is not None), "")
 
 
 def title(record: Record, check: Record) -> str:
-    """The check by its name, with what tells it from others of the same id."""
+    """Return a name for the check that differs from others of the same id."""
     on = device(record, check)
     parts = (shown(check["id"], 100), f"[{on}]" if on.startswith("GPU") else "", shown(check.get("dtype", ""), 20))
     return " ".join(filter(None, parts))
 
 
 def advice(check: Record, limit: int = 1000) -> str:
-    """What was found, and what to do."""
+    """Return the message of a check with its hint."""
     hint = shown(check.get("hint", ""), limit)
     return shown(check["message"], limit) + (f"; hint: {hint}" if hint else "")

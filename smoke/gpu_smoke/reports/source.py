@@ -1,4 +1,4 @@
-"""Reads a receipt that some run left, and says everything that keeps it from being one."""
+"""Read a receipt and validate it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .record import BAD, PASS, STATUSES, Record, shown
 
 SCHEMA = "smoke/1"
 VERDICTS = (PASS, "fail", "incomplete")
-MOST = 20  # problems that one error lists
+MOST = 20  # the most problems that one error lists
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, and where."""
+    """One problem of a receipt and its path."""
 
     path: str
     text: str
@@ -25,7 +25,7 @@ class Problem(NamedTuple):
     expected: str
 
 
-# What the forms rely on; everything else of a receipt may be missing, or be what a later version makes of it.
+# The fields that reports require. All others may be missing, or differ in a later version.
 _RECORD = {"schema": (SCHEMA,), "verdict": VERDICTS, "summary": str, "checks": list}
 _CHECK = {"id": str, "status": STATUSES, "message": str}
 _PARTS = {"pool": dict, "host": dict, "torch": dict, "gpus": list}
@@ -33,7 +33,7 @@ _NAMES: dict[type, str] = {str: "a text", list: "a list", dict: "an object"}
 
 
 def read(name: str) -> Record:
-    """The record in a file, or on standard input for `-`; raises UsageError."""
+    """Return the record from a file, or from standard input for `-`. Raises UsageError."""
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except (OSError, ValueError) as error:
@@ -42,7 +42,7 @@ def read(name: str) -> Record:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"gpu-smoke: {name}: is no JSON ({shown(error, 100)})\n  hint: a receipt is what --json writes"
+            f"gpu-smoke: {name}: is not JSON ({shown(error, 100)})\n  hint: a receipt is what --json writes"
         ) from None
     if problems := list(_problems(record)):
         raise UsageError("\n".join(_lines(name, problems)))
@@ -51,25 +51,33 @@ def read(name: str) -> Record:
 
 def _problems(record: Any) -> Iterator[Problem]:
     if not isinstance(record, dict):
-        yield Problem("", "is no receipt", record, "an object")
+        yield Problem("", "is not a receipt", record, "an object")
         return
     yield from _wrong(record, _RECORD, "")
     yield from _wrong(record, {name: kind for name, kind in _PARTS.items() if name in record}, "")
     for part in ("gpus", "checks"):
         for at, item in enumerate(found if isinstance(found := record.get(part), list) else ()):
             if not isinstance(item, dict):
-                yield Problem(f"{part}[{at}]", "is none", item, "an object")
+                yield Problem(f"{part}[{at}]", "has the wrong type", item, "an object")
             elif part == "checks":
                 yield from _wrong(item, _CHECK, f"checks[{at}].")
                 if record.get("verdict") == PASS and item.get("status") in BAD:
                     yield Problem(
-                        f"checks[{at}].status", "is bad in a receipt that says pass", item["status"], "no pass"
+                        f"checks[{at}].status",
+                        "is a failure in a receipt with the verdict pass",
+                        item["status"],
+                        "no pass",
                     )
     if record.get("verdict") == PASS and record.get("checks") == []:
-        yield Problem("checks", "are none in a receipt that says pass", [], "one at least")
+        yield Problem("checks", "are empty in a receipt with the verdict pass", [], "at least one")
     for name, agrees in (("ok", True), ("exit_code", 0)):
         if name in record and (record[name] == agrees) != (record.get("verdict") == PASS):
-            yield Problem(name, f"does not go with the verdict {record.get('verdict')}", record[name], "what it says")
+            yield Problem(
+                name,
+                f"contradicts the verdict {record.get('verdict')}",
+                record[name],
+                "a value that matches the verdict",
+            )
 
 
 def _wrong(found: Record, fields: dict[str, Any], at: str) -> Iterator[Problem]:
@@ -78,7 +86,9 @@ def _wrong(found: Record, fields: dict[str, Any], at: str) -> Iterator[Problem]:
         if isinstance(kind, tuple) and value not in kind:
             yield Problem(f"{at}{name}", "is missing" if name not in found else "is unknown", value, " or ".join(kind))
         elif isinstance(kind, type) and not isinstance(value, kind):
-            yield Problem(f"{at}{name}", "is missing" if name not in found else "is none", value, _NAMES[kind])
+            yield Problem(
+                f"{at}{name}", "is missing" if name not in found else "has the wrong type", value, _NAMES[kind]
+            )
 
 
 def _lines(name: str, problems: list[Problem]) -> Iterator[str]:

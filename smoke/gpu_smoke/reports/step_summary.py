@@ -1,4 +1,4 @@
-"""A step's summary on GitHub: Markdown in which no text of the receipt is markup."""
+"""The summary of a GitHub Actions step: Markdown in which no text of the receipt is markup."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Iterable
 
 from .record import Record, device, limits, shown, worst_first
 
-# A file beyond 1 MiB is not cut but dropped (actions/runner: src/Runner.Common/Constants.cs, UnsupportedSummarySize).
+# GitHub drops a file above 1 MiB instead of cutting it (actions/runner: src/Runner.Common/Constants.cs,
+# UnsupportedSummarySize).
 SUMMARY_BYTES = 1024 * 1024
-_MARKUP = re.compile(r"[!-+.:-@\[-`{-~-]")  # of ASCII's signs all but , and /
+_MARKUP = re.compile(r"[!-+.:-@\[-`{-~-]")  # all ASCII punctuation except , and /
 _HEADER = ("check", "device", "status", "limit", "found")
 
 
 def step_summary(record: Record, written: int = 0) -> str:
-    """Verdict, summary, hints and a table of the checks, the worst first, as many as fit beside what is written."""
+    """Return verdict, summary, hints and a table of checks, the worst first, limited to the room in the file."""
     head = [f"### gpu-smoke: {literal(record['verdict'])}", "", literal(record["summary"]), ""]
     hints = dict.fromkeys(literal(check["hint"]) for check in worst_first(record["checks"]) if check.get("hint"))
     head += [f"- {hint}" for hint in list(hints)[:10]]
     head += [""] if hints else []
     head += [_row(_HEADER), _row(["---"] * len(_HEADER))]
-    room = SUMMARY_BYTES - written - _size(head) - 200  # for the line about the rest
+    room = SUMMARY_BYTES - written - _size(head) - 200  # 200 bytes for the line about the rest
     rows: list[str] = []
     for check in worst_first(record["checks"]):
         row = _row(map(literal, _cells(record, check)))
@@ -35,7 +36,7 @@ def step_summary(record: Record, written: int = 0) -> str:
 
 
 def literal(value: object, limit: int = 300) -> str:
-    """A text that Markdown and HTML take for nothing but that text: an entity is never structure (CommonMark, 2.5)."""
+    """Escape a text so that Markdown and HTML show it literally. An entity is never structure (CommonMark, 2.5)."""
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", shown(value, limit))
 
 

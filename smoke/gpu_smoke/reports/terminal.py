@@ -1,4 +1,4 @@
-"""The table for a terminal or a log: plain always, drawn by rich where that is installed and somebody looks."""
+"""The table for a terminal or a log. It is plain text, or drawn by rich on a terminal if rich is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COLOURS = {PASS: "green", WARN: "yellow", SKIP: "dim", **dict.fromkeys(BAD, "bo
 
 
 def table(record: Record, stream: TextIO) -> str:
-    """Every check, the hints, and the summary last, where the eye lands; drawn where `stream` is a terminal."""
+    """Return every check, the hints and last the summary. The table is drawn by rich if `stream` is a terminal."""
     below = "\n".join([*_hints(record), f"gpu-smoke: {shown(record['summary'])}"])
     return f"{(_drawn(record, stream) if _is_terminal(stream) else '') or _plain(record)}\n{below}"
 
@@ -20,12 +20,12 @@ def table(record: Record, stream: TextIO) -> str:
 def _is_terminal(stream: TextIO) -> bool:
     try:
         return stream.isatty()
-    except ValueError:  # it is closed
+    except ValueError:  # the stream is closed
         return False
 
 
 def _rows(record: Record) -> list[tuple[str, ...]]:
-    """The header and a row a check; the column of limits is there where one has a limit."""
+    """Return the header and one row per check. The column of limits is omitted if no check has a limit."""
     rows = [
         (shown(c["id"], 100), device(record, c), c["status"], limits(c), shown(c["message"], 300))
         for c in record["checks"]
@@ -44,7 +44,7 @@ def _plain(record: Record) -> str:
 
 
 def _drawn(record: Record, stream: TextIO) -> str:
-    """The table by rich, in colours where NO_COLOR and TERM allow them; empty where it cannot be had."""
+    """Draw the table with rich, in colours if NO_COLOR and TERM allow it. It is empty if rich fails."""
     try:
         from rich import box, console, table, text
 
@@ -52,14 +52,14 @@ def _drawn(record: Record, stream: TextIO) -> str:
         header, *rows = _rows(record)
         for name in header:
             drawn.add_column(name, overflow="fold", no_wrap=name in ("DEVICE", "STATUS"))
-        for row in rows:  # as Text, so that brackets in a message are no markup
+        for row in rows:  # as Text, so that brackets in a message are not markup
             drawn.add_row(*(text.Text(cell, style=_COLOURS[row[2]] if at == 2 else "") for at, cell in enumerate(row)))
         width = console.Console(file=stream).width
         canvas = console.Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
         with canvas.capture() as capture:
             canvas.print(drawn)
         return capture.get().rstrip("\n")
-    except Exception:  # no rich, or one that is broken here: the plain table says the same
+    except Exception:  # rich is missing or broken: use the plain table
         return ""
 
 

@@ -1,14 +1,14 @@
-"""Annotations of GitHub Actions as workflow commands; output.py keeps other lines from becoming commands."""
+"""Annotations of GitHub Actions as workflow commands. output.py escapes such commands in other lines."""
 
 from __future__ import annotations
 
 from .record import WARN, Record, advice, bad, shown, silent, title
 
-PER_KIND = 10  # of a step, the rest is not shown (actions/toolkit: docs/problem-matchers.md)
+PER_KIND = 10  # GitHub shows this many per step (actions/toolkit: docs/problem-matchers.md)
 
 
 def workflow_commands(record: Record) -> str:
-    """A line for each check that went wrong, and for each warning; where there are too many, the last one says so."""
+    """Return a line for each failure and warning. If there are too many, the last line has the number of the rest."""
     errors = [(title(record, check), advice(check)) for check in bad(record)]
     if silent(record):
         errors = [(shown(record["verdict"], 40), shown(record["summary"]))]
@@ -24,7 +24,7 @@ def _lines(kind: str, found: list[tuple[str, str]]) -> list[str]:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25")  # shown() has left no line ends; they would be %0D and %0A
+    return text.replace("%", "%25")  # shown() has removed line ends; they would be %0D and %0A
 
 
 def _property(text: str) -> str:

@@ -1,1 +1,1 @@
-"""`gpu-smoke check`: what goes together, asked without a GPU, a driver or torch."""
+"""The command `gpu-smoke check`: find what works together, without a GPU, a driver or torch."""

@@ -1,4 +1,4 @@
-"""The answer: whether it works, why not, what does, and each wheel of the tables."""
+"""The answer: the verdict, the reasons, setups that work, and a row for each wheel of the tables."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Way:
 
     torch: str
     driver_branch: int
-    module: str  # empty where either does
+    module: str  # empty if either module works
     install: str
     drivers: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One wheel on the GPU and the driver that were asked about."""
+    """The result for one wheel on the given GPU and driver."""
 
     torch: str
     works: bool
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came out; `torch` and `driver` are what was asked or, where it was left out, chosen."""
+    """The answer to a question. `torch` and `driver` are the given ones, or the chosen ones if they were left out."""
 
     question: Question
     driver: str
@@ -50,11 +50,11 @@ class Answer:
 
     @property
     def works(self) -> bool:
-        """Whether nothing speaks against it."""
+        """True if there is no known problem."""
         return not self.problems
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the answer as JSON has it."""
         asked = asdict(self.question)
         asked["python"] = ".".join(map(str, self.question.python)) if self.question.python else ""
         del asked["json"]
@@ -72,8 +72,8 @@ class Answer:
 
 
 def answer(question: Question) -> Answer:
-    """Choose what was left out, ask the rules, and look for what works where it does not."""
-    # Where nothing goes with the driver that was given, the torch is one that does with another: it is not at fault.
+    """Choose the values that were left out, apply the rules, and find setups that work if this one does not."""
+    # If nothing works with the given driver, choose a torch that works with another: the torch is not at fault.
     chosen = _choose(question, question.driver) or _choose(question, "")
     newest = wheels.newest_first(question.machine)[0]
     driver = question.driver or str(chosen.branch if chosen else rules.PREFERRED_BRANCH)
@@ -93,7 +93,7 @@ def _rest(question: Question) -> dict[str, Any]:
 
 
 def _ways(question: Question, driver: str, torch: str) -> tuple[Way, ...]:
-    """What was asked where that works, but for the kernel module; else the nearest that do."""
+    """Return the requested setup if it works apart from the kernel module, else the nearest that do."""
     wheel = wheels.parse_wheel(torch, question.machine)
     if rules.check(question.capability, driver, torch, **_rest(question)).works:
         pairs: tuple[Pair, ...] = (Pair(rules.branch_of(driver), str(wheel)),)
@@ -109,7 +109,7 @@ def _way(question: Question, branch: int, torch: str) -> Way:
 
 
 def install(torch: str, machine: str) -> str:
-    """The command that installs a wheel: PyPI has one build of each release, and uv finds the others."""
+    """Return the command that installs a wheel. PyPI has one build of each release, and uv finds the others."""
     wheel = wheels.parse_wheel(torch, machine)
     row = RELEASES[machine].get(wheel.release)
     if row is None or wheel.build == row.default or not wheel.cuda:
@@ -123,7 +123,7 @@ def _drivers(branch: int, machine: str) -> dict[str, str]:
 
 
 def _rows(question: Question, driver: str) -> Iterator[Row]:
-    """Every wheel of the tables, the newest first."""
+    """Check every wheel of the tables, the newest first."""
     for wheel in wheels.every(question.machine):
         verdict = rules.check(question.capability, driver, str(wheel), **_rest(question))
         reasons = tuple(problem.text for problem in verdict.problems)

@@ -1,4 +1,4 @@
-"""`gpu-smoke check`: asks, and says the answer."""
+"""The command `gpu-smoke check`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from .answer import Answer, Way, answer
 
 
 def main(argv: Sequence[str]) -> int:
-    """Answer, and return the exit code; raises UsageError for what cannot be asked, or the answer written to."""
+    """Print the answer and return the exit code.
+
+    Raises UsageError for a wrong question or an output that cannot be written.
+    """
     asked = question.parse(argv)
     found = answer(asked)
     record = json.dumps(found.record(), indent=2)

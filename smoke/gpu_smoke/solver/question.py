@@ -1,4 +1,4 @@
-"""What `gpu-smoke check` is asked, and every way in which that can be wrong."""
+"""The question to `gpu-smoke check`, and every error that it can have."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ examples:
 
 @dataclass(frozen=True)
 class Question:
-    """What is to go together; what is empty is to be chosen, or is not asked."""
+    """The values to check together. An empty value is chosen, or not checked."""
 
     capability: str
     gpu: str = ""
@@ -41,17 +41,17 @@ class Question:
     module: str = ""
     machine: str = "x86_64"
     python: tuple[int, int] | None = None
-    json: str = ""  # a path, - for standard output, empty where it was not asked for
+    json: str = ""  # a path, or - for standard output; empty if not requested
 
     @property
     def card(self) -> Card | None:
-        """What is known of the very card; None where its name is that of several that differ."""
+        """The facts about the exact card; None if its name matches several cards that differ."""
         found = {CARDS.get(key) for key in _keys(self.gpu)}
         return found.pop() if len(found) == 1 else None
 
 
 def parse(argv: Sequence[str]) -> Question:
-    """Read the command line, or raise UsageError with everything that is wrong with it."""
+    """Read the command line, or raise UsageError with every error in it."""
     given = vars(_parser().parse_args(list(argv)))
     wrong: list[str] = []
 
@@ -77,7 +77,10 @@ def parse(argv: Sequence[str]) -> Question:
 
 
 def capability_of(gpu: str) -> str:
-    """The compute capability of a GPU by any of its names; ValueError for one that is none, or more than one."""
+    """Return the compute capability of a GPU by any of its names.
+
+    Raises ValueError unless exactly one capability matches.
+    """
     found = {GPUS[key].capability for key in _keys(gpu)}
     if len(found) > 1:
         raise ValueError("could be more than one GPU")
@@ -88,18 +91,18 @@ def capability_of(gpu: str) -> str:
 
 
 def _keys(gpu: str) -> list[str]:
-    """The rows that have every word of a name; a slice of a GPU has its GPU's."""
+    """Return the keys of the rows that match every word of a name. A slice has the row of its GPU."""
     asked = name_tokens(whole_gpu(gpu))
     return [key for key, row in GPUS.items() if asked and any(asked <= name_tokens(name) for name in (key, *row.names))]
 
 
 def _names() -> list[str]:
-    """The shortest name of each GPU that tells it from the others: v100 of v100-sxm2-16gb."""
+    """Return the shortest unique name of each GPU: v100 for v100-sxm2-16gb."""
     return list(dict.fromkeys(key if key.startswith("rtx") else key.partition("-")[0] for key in GPUS))
 
 
 def _as_it_is(reads: Callable[[str], object]) -> Callable[[str], str]:
-    """A text that can be read: it is shown as it was written."""
+    """Return a reader that checks a text and returns it unchanged."""
 
     def read(text: str) -> str:
         reads(text)
@@ -124,7 +127,7 @@ def _python(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-# How the text of each option is read, and what it should have been.
+# The reader of each option, and the text of what it expects.
 _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "gpu": (_as_it_is(capability_of), f"{', '.join(_names())}; any other by --compute-capability"),
     "compute_capability": (_as_it_is(rules.parse_capability), "two numbers, such as 8.9"),

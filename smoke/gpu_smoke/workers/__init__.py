@@ -1,1 +1,1 @@
-"""The processes of a run: the parent, and the worker processes that alone touch a driver or torch."""
+"""The processes of a run: the parent, and the workers. Only workers call a driver or torch."""

@@ -1,4 +1,4 @@
-"""One child process: it alone touches a device, and tells every step, so that a hang has a place and a name."""
+"""A worker process. Only workers use a device, and they report every step, so a hang can be located."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def main(argv: Sequence[str]) -> int:
-    """Play a role until it is over; `argv` is the pipe to tell on, the parent's id, the role and what it is given."""
+    """Run a role to its end. `argv` is the pipe for events, the parent's id, the role and the arguments of the role."""
     pipe, parent, role, given = argv
     _die_with(int(parent))
 
@@ -25,15 +25,15 @@ def main(argv: Sequence[str]) -> int:
 
     try:
         tasks.ROLES[role](emit, **json.loads(given))
-    except Exception as error:  # whatever torch raises is a finding; the parent decides which
+    except Exception as error:  # every error of torch is a result, and the parent judges it
         emit("fault", type=type(error).__name__, message=str(error))
     emit("done")
-    os._exit(0)  # not through torch's own clean-up, which can hang on a sick driver
+    os._exit(0)  # skips the clean-up of torch, which can hang on a broken driver
 
 
 def _die_with(parent: int) -> None:
-    """Be killed when the parent dies, however it dies: a GPU must not stay held by a check that nobody reads."""
+    """Ask the kernel to kill this process when the parent dies: a GPU must not stay in use by an abandoned check."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the line above
+    if os.getppid() != parent:  # the parent died before the line above
         os._exit(1)

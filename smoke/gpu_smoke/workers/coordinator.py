@@ -1,4 +1,4 @@
-"""The children of a run: which are started when, what each is to do next, and what becomes of what they tell."""
+"""The workers of a run: start them, give them orders, and turn their events into checks."""
 
 from __future__ import annotations
 
@@ -27,17 +27,21 @@ from . import environment, schedule
 from .nvml_monitor import Watcher
 from .process import Child
 
-# What follows the GPUs' own stages, each only if nothing was wrong before it, and over several GPUs only if there are.
+# The roles after the stages of the GPUs. Each starts only if there was no failure before it. Those over several GPUs
+# need more than one GPU.
 LATER = ("host", "peers", "rank")
 _ALL_GPUS = ("peers", "rank")
-# Where the processes of `rank` can meet: the folder for temporary files, or the memory that NCCL needs anyway.
+# Folders for the file in which the processes of `rank` meet: the one for temporary files, or the shared memory that
+# NCCL needs anyway.
 _MEETING_FOLDERS = (None, "/dev/shm")  # noqa: S108
-_NO_FOLDER = "the processes of one sum have no folder to meet in: neither the one for temporary files nor /dev/shm"
-_NO_FOLDER_MEANS = Meaning(faults.ENV, faults.FIX_POOL, "mount an emptyDir on /tmp, or let /dev/shm be written to")
+_NO_FOLDER = (
+    "the all-reduce has no folder for its file: neither the one for temporary files nor /dev/shm can be written to"
+)
+_NO_FOLDER_MEANS = Meaning(faults.ENV, faults.FIX_POOL, "mount an emptyDir on /tmp, or make /dev/shm writable")
 
 
 class WorkerGroup:
-    """Every child, and what it tells."""
+    """All workers of a run, and the handling of their events."""
 
     def __init__(self, options: Options, receipt: Receipt, known: Known, started: Callable[[Child], None]) -> None:
         self.options, self.receipt, self.known, self.profile = options, receipt, known, options.asks
@@ -48,7 +52,7 @@ class WorkerGroup:
         self._begun = False
         self._later = [role for role in LATER if getattr(self.profile, role)]
         self._folder = ""
-        # Until torch is there, each step of its way has a limit of its own: a cold disk is no GPU that hangs.
+        # Until torch is imported each step has its own limit, because a cold disk does not mean that a GPU hangs.
         self.deadline = math.inf if options.deadline_sec is None else receipt.clock + options.deadline_sec
         self._imported = math.inf
         if changed := environment.changed(os.environ):
@@ -56,16 +60,16 @@ class WorkerGroup:
 
     @property
     def within(self) -> str:
-        """How long the run may take, for a sentence."""
+        """The time limit of the run, for a sentence."""
         since = " of torch's import" if self.options.deadline_sec is None else ""
         return f"{self._budget_sec():g} s{since}"
 
     def begin(self) -> None:
-        """Start who watches the others; they follow when it has looked."""
+        """Start the worker that monitors NVML. The others start after its first answers."""
         self.watcher.begin(self._start)
 
     def going(self) -> bool:
-        """Hand out what can be begun now; whether anything is still to come."""
+        """Start workers and give orders that can begin now. Returns True if the run is not over."""
         while True:
             now = [child for child in self.children if not child.gone and child.role != "health"]
             if now:
@@ -80,11 +84,11 @@ class WorkerGroup:
         return True
 
     def late(self, now: float) -> list[Child]:
-        """The children that have taken too long for what they do; one that waits for the others has not."""
+        """Return the workers that exceeded their time limit. A worker that waits for others has none."""
         return [child for child in self.children if not child.gone and not child.idle and now >= child.deadline]
 
     def lose(self, child: Child, reason: str) -> None:
-        """Wait for it no longer; it is killed when the verdict is out."""
+        """Stop waiting for a worker. It is killed after the verdict."""
         child.lost = True
         if child.role == "health" and self._begun and self.watcher.lose(child):
             return
@@ -93,13 +97,13 @@ class WorkerGroup:
         self.receipt.add(self._broken(child, "deadline", f"{reason} while {child.text}", means))
 
     def give_up(self, reason: str) -> None:
-        """Wait for nobody any longer."""
+        """Stop waiting for all workers."""
         waited_for = [child for child in self.children if not child.gone]
         for child in [child for child in waited_for if child.role != "health"] or waited_for:
             self.lose(child, reason)
 
     def conclude(self) -> None:
-        """What this machine's devices came to, while what hangs still hangs."""
+        """Add the checks that need the results of all devices, while a hanging worker still hangs."""
         receipt = self.receipt
         if self.subjects and not self.options.on_cpu:
             receipt.add(*between_gpus.hashes(self.subjects, receipt.products))
@@ -111,14 +115,14 @@ class WorkerGroup:
             receipt.add(*completeness.complete(self.profile, [*self.subjects.values()], receipt.checks))
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Close all workers and remove the temporary folder."""
         for child in self.children:
             child.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def hear(self, child: Child, event: dict[str, Any]) -> None:
-        """Take one thing that a child tells."""
+        """Handle one event of a worker."""
         kind = event.pop("event")
         receipt, options = self.receipt, self.options
         if kind == "stage":
@@ -150,7 +154,7 @@ class WorkerGroup:
             child.enters("end", "leaving torch", "child", 30.0)
 
     def ended(self, child: Child) -> None:
-        """Note how a process ended."""
+        """Handle the end of a process."""
         if died := child.death():
             self.receipt.add(self._broken(child, "child", *died))
 
@@ -161,12 +165,14 @@ class WorkerGroup:
         return child
 
     def _stages(self) -> tuple[plan.Stage, ...]:
-        """The stages of those that work now: children of one role at a time."""
+        """Return the stages of the workers that run now: one role runs at a time."""
         working = [child.role for child in self.children if not child.gone and child.role in LATER]
         return getattr(self.profile, working[0]) if working else self.profile.gpu
 
     def _busy(self) -> list[tuple[int, str, list[int]]]:
-        """What runs on which GPU, and whose processes are the check's own there, also those that have just ended.
+        """Return the stages that run on each GPU, with the ids of the check's own processes there.
+
+        Processes that have just ended are included.
 
         Processes that add up over all GPUs map each other's memory, so the driver may list each of them on every GPU.
         """
@@ -183,7 +189,7 @@ class WorkerGroup:
         ]
 
     def _next_role(self) -> bool:
-        """Start the children of the next role; False when there is none, or nothing more would come of it."""
+        """Start the workers of the next role. Returns False if there is no next role, or if it would be pointless."""
         if not self._begun:
             return self._first()
         if not self._later or not self.subjects or self.receipt.wrong():
@@ -204,7 +210,7 @@ class WorkerGroup:
         return True
 
     def _first(self) -> bool:
-        """Start the first child, which finds the devices, as soon as it is not in the way of the watcher's look."""
+        """Start the first worker, which finds the devices, once the monitor no longer needs the GPUs idle."""
         if not self.watcher.looked():
             return False
         self._begun = True
@@ -213,7 +219,7 @@ class WorkerGroup:
         return not self.receipt.wrong()
 
     def _plan(self, child: Child, subject: Subject | None) -> None:
-        """What it is to do, in the role it has."""
+        """Set the orders of a worker by its role."""
         mine = getattr(self.profile, child.role) if child.role in LATER else self.profile.gpu
         timed = subject.timed if subject else ("float32", 0)
         heat_sec = plan.HEAT_SEC if subject and subject.key in health.CAPPED else 0.0
@@ -226,13 +232,13 @@ class WorkerGroup:
             meeting = str(Path(self._folder, "meeting"))
             child.next.params.update(rank=child.index, world=len(self.subjects), meeting=meeting)
         elif child.role == "peers" and child.next:
-            child.next.params.update(count=len(self.subjects))  # one that it does not see any more is an error
+            child.next.params.update(count=len(self.subjects))  # a GPU that the worker no longer sees is an error
         if child.next:
             child.order(child.next)
             self._say(child)
 
     def _found(self, child: Child, event: dict[str, Any]) -> None:
-        """The devices: which of them can be given work, and a child for each of those."""
+        """Check the devices that were found, and plan or start a worker for each usable one."""
         receipt = self.receipt
         receipt.devices = event["devices"]
         receipt.add(*devices.devices(self.options, receipt.devices, event["message"]))
@@ -255,7 +261,7 @@ class WorkerGroup:
         return self.options.budget_sec(len(self.receipt.devices))
 
     def _set_deadline(self) -> None:
-        """From torch's import on, and longer for more GPUs, where the command line names none."""
+        """Set the deadline from the import of torch, and longer for more GPUs, unless the command line sets it."""
         if self.options.deadline_sec is None:
             self.deadline = self._imported + self._budget_sec()
 
@@ -271,14 +277,14 @@ class WorkerGroup:
         self.receipt.add(*(checks.took(each, seconds) for each in judged))
 
     def _fault(self, child: Child, event: dict[str, Any]) -> checks.Check:
-        """An error that torch raised."""
+        """Return the failed check for an error that torch raised."""
         message = faults.one_line(event["message"]) or event["type"]
         means = faults.meaning(event["message"], child.stage)
         found = self._broken(child, child.what, f"{child.text} failed: {message}", means)
         return self._advised(found, self.subjects.get(child.index))
 
     def _advised(self, found: checks.Check, subject: Subject | None) -> checks.Check:
-        """With what would work on this GPU, where the machine has told enough about itself."""
+        """Add a torch that works on this GPU to the hint, if enough is known about the machine."""
         torch, driver = self.receipt.torch.get("version", ""), self.receipt.host.get("driver", "")
         if found.action not in (faults.FIX_IMAGE, faults.FIX_DRIVER) or not subject or not subject.cc or not torch:
             return found
@@ -286,7 +292,7 @@ class WorkerGroup:
         return checks.hinted(found, "; ".join(filter(None, (found.hint, text))))
 
     def _broken(self, child: Child, what: str, text: str, means: faults.Meaning) -> checks.Check:
-        """A check that came to no result; before a kernel ran, no GPU is to blame by name."""
+        """Return a check without a result. Before a kernel ran, the message names no GPU."""
         on_gpu = child.on_gpu and child.stage in ("kernel", "end")
         on = f"{checks.place(self.options.device, child.index)}: " if on_gpu else ""
         gpu = None if self.options.on_cpu or not child.on_gpu else child.index
@@ -298,7 +304,7 @@ class WorkerGroup:
 
 
 def _meeting_folder() -> str:
-    """A new folder for the file in which processes meet; empty where none can be made."""
+    """Create a folder for the file in which processes meet; empty if that fails."""
     for folder in _MEETING_FOLDERS:
         with contextlib.suppress(OSError):
             return tempfile.mkdtemp(prefix="gpu-smoke-", dir=folder)

@@ -1,18 +1,22 @@
-"""The environment of workers: what the image sets for its jobs must not change what is computed here, or how fast."""
+"""The environment of workers. Variables of the image must not change results or speed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-# 0 keeps NVIDIA's libraries from TF32 whatever the image says; with it float32 products would look wrong. Loaded
-# eagerly, the kernels of torch and its libraries may take more memory than `exclusive` allows, and on an H100 `quick`
+# 0 keeps NVIDIA's libraries from TF32 whatever the image sets. With TF32, float32 products would look wrong. If loaded
+# eagerly, the kernels of torch and its libraries may take more memory than `exclusive` allows. On an H100 `quick` then
 # took 11.5 s instead of 4.3 (bench/results/2026-11-23-h100-h200.md).
 SET = {"NVIDIA_TF32_OVERRIDE": "0", "CUDA_MODULE_LOADING": "LAZY", "PYTHONUNBUFFERED": "1"}
 
-# Variables that change kernels, bits, memory or speed. They are from the lists of their vendors: CUDA C++ Programming
-# Guide, "CUDA Environment Variables"; cuBLAS, "Results Reproducibility"; NCCL and PyTorch, "Environment Variables".
-# Variables that choose GPUs or network interfaces are kept.
+# Variables that change kernels, bits, memory or speed. Their sources are:
+#
+# - CUDA C++ Programming Guide, "CUDA Environment Variables"
+# - cuBLAS, "Results Reproducibility"
+# - NCCL and PyTorch, "Environment Variables"
+#
+# Variables that select GPUs or network interfaces are kept.
 DROPPED = (
     "ATEN_CPU_CAPABILITY",
     "CUBLAS_*", "CUBLASLT_*", "CUDNN_*",
@@ -27,12 +31,12 @@ DROPPED = (
 
 
 def of_worker(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a worker, from those of the command."""
+    """Return the variables of a worker, from those of the command."""
     return {name: value for name, value in environment.items() if not _dropped(name)} | SET
 
 
 def changed(environment: Mapping[str, str]) -> list[str]:
-    """The names of the variables that workers do not get, or get with another value than the command has."""
+    """Return the names of variables that workers do not get, or get with another value."""
     found = [name for name in environment if _dropped(name)]
     return sorted(found + [name for name, value in SET.items() if environment.get(name, value) != value])
 

@@ -1,4 +1,4 @@
-"""The child that asks NVML beside all others, as the parent sees it: when it begins, what it told, how it ends."""
+"""The worker that monitors NVML during a run, as the parent sees it: its start, its events and its end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from ..plan import TIMED
 from ..receipt import Receipt
 from .process import Child
 
-# Processes of others are looked for before the check's own begin, so these wait for its first look, but not for ever.
+# Other processes on a GPU are listed before those of the check start. So workers wait for the first answers of NVML,
+# but not longer than this.
 HOLD_SEC = 10.0
-SILENT_SEC = 20.0  # between two samples, of which five come in a second
-END_SEC = 10.0  # for its last look
+SILENT_SEC = 20.0  # between two samples; five arrive in a second
+END_SEC = 10.0  # for its last answers
 
 
 class Watcher:
-    """What NVML told, and what came of it; on the CPU it asks nobody."""
+    """The answers of NVML and the checks that follow from them. On the CPU it does nothing."""
 
     def __init__(self, options: Options, receipt: Receipt) -> None:
         self.options, self.receipt = options, receipt
@@ -34,21 +35,21 @@ class Watcher:
         self._has_event = False
         self._seen: dict[tuple[int, str], Seen] = {}
         self._xids: list[dict[str, Any]] = []
-        self._deaf: dict[str, Any] = {}  # the error of NVML with which it waits for none
+        self._deaf: dict[str, Any] = {}  # the error of NVML by which no Xids are reported
 
     def begin(self, start: Callable[..., Child]) -> None:
-        """Start the child, if there is anything to be asked."""
+        """Start the worker, unless the run is on the CPU."""
         if self.options.on_cpu:
             return
         self._began = time.monotonic()
         self.child = start("health", 0, {})
 
     def looked(self) -> bool:
-        """Whether its first look is over, or has taken too long for others to wait for it."""
+        """Return True if NVML's first answers are here, or if they took too long for others to wait."""
         return self._has_event or self.child is None or self.child.gone or time.monotonic() >= self._began + HOLD_SEC
 
     def going(self) -> bool:
-        """Let it look for a last time; whether it still does."""
+        """Ask for NVML's last answers. Returns True while they are outstanding."""
         if self.child is None or self.child.gone:
             return False
         if not self._ended:
@@ -61,7 +62,7 @@ class Watcher:
     def hear(
         self, child: Child, kind: str, event: dict[str, Any], busy: Iterable[tuple[int, str, Collection[int]]]
     ) -> None:
-        """Take one thing that it tells; `busy` is what runs: the GPU, the stage, and the check's processes there."""
+        """Handle one event. `busy` has the stages that run: GPU, stage, and the check's own processes there."""
         if kind == "nvml":
             self._begun(event)
         elif kind == "sample":
@@ -82,14 +83,14 @@ class Watcher:
             child.enters("nvml", "asking NVML", "nvml", SILENT_SEC)
 
     def lose(self, child: Child) -> bool:
-        """Whether that it does not answer is nobody's fault: it has not yet called the driver."""
+        """Return True if the missing answer is no fault of the driver, because it was not called yet."""
         if child.stage not in ("start", "import"):
             return False
         self._without(health.skipped("NVML took too long to load"))
         return True
 
     def verdict(self, subjects: Mapping[int, Subject], earlier: Sequence[Run] = ()) -> None:
-        """Judge what it told, and name the cause of what is slow; `earlier` are other runs, for their links."""
+        """Judge the answers, and add the cause to slow checks. `earlier` are other runs, for their PCIe links."""
         if not self._has_event:
             return
         found = health.machine(self._gpus, len(self.receipt.devices))
@@ -118,11 +119,11 @@ class Watcher:
         self.receipt.host.setdefault("driver", event["driver"])
         if (
             self.child and time.monotonic() >= self._began + HOLD_SEC
-        ):  # the others did not wait, so they may be among these
+        ):  # the others did not wait, so they may be in this list
             for gpu in self._gpus:
                 gpu["processes"] = {
                     "refused": 3,
-                    "text": "the first look came too late to tell whose processes they are",
+                    "text": "NVML answered too late to assign the processes",
                 }
         self.receipt.add(found)
 
@@ -152,7 +153,7 @@ class Watcher:
         return health.judge(self.options, subject, was, now, parts, xids, self.receipt.checks, better_link)
 
     def _strays(self, subjects: Mapping[int, Subject]) -> list[Check]:
-        """Xids of a GPU that may be one of these: of some of them NVML's cannot be found."""
+        """Report Xids of a GPU that cannot be matched. Not every GPU of the run is found in NVML's list."""
         known = [gpu for index in subjects if (gpu := self._of(index, self._gpus))]
         if len(known) == len(subjects):
             return []
@@ -161,7 +162,10 @@ class Watcher:
         return [found] if found else []
 
     def _of(self, index: int, gpus: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """NVML's GPU of that number in CUDA: they are counted differently, so by UUID, of a slice too."""
+        """Return NVML's data of a GPU by its number in CUDA.
+
+        The two count differently, so the UUID decides, also of a slice.
+        """
         if index >= len(self.receipt.devices):
             return None
         uuid = self.receipt.devices[index]["uuid"].removeprefix("GPU-").removeprefix("MIG-")

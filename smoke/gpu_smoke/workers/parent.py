@@ -1,4 +1,4 @@
-"""The parent: it touches no GPU and imports no torch, so whatever hangs, the verdict is out in time."""
+"""The parent process. It uses no GPU and no torch, so it reports a verdict in time even if a worker hangs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .coordinator import WorkerGroup
 from .process import Child
 
 TICK_SEC = 0.05
-READS = 64  # of 64 KiB: a grandchild may hold the pipe of a dead child and write for ever
+READS = 64  # reads of 64 KiB: a grandchild may keep the pipe of a dead worker open and write without end
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-GRACE_SEC = 3.0  # for what was killed to be gone; a process in the driver's hands may never be
+GRACE_SEC = 3.0  # the time for killed processes to end; one that waits inside the driver may never end
 
 
 def run(options: Options, receipt: Receipt, known: Known) -> int:
-    """Look at the machine, check every device, decide, and only then deal with what hangs."""
+    """Check the machine and every device, decide the verdict, and only then wait for hanging processes."""
     with stops() as stopped:
         peers = Peers(options.peers)
         watch = Watch(lambda started: WorkerGroup(options, receipt, known, started))
@@ -36,9 +36,7 @@ def run(options: Options, receipt: Receipt, known: Known) -> int:
                 watch.listen(stopped)
             watch.workers.conclude()
             if options.peers and not receipt.wrong():
-                output.say(
-                    f"gpu-smoke: right so far; waits until {len(options.peers)} machines have been there at once"
-                )
+                output.say(f"gpu-smoke: passed so far; waiting for {len(options.peers)} machines at once")
                 receipt.add(peers.check(options.peers_sec, receipt.clock + options.peers_sec, lambda: _signal(stopped)))
             code = receipt.finish()
             left = watch.end()
@@ -52,13 +50,13 @@ def run(options: Options, receipt: Receipt, known: Known) -> int:
         receipt.host["unkillable"] = [child.process.pid for child in left]
         receipt.save()
         output.say(f"gpu-smoke: {text}")
-        # An ordinary exit could wait for it.
+        # An ordinary exit could wait for the process.
         os._exit(code)
     return code
 
 
 def look(options: Options, receipt: Receipt) -> bool:
-    """What can be seen without a driver call; True where it is wrong, so that nothing has to be computed."""
+    """Run the checks that need no driver call. Returns True if they make the others pointless."""
     receipt.add(static.shm(machine.shared_memory()))
     if options.on_cpu:
         return False
@@ -71,7 +69,7 @@ def look(options: Options, receipt: Receipt) -> bool:
 
 @contextlib.contextmanager
 def stops() -> Iterator[list[int]]:
-    """Signals that end the run; they are noted, so that it ends with a verdict."""
+    """Record the signals that stop a run, so that it ends with a verdict."""
     seen: list[int] = []
     before = {number: signal.signal(number, lambda n, _: seen.append(n)) for number in STOPS}
     try:
@@ -82,54 +80,54 @@ def stops() -> Iterator[list[int]]:
 
 
 def _signal(stopped: list[int]) -> str:
-    """What ended the run from outside; empty where nothing did."""
+    """Return the signal that stopped the run; empty if there was none."""
     return f"stopped by {signal.Signals(stopped[0]).name}" if stopped else ""
 
 
 class Team(Protocol):
-    """The children of a run, and who decides about them."""
+    """The workers of a run, as the event loop uses them."""
 
     children: list[Child]
-    deadline: float  # when to wait for nobody any longer, by time.monotonic()
+    deadline: float  # the end of all waiting, by time.monotonic()
 
     @property
     def within(self) -> str:
-        """How long that is, for a sentence."""
+        """The time limit, for a sentence."""
 
     def going(self) -> bool:
-        """Whether anything is still to come."""
+        """Return True if the run is not over."""
 
     def late(self, now: float) -> list[Child]:
-        """The children that have taken too long."""
+        """Return the workers that exceeded their time limit."""
 
     def lose(self, child: Child, reason: str) -> None:
-        """Wait for it no longer."""
+        """Stop waiting for a worker."""
 
     def give_up(self, reason: str) -> None:
-        """Wait for nobody any longer."""
+        """Stop waiting for all workers."""
 
     def hear(self, child: Child, event: dict[str, Any]) -> None:
-        """Take one thing that a child tells."""
+        """Handle one event of a worker."""
 
     def ended(self, child: Child) -> None:
-        """Note how a process ended."""
+        """Handle the end of a process."""
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Release all resources."""
 
 
 T = TypeVar("T", bound=Team)
 
 
 class Watch(Generic[T]):
-    """Listens to every child, and to the clock."""
+    """The event loop: it reads the pipes of all workers and checks their time limits."""
 
     def __init__(self, team: Callable[[Callable[[Child], None]], T]) -> None:
         self.selector = selectors.DefaultSelector()
         self.workers = team(self._started)
 
     def listen(self, stopped: list[int]) -> None:
-        """Listen until no child has anything more to say, or the time is over."""
+        """Read events until all workers are done, the run is stopped, or the deadline is over."""
         while self.workers.going():
             now = time.monotonic()
             if stopped:
@@ -148,7 +146,7 @@ class Watch(Generic[T]):
                 self._last_output(child)
 
     def end(self) -> list[Child]:
-        """Kill what still runs and wait a little; returns what cannot be killed."""
+        """Kill the remaining processes and wait up to GRACE_SEC. Returns those that cannot be killed."""
         left = [child for child in self.workers.children if not child.ended]
         for child in left:
             child.kill()
@@ -159,7 +157,7 @@ class Watch(Generic[T]):
         return left
 
     def close(self) -> None:
-        """Leave nothing behind, also after an error of our own."""
+        """Release all resources, also after an error of this program."""
         self.selector.close()
         self.workers.close()
 
@@ -168,7 +166,7 @@ class Watch(Generic[T]):
             self.selector.register(pipe, selectors.EVENT_READ, child)
 
     def _read(self, child: Child, pipe: int) -> bool:
-        """Take what the pipe holds; False when there is nothing more now."""
+        """Read what a pipe holds. Returns False if it is empty for now."""
         data = child.read(pipe)
         if data == b"":
             self.selector.unregister(pipe)
@@ -178,7 +176,7 @@ class Watch(Generic[T]):
         return bool(data)
 
     def _last_output(self, child: Child) -> None:
-        """What a child left in its pipes, and how it ended."""
+        """Read the rest of a worker's pipes, and handle its end."""
         for pipe in (child.events, child.output):
             for _ in range(READS):
                 if pipe not in self.selector.get_map() or not self._read(child, pipe):

@@ -1,4 +1,4 @@
-"""Who may begin what: a pure function of how far every child has come."""
+"""Decide which workers may start their next order, by the progress of all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .process import Child
 
 
 def startable(children: Sequence[Child], stages: Sequence[Stage]) -> list[Child]:
-    """The children that may begin their next order now. One that is lost or has ended holds nobody up."""
+    """Return the workers that may start their next order now. A worker that is lost or has ended blocks no other."""
     here = [child for child in children if not child.gone]
     begin: list[Child] = []
     for child in here:
@@ -24,7 +24,7 @@ def startable(children: Sequence[Child], stages: Sequence[Stage]) -> list[Child]
 def _free(stages: Sequence[Stage], mine: float, others: Sequence[tuple[float, bool]]) -> bool:
     how = stages[int(mine)].how
     slowest = min([mine, *(place for place, _ in others)])
-    if how == FREE:  # only what must be alone is not disturbed
+    if how == FREE:  # must only not disturb stages that run alone
         return all(stage.how != ALONE for stage in stages[int(slowest) : int(mine)])
     if how == ALONE and any(busy for place, busy in others if place == mine):
         return False
@@ -32,7 +32,7 @@ def _free(stages: Sequence[Stage], mine: float, others: Sequence[tuple[float, bo
 
 
 def _place(child: Child, stages: Sequence[Stage]) -> float:
-    """Which stage it is at; beyond all of them when it has done everything."""
+    """Return the index of a worker's stage; infinity if it has done everything."""
     if child.next is None and child.plan:
         return math.inf
     return stages.index(child.next.stage) if child.next else 0

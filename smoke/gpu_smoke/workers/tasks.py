@@ -1,7 +1,7 @@
-"""What children are for. Each role is a function that tells what it finds; another role is another row of ROLES.
+"""The roles of workers. A role is a function that emits events; a new role is a new row of ROLES.
 
-A worker does what it is ordered, one line of standard input at a time, and says when it is ready for the next; the end
-of its input is the end of its work.
+A worker reads one order per line of standard input and reports when it is ready for the next. At the end of the input
+it ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..measure import gemm, libcuda, loading, memory, nvml, peers, setup, traini
 
 Emit = Callable[..., None]
 
-# What each stage of plan.py does: a function of torch, the device and the order's parameters.
+# The function for each stage of plan.py. Its arguments are torch, the device and the parameters of the order.
 WORK: dict[str, Callable[..., dict[str, Any]]] = {
     "memory": memory.free,
     "gemm": gemm.product,
@@ -34,7 +34,7 @@ WORK: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def first(emit: Emit, device: str) -> None:
-    """The first worker on a GPU, which starts the driver and asks for all of them; or the one on the CPU."""
+    """Start the driver, list the devices, and work on the first one."""
     if device == "cuda":
         emit("stage", stage="devices", text="starting the driver", what="libcuda.real", limit_sec=60)
         started = libcuda.start()
@@ -45,7 +45,7 @@ def first(emit: Emit, device: str) -> None:
     about = setup.about(torch)
     emit("torch", **about)
     if device == "cuda" and not about["cuda"]:
-        return  # the parent sees from the event that no GPU can be reached
+        return  # the parent sees from the event that this torch cannot use a GPU
     text = "asking CUDA for the GPUs" if device == "cuda" else "asking for the CPU"
     emit("stage", stage="devices", text=text, what="gpu.init", limit_sec=60)
     found, message = setup.devices(torch, device)
@@ -57,30 +57,30 @@ def first(emit: Emit, device: str) -> None:
 
 
 def gpu(emit: Emit, index: int) -> None:
-    """A worker on one of the other GPUs."""
+    """Work on one of the other GPUs."""
     torch = _import(emit, "cuda")
     _run_orders(emit, torch, setup.target(torch, "cuda", index))
 
 
 def host(emit: Emit) -> None:
-    """A worker that touches no GPU."""
+    """Work without a GPU."""
     torch = _import(emit, "cpu")
     _run_orders(emit, torch, setup.target(torch, "cpu", 0))
 
 
 def manage(emit: Emit) -> None:
-    """Asks NVIDIA's library for management, which needs neither CUDA nor torch."""
+    """Query NVML once, without CUDA or torch."""
     emit("stage", stage="devices", text="asking NVML", what="nvml", limit_sec=nvml.START_SEC)
     emit("nvml", **nvml.ask())
 
 
 def health(emit: Emit) -> None:
-    """Asks NVML beside all the others, until nobody gives orders any more; it gets none."""
+    """Monitor NVML during the run, until the input ends. It gets no orders."""
     nvml.watch(emit, sys.stdin)
 
 
 def _import(emit: Emit, device: str) -> Any:
-    # From a cold disk, gigabytes of CUDA's libraries.
+    # It reads gigabytes of CUDA libraries, possibly from a cold disk.
     emit("stage", stage="import", text="importing torch", what="torch.import", limit_sec=300)
     return setup.load(device)
 
@@ -95,7 +95,7 @@ def _run_orders(emit: Emit, torch: Any, target: Any) -> None:
         emit("ready")
 
 
-# `peers` sees every GPU and stands on the first; a `rank` has one of them, and meets the others in its order's file.
+# `peers` sees every GPU and runs on the first. A `rank` has one GPU, and meets the others in the file of its order.
 ROLES: dict[str, Callable[..., None]] = {
     "health": health,
     "first": first,

@@ -114,7 +114,7 @@ def test_a_torch_without_cuda_is_refused_by_name(smoke: Smoke) -> None:
     ("text", "hint"),
     [
         ("No module named 'torch'", f"in this checkout: {ROOT}/.venv-torch/bin/gpu-smoke"),
-        ("libcudart.so.13: cannot open shared object file", "torch is not whole here"),
+        ("libcudart.so.13: cannot open shared object file", "the installation of torch is broken"),
     ],
 )
 def test_a_torch_that_cannot_be_imported_is_an_environment_failure(smoke: Smoke, text: str, hint: str) -> None:

@@ -81,7 +81,7 @@ def test_a_node_of_somebody_elses_gpu_is_denied_and_closes_no_pool(smoke: Smoke,
     run = smoke(env=on(root))
     assert (run.code, [(c["id"], c["message"]) for c in run.receipt["checks"] if c["status"] == "warn"]) == (
         0,
-        [("devnodes", "/dev/nvidia1 cannot be opened: Is a directory, and the driver starts all the same")],
+        [("devnodes", "/dev/nvidia1 cannot be opened: Is a directory, but the driver starts")],
     )
 
 
@@ -138,7 +138,7 @@ def test_a_stub_is_no_driver_even_where_it_starts(smoke: Smoke, root: Path) -> N
     run = smoke(env=on(root))
     assert run.code == 2
     assert run.bad() == [("libcuda.real", None)]
-    assert run.summary == "/usr/local/cuda/lib64/stubs/libcuda.so is no driver"
+    assert run.summary == "/usr/local/cuda/lib64/stubs/libcuda.so is not a driver"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from gpu_smoke import no_gpu_check, options
 from ..conftest import environment
 
 HINT = (
-    "hint: its node gives GPUs to whoever says NVIDIA_VISIBLE_DEVICES=all: set "
+    "hint: its node gives GPUs to every container with NVIDIA_VISIBLE_DEVICES=all: set "
     "accept-nvidia-visible-devices-envvar-when-unprivileged = false in /etc/nvidia-container-runtime/config.toml"
 )
 
@@ -41,8 +41,8 @@ def run(folder: Path, *devices: str) -> tuple[int, str, str]:
 def test_without_a_gpu_it_passes_and_needs_no_torch(tmp_path: Path) -> None:
     assert run(tmp_path, "null", "nvidiactl", "nvidia-uvm", "nvidia-caps") == (
         0,
-        "l4: pass: who asked for no GPU has none\n",
-        "gpu-smoke: l4: pass: who asked for no GPU has none\n",
+        "l4: pass: a container that requested no GPU has none\n",
+        "gpu-smoke: l4: pass: a container that requested no GPU has none\n",
     )
 
 
@@ -52,7 +52,7 @@ def test_without_a_gpu_it_passes_and_needs_no_torch(tmp_path: Path) -> None:
 def test_with_one_the_environment_is_at_fault_and_the_node_is_to_be_closed(
     tmp_path: Path, devices: list[str], words: str
 ) -> None:
-    told = f"l4: a container that asked for no GPU has {words}\n{HINT}\n"
+    told = f"l4: a container that requested no GPU has {words}\n{HINT}\n"
     assert run(tmp_path, *devices) == (2, told, f"gpu-smoke: {told}")
 
 
@@ -86,7 +86,7 @@ def test_an_address_that_policies_close_after_a_while_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: list[bool]
 ) -> None:
     code, told, asked = verdict(tmp_path, answered, monkeypatch)
-    assert (code, told) == (0, "l4: pass: who asked for no GPU has none")
+    assert (code, told) == (0, "l4: pass: a container that requested no GPU has none")
     assert asked == [("10.100.0.1", 443)] * len(answered)
 
 
@@ -95,5 +95,5 @@ def test_an_address_that_still_answers_after_half_a_minute_is_the_environments_f
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: list[bool]
 ) -> None:
     code, told, asked = verdict(tmp_path, answered, monkeypatch)
-    assert (code, told) == (2, "l4: a container reaches 10.100.0.1:443, which policies are to close")
+    assert (code, told) == (2, "l4: a container reaches 10.100.0.1:443, which network policies should block")
     assert len(asked) == 30

@@ -34,7 +34,7 @@ def test_a_healthy_gpu_passes_and_what_it_has_not_is_skipped(smoke_either_way: S
         "mig": "pass", "ecc": "pass", "remap": "pass", "retired": "pass", "xid": "pass", "recovery": "pass",
         "nvlink": "skip", "exclusive.processes": "pass",
     }  # fmt: skip
-    assert found(run, "nvlink")["message"] == "NVML does not tell: Not Supported"
+    assert found(run, "nvlink")["message"] == "NVML does not report it: Not Supported"
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_a_healthy_gpu_passes_and_what_it_has_not_is_skipped(smoke_either_way: S
          "GPU 0 has a bad page of memory that the next reset retires"),
         ({"pages": 63}, "retired", 1, "replace-node",
          "GPU 0 has retired 63 pages of memory, 63 are too many"),
-        ({"recovery": 2}, "recovery", 1, "reboot", "the driver asks to recover GPU 0: reboot the node"),
+        ({"recovery": 2}, "recovery", 1, "reboot", "the driver requires a recovery of GPU 0: reboot the node"),
         ({"after": {"recovery": 99}}, "recovery", 1, "replace-node",
-         "the driver asks to recover GPU 0: recovery action 99, which is not known here"),
-        ({"mig": [1, 1]}, "mig", 2, "fix-pool", "MIG is on at GPU 0, and a whole GPU was expected"),
+         "the driver requires a recovery of GPU 0: recovery action 99, which this version does not know"),
+        ({"mig": [1, 1]}, "mig", 2, "fix-pool", "MIG is on at GPU 0, expected a whole GPU"),
         ({"links": [1, 1], "after": {"links": [1, 0]}}, "nvlink", 1, "replace-node",
-         "GPU 0 lost NVLink while it worked: 1 of 2 links, 2 before"),
+         "GPU 0 lost NVLink during the check: 1 of 2 links, 2 before"),
         ({"processes": [[4242], []]}, "exclusive.processes", 2, "fix-pool",
-         "GPU 0 computes for 1 other process before the check began"),
+         "GPU 0 was used by 1 other process before the check began"),
         ({"after": {"replays": 81}}, "pcie", 3, "replace-node",
          "GPU 0 had to repeat 81 packets of PCIe, 80 are too many"),
     ],
@@ -86,8 +86,8 @@ def test_each_check_fails_of_what_it_is_there_for(
          "GPU 0: 7 corrected memory errors since the driver was loaded, 2 during this check"),
         ({"none": 1, "low": 2}, "remap", "GPU 0: banks of memory with few spare rows left or none: 3"),
         ({"links": [1, 1], "after": {"link_errors": 3}}, "nvlink", "GPU 0: 3 errors of NVLink during this check"),
-        ({"mig": [0, 1]}, "mig", "off now, and on after the next reset"),
-        ({"refuse": {"nvmlDeviceGetRemappedRows": 999}}, "remap", "GPU 0: NVML does not tell: Unknown Error"),
+        ({"mig": [0, 1]}, "mig", "off until the next reset, then on"),
+        ({"refuse": {"nvmlDeviceGetRemappedRows": 999}}, "remap", "GPU 0: NVML does not report it: Unknown Error"),
     ],
     ids=str,
 )  # fmt: skip
@@ -116,7 +116,7 @@ def test_what_a_gpu_or_an_older_nvidia_ml_py_has_not_is_skipped(
     run = smoke(nvml=nvml)
     assert run.code == 0
     assert statuses(run)[what] == "skip"
-    assert found(run, what)["message"].startswith("NVML does not tell: ")
+    assert found(run, what)["message"].startswith("NVML does not report it: ")
 
 
 @pytest.mark.parametrize("field", [3, 2])  # the second is what a driver may say of a field that it does not know
@@ -130,7 +130,7 @@ def test_without_events_without_the_field_and_with_ecc_off_these_are_skipped(smo
 def test_an_xid_of_the_hardware_is_a_gpu_fault_with_its_own_action(smoke_either_way: Smoke, code: int) -> None:
     run = smoke_either_way(nvml={"xids": [{"code": code}]})
     assert (run.code, run.bad()) == (1, [("xid", 0)])
-    assert run.summary == f"GPU 0 failed while it worked: Xid {code}: {XIDS[code].text}"
+    assert run.summary == f"GPU 0 failed during the check: Xid {code}: {XIDS[code].text}"
     assert run.receipt["action"] == {48: "reset-gpu", 79: "reboot", 54: "replace-node", 95: "reset-gpu"}[code]
     assert run.receipt["host"]["xids"] == [{"uuid": "GPU-0000-0", "code": code}]
 
@@ -153,7 +153,7 @@ def test_a_gpu_is_known_by_its_uuid_whatever_cuda_counts_it_as(smoke: Smoke) -> 
 def test_a_gpu_that_nvml_does_not_list_is_a_warning_and_no_silence(smoke: Smoke) -> None:
     run = smoke(nvml={"gpus": [{"uuid": "GPU-other"}]})
     assert run.code == 0
-    text = "NVML lists no GPU with the UUID 0000-0, which CUDA gives GPU 0"
+    text = "NVML lists no GPU with the UUID 0000-0, which CUDA reports for GPU 0"
     assert (found(run, "nvml", 0)["status"], found(run, "nvml", 0)["message"]) == ("warn", text)
     assert set(statuses(run).values()) == {"skip"}
 
@@ -176,7 +176,7 @@ def test_a_slice_is_found_at_its_gpu_and_its_neighbours_are_nobodys_business(
     run = smoke("--expect-gpu", expected, gpus=[SLICE], arch=["sm_80"], nvml={"gpus": [whole]})
     assert run.bad() == bad
     assert found(run, "mig")["message"] == "on; 1g.10gb of 2"
-    assert found(run, "remap")["message"] == "1 rows replaced, none waits for it"
+    assert found(run, "remap")["message"] == "1 rows replaced, none pending"
     assert statuses(run)["exclusive.processes"] == "skip"
 
 
@@ -184,7 +184,7 @@ def test_a_part_of_a_slice_is_no_whole_gpu_either(smoke: Smoke) -> None:
     part = {**SLICE, "name": "NVIDIA A100-SXM4-80GB MIG 1c.3g.40gb"}
     run = smoke("--expect-gpu", "A100", gpus=[part], arch=["sm_80"])
     assert (run.code, run.bad()) == (2, [("gpu.mig", 0)])
-    text = "GPU 0 is a MIG slice, 1c.3g.40gb of NVIDIA A100-SXM4-80GB, and a whole GPU was expected"
+    text = "GPU 0 is a MIG slice, 1c.3g.40gb of NVIDIA A100-SXM4-80GB, expected a whole GPU"
     assert run.summary == text
     assert smoke("--expect-gpu", "A100 MIG 1c.3g.40gb", gpus=[part], arch=["sm_80"]).code == 0
 

@@ -115,7 +115,7 @@ def test_memory_that_is_not_all_there_is_a_gpu_fault(smoke: Smoke) -> None:
 def test_a_gpu_that_something_else_uses_is_refused(smoke: Smoke) -> None:
     run = smoke(gpus=[{"free": 22_000_000_000}])
     assert (run.code, run.bad()) == (2, [("exclusive", 0)])
-    assert run.summary == "something else uses GPU 0: 1 of 23 GB are taken at the start"
+    assert run.summary == "another process uses GPU 0: 1 of 23 GB are taken at the start"
 
 
 MIG = {"name": "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "cc": "8.0", "sm": 14, "mem": 9_900_000_000}
@@ -127,7 +127,7 @@ def test_a_mig_slice_is_taken_only_where_it_is_named(smoke: Smoke, expected: str
     assert run.code == code
     if code:
         assert run.bad() == [("gpu.mig", 0)]
-        assert run.summary == "GPU 0 is a MIG slice, 1g.10gb of NVIDIA A100-SXM4-80GB, and a whole GPU was expected"
+        assert run.summary == "GPU 0 is a MIG slice, 1g.10gb of NVIDIA A100-SXM4-80GB, expected a whole GPU"
 
 
 @pytest.mark.parametrize(("tflops", "code"), [(24.7, 0), (20.5, 3)])

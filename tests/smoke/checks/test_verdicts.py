@@ -120,7 +120,7 @@ def test_on_the_cpu_the_same_code_runs_and_says_that_it_proves_no_gpu(smoke: Smo
     assert run.code == 0
     assert run.receipt["device"] == "cpu"
     assert run.receipt["gpus"] == []
-    assert run.summary == "float32, float16, bfloat16 products are right on the CPU: proves the check, not a GPU"
+    assert run.summary == "float32, float16, bfloat16 products are right on the CPU: tests the check, not a GPU"
     skipped = {check["id"] for check in run.receipt["checks"] if check["status"] == "skip"}
     assert skipped == {"gpu.count", "gpu.uuid", "gpu.name", "gpu.capability", "gpu.mig", "mem.total", "exclusive"}
 

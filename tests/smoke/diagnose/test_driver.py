@@ -65,9 +65,9 @@ def test_memory_that_others_hold_is_told(diagnose: Diagnose, used: int, processe
 
 def test_mig_without_a_slice_is_told_and_with_one_it_is_none_of_it(diagnose: Diagnose) -> None:
     said = diagnose(nvml={"gpus": [{"mig": [1, 1]}]})
-    assert (said.code, said.record["summary"]) == (2, "MIG is on for GPU 0, and no slice of it is here")
+    assert (said.code, said.record["summary"]) == (2, "MIG is on for GPU 0, but it has no slice here")
     said = diagnose(nvml={"gpus": [{"mig": [1, 1], "slices": ["MIG-a", "MIG-b"]}]})
-    assert (said.code, said.one("gpu.mig")["message"]) == (0, "on, 2 slices are here")
+    assert (said.code, said.one("gpu.mig")["message"]) == (0, "on, 2 slices")
 
 
 def test_persistence_mode_that_is_off_is_a_warning(diagnose: Diagnose) -> None:

@@ -17,13 +17,13 @@ from .conftest import POD, Diagnose, Said, put
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("", "'' is none of 2: CUDA sees no GPU"),
-        ("-1", "'-1' is none of 2: CUDA sees no GPU"),
-        ("void", "'void' is none of 2: CUDA sees no GPU"),
-        ("2", "'2' is none of 2: CUDA sees no GPU"),
-        ("1,7", "'7' is none of 2: CUDA sees the first 1 of them"),
+        ("", "'' is not one of 2 GPUs: CUDA sees no GPU"),
+        ("-1", "'-1' is not one of 2 GPUs: CUDA sees no GPU"),
+        ("void", "'void' is not one of 2 GPUs: CUDA sees no GPU"),
+        ("2", "'2' is not one of 2 GPUs: CUDA sees no GPU"),
+        ("1,7", "'7' is not one of 2 GPUs: CUDA sees the first 1 of them"),
         ("0,0", "which names 0 twice: CUDA then sees no GPU"),
-        ("GPU-9f", "'GPU-9f' is none of 2: CUDA sees no GPU"),
+        ("GPU-9f", "'GPU-9f' is not one of 2 GPUs: CUDA sees no GPU"),
     ],
 )
 def test_a_variable_that_hides_gpus_is_told_with_what_is_left(diagnose: Diagnose, given: str, why: str) -> None:
@@ -87,7 +87,7 @@ def preloaded(root: Path, env: dict[str, str]) -> Said:
 def test_variables_that_tools_left_behind_are_a_warning(diagnose: Diagnose) -> None:
     said = diagnose(env={"CUDA_LAUNCH_BLOCKING": "1", "PYTORCH_NO_CUDA_MEMORY_CACHING": "0"})
     assert (said.code, said.one("env.tools")["status"]) == (0, "warn")
-    assert said.one("env.tools")["message"] == "CUDA_LAUNCH_BLOCKING: every kernel is waited for, which is slow"
+    assert said.one("env.tools")["message"] == "CUDA_LAUNCH_BLOCKING: CUDA waits for every kernel, which is slow"
 
 
 def installed(tmp_path: Path, version: str, cuda: str) -> dict[str, str]:

@@ -68,7 +68,8 @@ def test_three_earlier_runs_warn_below_nine_tenths_of_their_median_and_fail_belo
 
 def test_the_numbers_are_said() -> None:
     assert speed(79.0, run(95.0), run(100.0), run(130.0)).message == (
-        "GPU 0 is slower than NVIDIA L4 was before: 79 TFLOPS, 79.0% of 100, the median of 3 earlier runs (95 to 130)"
+        "GPU 0 is slower than NVIDIA L4 in earlier runs: 79 TFLOPS, 79.0% of 100, the median of 3 "
+        "earlier runs (95 to 130)"
     )
     assert speed(99.0, run(100.0)).message == "99 TFLOPS, 99.0% of 100, the median of 1 earlier run (100 to 100)"
 
@@ -115,7 +116,7 @@ def test_what_is_not_alike_is_compared_with_nothing_and_said(other: dict[str, An
     found = speed(50.0, run(100.0, **other))
     assert (found.status, found.value) == ("warn", None)
     assert found.message == (
-        "GPU 0 is compared with nothing: none of 1 receipts is of a run that passed on "
+        "GPU 0 has no earlier run to compare with: none of 1 receipts is from a run that passed on "
         "NVIDIA L4 with CUDA 13 and driver branch 580"
     )
 
@@ -129,7 +130,7 @@ def test_bits_are_compared_only_under_the_very_same_driver_and_torch(other: dict
     found = bits(run(1.0, bits=["bb"], machine="now"), *(run(1.0, machine=name, **other) for name in "abc"))
     assert found.status == "warn"
     assert found.message == (
-        "GPU 0 is compared with nothing: none of 3 receipts is of a run that passed on "
+        "GPU 0 has no earlier run to compare with: none of 3 receipts is from a run that passed on "
         "NVIDIA L4 with torch 2.15.0+cu132 and driver 580.159.03"
     )
 
@@ -179,7 +180,8 @@ def test_a_run_is_compared_with_every_receipt_of_a_folder(smoke: Smoke, tmp_path
     slow = smoke(*STANDARD, "--baseline", folder, speeds={"gemm": 70})  # above every floor
     assert (slow.code, slow.bad()) == (3, [("gemm.history", 0)])
     assert slow.summary == (
-        "GPU 0 is slower than NVIDIA L4 was before: 70 TFLOPS, 76.1% of 92, the median of 3 earlier runs (90 to 94)"
+        "GPU 0 is slower than NVIDIA L4 in earlier runs: 70 TFLOPS, 76.1% of 92, the median of 3 "
+        "earlier runs (90 to 94)"
     )
     warned = smoke(*STANDARD, "--baseline", f"{folder}/0.json", f"{folder}/1.json", speeds={"gemm": 80})
     assert (warned.code, [c["id"] for c in warned.receipt["checks"] if c["status"] == "warn"]) == (0, ["gemm.history"])
@@ -216,12 +218,12 @@ def test_an_empty_folder_is_no_silent_pass(smoke: Smoke, tmp_path: Path) -> None
     folder = baseline(tmp_path / "h")
     first = smoke(*STANDARD, "--baseline", folder)
     assert (first.code, len([c for c in first.receipt["checks"] if c["status"] == "warn"])) == (0, 5)
-    assert "compared with nothing: none of 0 receipts" in first.stderr
+    assert "no earlier run to compare with: none of 0 receipts" in first.stderr
     assert smoke(*STANDARD, "--baseline", folder, "--strict").code == 3
 
 
 def test_the_cpu_is_compared_with_no_earlier_run(smoke: Smoke, tmp_path: Path) -> None:
     found = smoke("--device", "cpu", "--baseline", baseline(tmp_path / "h"))
     assert [c["message"] for c in found.receipt["checks"] if c["id"] == "gemm.history"] == [
-        "the CPU is compared with no earlier run"
+        "runs on the CPU are not compared"
     ]

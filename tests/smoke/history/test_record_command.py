@@ -59,7 +59,7 @@ def test_a_receipt_becomes_a_row_for_products_and_one_for_copies(tmp_path: Path,
     done = record(written(tmp_path, measured), "--specs", specs)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines()[0] == (
-        "gpu-smoke record: NVIDIA L4 gemm.speed bfloat16: 57.91 TFLOPS (56.43 to 59.4, 2 of them) "
+        "gpu-smoke record: NVIDIA L4 gemm.speed bfloat16: 57.91 TFLOPS (56.43 to 59.4, 2 samples) "
         "with driver 580.159.03 and torch 9.9.9+fake"
     )
     products, copies = rows(specs)
@@ -104,7 +104,7 @@ def warned(check: str, **more: Any) -> dict[str, Any]:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"verdict": "fail"}, "verdict: did not pass\n  got: 'fail'"),
     ({"verdict": "incomplete"}, "verdict: did not pass\n  got: 'incomplete'"),
-    ({"device": "cpu"}, "device: a run on the CPU says nothing of a GPU\n  got: 'cpu'"),
+    ({"device": "cpu"}, "device: a run on the CPU does not measure a GPU\n  got: 'cpu'"),
     (warned("throttle"), "checks[0]: a GPU was throttled\n  got: 'throttle'"),
     (warned("burn", value=0.7), "checks[0]: a GPU was throttled\n  got: 'burn'"),
     (
@@ -114,10 +114,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (warned("mem.peers", value=0.85, fail_below=0.8), "checks[0]: a GPU was slow\n  got: 'mem.peers'"),
     (warned("mem.history", value=0.85), "checks[0]: a GPU was slow\n  got: 'mem.history'"),
     ({"measured": []}, "measured: no speed of a GPU\n  got: 'standard'"),
-    ({"host": {}}, "host.driver: not told\n  got: ''"),
-    ({"torch": {}}, "torch.version: not told\n  got: ''"),
-    ({"schema": "smoke/2"}, "schema: not known\n  got: 'smoke/2'"),
-    ({"started": "today"}, "started: of another form\n  got: 'today'"),
+    ({"host": {}}, "host.driver: missing\n  got: ''"),
+    ({"torch": {}}, "torch.version: missing\n  got: ''"),
+    ({"schema": "smoke/2"}, "schema: unknown value\n  got: 'smoke/2'"),
+    ({"started": "today"}, "started: wrong format\n  got: 'today'"),
     ({"gpus": [{"index": 0}]}, "gpus[0].name: missing\n  got: nothing"),
 ]
 
@@ -167,7 +167,7 @@ def test_no_receipt_counts_twice_in_whatever_form_it_is_written(tmp_path: Path, 
     before = specs.read_text()
     assert [row["samples"] for row in rows(specs)] == [2, 2]
     done = record(again, "--specs", specs)
-    assert (done.returncode, done.stderr.count("recorded already")) == (64, 1)
+    assert (done.returncode, done.stderr.count("already recorded")) == (64, 1)
     assert specs.read_text() == before
 
 
@@ -186,7 +186,7 @@ def test_every_bad_file_is_told_at_once(tmp_path: Path, measured: dict[str, Any]
         "binary.json: not JSON",
         "broken.json: not JSON",
         "deep.json: not JSON",
-        "list.json: the whole: of another kind",
+        "list.json: the whole: wrong type",
         "nan.json: not JSON",
         "nowhere.json: cannot be read",
         "failed.json: verdict: did not pass",

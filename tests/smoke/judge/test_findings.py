@@ -74,12 +74,12 @@ def test_a_whole_run_of_several_gpus_owes_what_they_share_and_one_does_not() -> 
             Check(i, "pass", "", s.index, dtype) for s in subjects for i in GEMM for dtype in ("float32", "float16")
         ]
         return [
-            check.message.removesuffix(", so nothing is proven")
+            check.message.removesuffix(", so the run cannot pass")
             for check in completeness.complete(STANDARD, subjects, found)
         ]
 
     assert missing(1) == []
-    assert missing(2) == ["GPU 0 never answered allreduce", "GPU 1 never answered allreduce", "p2p never answered"]
+    assert missing(2) == ["GPU 0 has no result for allreduce", "GPU 1 has no result for allreduce", "p2p has no result"]
     # One speed that is known is enough to be asked for, whichever it is.
     assert missing(1, (row(dtype="float16"),)) == ["no speed of GPU 0 was judged"]
     assert missing(1, (row(check="mem.speed"),)) == ["no speed of GPU 0 was judged"]
@@ -107,13 +107,13 @@ def test_a_pass_says_what_is_right_and_of_which_device() -> None:
     two = [{"name": "NVIDIA L4"}, {"name": "NVIDIA L4"}]
     right = "float32, float16 products are right"
     assert checks.summary(on_gpu, two, found) == f"p: 2 x NVIDIA L4: {right}, and the same every time"
-    assert checks.summary(on_cpu, [], found) == f"p: {right} on the CPU: proves the check, not a GPU"
+    assert checks.summary(on_cpu, [], found) == f"p: {right} on the CPU: tests the check, not a GPU"
 
 
 def test_a_warning_is_a_failure_where_none_is_wanted_and_nothing_else_changes() -> None:
     warned = checks.strict(Check("a", "warn", "a"))
     assert (warned.status, warned.severity, warned.action) == ("fail", "perf", "none")
-    assert warned.hint == "a warning, which --strict makes a failure"
+    assert warned.hint == "--strict turns this warning into a failure"
     assert checks.strict(Check("a", "warn", "a", hint="h")).hint == "h"
     for status in ("pass", "skip", "fail", "error"):
         assert checks.strict(Check("a", status, "a")) == Check("a", status, "a")
@@ -128,8 +128,8 @@ def test_a_record_has_what_a_check_has_and_zero_is_something() -> None:
 @pytest.mark.parametrize(
     ("code", "stage", "said", "severity", "action"),
     [
-        (3, "kernel", "ended with code 3", "env", "fix-image"),
-        (0, "kernel", "ended with code 0", "env", "fix-image"),
+        (3, "kernel", "exited with code 3", "env", "fix-image"),
+        (0, "kernel", "exited with code 0", "env", "fix-image"),
         (-9, "kernel", "died of SIGKILL", "env", "none"),
         (-4, "kernel", "died of SIGILL", "env", "fix-image"),
         (-11, "kernel", "died of SIGSEGV", "gpu", "replace-node"),
@@ -159,7 +159,7 @@ def test_how_a_child_died(code: int, stage: str, said: str, severity: str, actio
 def test_what_a_hang_means(stage: str, on_cpu: bool, action: str) -> None:
     means = faults.hang(stage, on_cpu=on_cpu)
     assert (means.severity, means.action) == ("hang", action)
-    assert ("whoever stopped it" in means.hint) is (stage == "stopped")
+    assert ("the run was stopped" in means.hint) is (stage == "stopped")
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ def test_an_unknown_gpu_fails_below_a_fifth_of_what_it_could_compute_at_most(tfl
     assert found.message == (
         "GPU 0 is slow: 2.047 TFLOPS, NVIDIA New must reach 2.048"
         if status == "fail"
-        else f"{tflops:.4g} TFLOPS; no measurement of NVIDIA New is published, so only below 2.048 it fails"
+        else f"{tflops:.4g} TFLOPS; no measurement of NVIDIA New is published, so it only fails below 2.048"
     )
 
 
@@ -285,10 +285,10 @@ def test_where_nvml_was_not_asked_nothing_is_expected_of_it() -> None:
 def test_speeds_that_were_all_skipped_are_no_pass_on_a_gpu_that_the_table_knows() -> None:
     known, unknown = subject("l4"), Subject(0, "NVIDIA New", "8.9", 58, 24 * 10**9)
     found = completeness.complete(PROFILES["standard"], [known], answers("standard", known, "skip"))
-    assert [check.message for check in found] == ["no speed of GPU 0 was judged, so nothing is proven"]
+    assert [check.message for check in found] == ["no speed of GPU 0 was judged, so the run cannot pass"]
     assert completeness.complete(PROFILES["standard"], [unknown], answers("standard", unknown, "skip")) == []
 
 
 def test_without_a_device_nothing_is_proven() -> None:
     found = completeness.complete(PROFILES["quick"], [], [])
-    assert [check.message for check in found] == ["nothing was computed, so nothing is proven"]
+    assert [check.message for check in found] == ["nothing was computed, so the run cannot pass"]

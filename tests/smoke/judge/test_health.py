@@ -97,12 +97,12 @@ def test_a_driver_without_the_histogram_of_banks_misses_none() -> None:
 @pytest.mark.parametrize("part", ["generation", "width"])
 def test_a_link_of_which_only_a_part_is_told_is_not_judged(part: str) -> None:
     found = judged({part: {"refused": 3, "text": "not supported"}})["pcie"]
-    assert (found.status, found.message) == ("skip", "NVML does not tell: not supported")
+    assert (found.status, found.message) == ("skip", "NVML does not report it: not supported")
 
 
 def test_processes_of_a_slice_are_not_told_and_that_is_no_fault() -> None:
     found = judged(subject=SLICE)["exclusive.processes"]
-    assert (found.status, found.message) == ("skip", "NVML does not tell: whose processes run on a slice")
+    assert (found.status, found.message) == ("skip", "NVML does not report it: the processes of a slice")
 
 
 def test_a_card_that_never_meets_its_power_limit_is_not_excused_for_it() -> None:
@@ -136,7 +136,7 @@ def test_a_link_of_which_a_part_was_never_told_is_not_taken_for_the_narrowest(pa
     ("samples", "status", "said"),
     [
         (2, "pass", "generation 4 x16 under load"),
-        (1, "skip", "never seen under load: --profile standard loads it for seconds"),
+        (1, "skip", "too few samples under load: --profile standard loads the GPU for seconds"),
     ],
 )
 def test_a_link_is_judged_from_the_second_sample_under_load(samples: int, status: str, said: str) -> None:
@@ -147,7 +147,7 @@ def test_a_link_is_judged_from_the_second_sample_under_load(samples: int, status
 def test_a_link_whose_width_nobody_tells_is_not_judged() -> None:
     seen = seen_under_load(2, width={"refused": 3, "text": "no"})
     found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen, None, "")
-    assert (found.status, found.message) == ("skip", "not told here")
+    assert (found.status, found.message) == ("skip", "NVML does not report it")
 
 
 @pytest.mark.parametrize(("errors", "status"), [(0, "pass"), (1, "warn"), (2, "warn")])
@@ -161,14 +161,14 @@ def test_one_error_of_a_link_is_worth_a_word(errors: int, status: str) -> None:
 def test_other_processes_are_counted_and_none_is_allowed(others: int, said: str) -> None:
     found = load.processes(L4, [77] * others, Seen())
     assert (found.status, found.fail_above) == ("fail", 0)
-    assert f"computes for {said} the check began" in found.message
+    assert f"was used by {said} the check began" in found.message
 
 
 @pytest.mark.parametrize(
     ("event", "status", "severity", "said"),
     [
         ({"driver": "580.1", "gpus": [1, 2]}, "pass", "", "driver 580.1, 2 GPU(s)"),
-        ({"refused": 12, "text": "x"}, "skip", "", "libnvidia-ml.so.1 is not here"),
+        ({"refused": 12, "text": "x"}, "skip", "", "libnvidia-ml.so.1 is missing"),
         ({"refused": 18, "text": "x"}, "fail", "env", "NVML does not start: x"),
         ({"refused": 9, "text": "x"}, "fail", "env", "NVML does not start: x"),
         ({"refused": 999, "text": "x"}, "warn", "", "NVML does not start: x"),
@@ -213,7 +213,7 @@ def before_and_after(was: dict[str, Any], now: dict[str, Any], **more: Any) -> d
 def test_an_answer_that_is_missing_before_or_after_is_not_judged(side: int) -> None:
     missing = {"ecc": {"refused": 3, "text": "no"}}
     found = before_and_after(*((missing, {}) if side == 0 else ({}, missing)))
-    assert (found["ecc"].status, found["ecc"].message) == ("skip", "NVML does not tell: no")
+    assert (found["ecc"].status, found["ecc"].message) == ("skip", "NVML does not report it: no")
 
 
 @pytest.mark.parametrize(("code", "status"), [(3, "skip"), (15, "skip"), (999, "warn")])
@@ -227,7 +227,7 @@ def test_an_error_that_nvml_should_not_give_warns(code: int, status: str) -> Non
     ("mode", "expected", "subject", "status", "said"),
     [
         ({"on": False, "pending": False, "slices": []}, "", L4, "pass", "off"),
-        ({"on": False, "pending": True, "slices": []}, "", L4, "warn", "off now, and on after the next reset"),
+        ({"on": False, "pending": True, "slices": []}, "", L4, "warn", "off until the next reset, then on"),
         ({"on": True, "pending": True, "slices": ["a"]}, "", L4, "fail", "MIG is on at GPU 0"),
         ({"on": True, "pending": True, "slices": ["a"]}, "A100 MIG", L4, "pass", "on; slices of 1"),
         ({"on": True, "pending": True, "slices": ["a"]}, "A100", L4, "fail", "MIG is on at GPU 0"),

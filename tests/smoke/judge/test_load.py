@@ -183,7 +183,7 @@ def slow(check: str = "gemm.speed", **more: Any) -> set[str]:
 def test_heat_that_slows_nothing_down_warns_however_long_it_lasts(reason: int, held: int) -> None:
     found = load.throttle(subject("l4"), stages(gemm_speed=(held, reason)), set())
     assert (found.status, found.severity, found.value) == ("warn", "", 88)
-    assert found.message.startswith("GPU 0 held its clocks down: ")
+    assert found.message.startswith("GPU 0 was throttled: ")
     assert found.message.endswith(f" in {held} of 41 samples")
 
 
@@ -192,7 +192,7 @@ def test_heat_that_lasts_a_quarter_of_a_stage_that_is_slow_fails(held: int, stat
     found = load.throttle(subject("l4"), stages(gemm_speed=(held, HOT)), slow())
     assert (found.status, found.action) == (status, "replace-node" if status == "fail" else "")
     if status == "fail":
-        assert found.message == "GPU 0 is slow and holds its clocks down: HwThermalSlowdown in 3 of 9 samples"
+        assert found.message == "GPU 0 is slow and throttled: HwThermalSlowdown in 3 of 9 samples"
 
 
 def test_exactly_a_quarter_of_ten_samples_in_all_is_enough() -> None:
@@ -304,9 +304,9 @@ def test_processes_of_others_are_counted_once_and_when_they_were_there_is_said()
     during.strangers = 2
     before = load.processes(NEW, [1], during)
     assert (before.status, before.value) == ("fail", 2.0)
-    assert before.message == "GPU 0 computes for 2 other processes before the check began"
+    assert before.message == "GPU 0 was used by 2 other processes before the check began"
     later = load.processes(NEW, [], during)
-    assert later.message == "GPU 0 computes for 2 other processes while the check worked"
+    assert later.message == "GPU 0 was used by 2 other processes during the check"
     during.strangers = 1
-    assert load.processes(NEW, [], during).message == "GPU 0 computes for 1 other process while the check worked"
+    assert load.processes(NEW, [], during).message == "GPU 0 was used by 1 other process during the check"
     assert load.processes(NEW, [], under_load()).status == "pass"

@@ -21,7 +21,7 @@ def test_device_nodes(missing: str) -> None:
     here = [node for node in NODES if node != missing]
     found, started = (static.nodes(here, False, started=each) for each in (False, True))
     assert (found.status, found.message) == ("fail", f"no CUDA device: {missing} is missing")
-    assert (started.status, started.message) == ("warn", f"{missing} is missing, and the driver starts all the same")
+    assert (started.status, started.message) == ("warn", f"{missing} is missing, but the driver starts")
     assert static.nodes([], False, started=False).message == "no CUDA device: /dev/nvidiactl is missing"
     assert static.nodes([], True, started=False).status == "skip"
 
@@ -31,12 +31,12 @@ def test_device_nodes(missing: str) -> None:
     [
         ("580.1", Installed("2.15.0", "13.2"), False, "pass", "driver 580.1 and torch 2.15.0 for CUDA 13.2"),
         ("579.1", Installed("2.15.0", "13.2"), False, "fail", "CUDA 13.2 needs branch 580 or newer"),
-        ("579.1", Installed("2.15.0", "13.2"), True, "warn", "unless the compatibility package"),
+        ("579.1", Installed("2.15.0", "13.2"), True, "warn", "unless the installed compatibility package"),
         ("410.48", Installed("1.3.0", "10"), False, "pass", "driver 410.48 and torch 1.3.0 for CUDA 10"),
         ("410.48", Installed("1.3.0", "10.1"), False, "fail", "CUDA 10.1 needs branch 418 or newer"),
-        ("580.1", Installed("2.15.0", "99.0"), False, "skip", "which driver that needs is not known"),
-        ("", Installed("2.15.0", "13.2"), False, "skip", "the driver's version is not told here"),
-        ("580.1", Installed("", ""), False, "skip", "the CUDA of the torch that is installed is not told here"),
+        ("580.1", Installed("2.15.0", "99.0"), False, "skip", "the driver that it needs is unknown"),
+        ("", Installed("2.15.0", "13.2"), False, "skip", "the driver's version is unknown"),
+        ("580.1", Installed("", ""), False, "skip", "the CUDA of the torch that is installed is unknown"),
     ],
 )
 def test_the_driver_and_the_wheel(driver: str, torch: Installed, compatible: bool, status: str, said: str) -> None:
@@ -70,7 +70,7 @@ def library(**more: Any) -> dict[str, Any]:
     [
         ({}, {"libcuda.real": "pass", "driver.match": "pass"}, "CUDA 13.0 from /usr/lib/libcuda.so.580.1"),
         ({"path": ""}, {"libcuda.real": "pass", "driver.match": "pass"}, "CUDA 13.0 from a file that is not named"),
-        ({"path": "/cuda/stubs/libcuda.so"}, {"libcuda.real": "fail", "driver.match": "pass"}, "is no driver"),
+        ({"path": "/cuda/stubs/libcuda.so"}, {"libcuda.real": "fail", "driver.match": "pass"}, "is not a driver"),
         ({"code": None, "missing": "gone"}, {"libcuda.real": "fail", "driver.match": "pass"}, "no CUDA device: gone"),
         *(
             ({"code": code}, {"libcuda.real": "fail", "driver.match": "pass"}, f"cuInit gave {code} ({name})")
@@ -89,7 +89,7 @@ def library(**more: Any) -> dict[str, Any]:
         (
             {"refused": {"/dev/nvidia1": "no"}},
             {"devnodes": "warn", "libcuda.real": "pass", "driver.match": "pass"},
-            "/dev/nvidia1 cannot be opened: no, and the driver starts all the same",
+            "/dev/nvidia1 cannot be opened: no, but the driver starts",
         ),
         (
             {"refused": {"/dev/nvidia0": "no"}, "code": 100},
@@ -138,7 +138,7 @@ def test_without_the_drivers_version_nothing_is_compared() -> None:
         ("8.9", ["sm_90", "compute_89"], "warn", "its driver has to compile"),
         ("8.9", ["sm_90", "compute_80"], "warn", "its driver has to compile"),
         ("8.9", ["sm_90", "compute_90"], "fail", "it has sm_90 compute_90"),
-        ("8.9", [], "skip", "does not tell"),
+        ("8.9", [], "skip", "does not report"),
         ("9.0", ["sm_x9"], "fail", "it has sm_x9"),
         ("9.0", ["compute_x9"], "fail", "it has compute_x9"),
         ("9.0", ["sm_90a"], "fail", "it has sm_90a"),
@@ -224,7 +224,7 @@ def test_a_slice_is_taken_where_it_is_named(expected: str, status: str) -> None:
     found = devices.devices(Options("cuda", expect_gpu=expected), [gpu(name=SLICE.name)])
     assert verdict(found)["gpu.mig"] == status
     assert found[-1].message.endswith(
-        "a MIG slice, 1g.10gb of NVIDIA A100-SXM4-80GB" + (", and a whole GPU was expected" if status == "fail" else "")
+        "a MIG slice, 1g.10gb of NVIDIA A100-SXM4-80GB" + (", expected a whole GPU" if status == "fail" else "")
     )
 
 

@@ -147,7 +147,7 @@ def test_copies_between_gpus(pairs: list[tuple[float, bool]], status: str) -> No
         assert found.message.endswith("from GPU 0 to 3, the median pair 100")
         assert found.warn_below in (50.0, 50.006)
     elif pairs:
-        assert found.message == "a copy from GPU 0 to 2 arrived different"
+        assert found.message == "a copy from GPU 0 to 2 arrived changed"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_is_no_speed_is_no_warning_even_where_nobody_knows_the_right_one(va
     for subject in (L4, NEW):
         found = speed.judge("gemm.speed", subject, value, "TFLOPS", subject.gemm)
         assert (found.status, found.severity) == ("fail", "env")
-        assert found.message == f"{subject.place} was timed, and no speed came of it"
+        assert found.message == f"{subject.place} was timed without a result"
         copies = transfer.host(subject, {"h2d": value, "d2h": 20.0, "same": True})
         assert verdict(copies) == {"h2d": "fail", "d2h": "skip"}
 
@@ -188,7 +188,7 @@ def test_the_pattern_in_memory(wrong: int, tested: int, status: str, severity: s
     [found] = values.pattern(L4, {"wrong": wrong, "bytes": tested})
     assert (found.status, found.severity, found.value, found.fail_above) == (status, severity, wrong, 0)
     if wrong:
-        assert found.message == "GPU 0 forgets: 1 of 1 words came back different"
+        assert found.message == "GPU 0 loses data: 1 of 1 words came back changed"
 
 
 def test_sizes_are_said_in_gigabytes() -> None:
@@ -198,7 +198,7 @@ def test_sizes_are_said_in_gigabytes() -> None:
         Subject(0, "NVIDIA L4", mem_bytes=20 * 10**9), {"free": 6 * 10**9, "total": 10 * 10**9}
     )
     assert total.message == "GPU 0 shows 20 GB of memory, NVIDIA L4 has 22.32 at least"
-    assert taken.message == "something else uses GPU 0: 4 of 10 GB are taken at the start"
+    assert taken.message == "another process uses GPU 0: 4 of 10 GB are taken at the start"
     assert values.memory(NEW, {"free": 9_300_000_000, "total": 10**10})[1].message == "0.7 GB in use at the start"
 
 
@@ -244,5 +244,5 @@ def test_memory_that_is_taken(total: int, taken: int, status: str) -> None:
 def test_memory_is_not_asked_of_slices_and_cpus() -> None:
     assert verdict(values.memory(SLICE, {"free": 10, "total": 10}))["mem.total"] == "skip"
     assert values.memory(SLICE, {"free": 10, "total": 10})[0].message == "10 GB; a MIG slice"
-    assert values.memory(NEW, {"free": 10, "total": 10})[0].message == "10 GB; nobody has said how much it should be"
+    assert values.memory(NEW, {"free": 10, "total": 10})[0].message == "10 GB; its expected size is unknown"
     assert verdict(values.memory(CPU, {})) == {"mem.total": "skip", "exclusive": "skip"}

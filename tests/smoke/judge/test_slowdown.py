@@ -21,8 +21,8 @@ SAMPLE = {
 }  # fmt: skip
 STATE = {"pcie": {"generation": 4, "width": 16, "replays": 0}, "power": {"limit": 72.0, "default": 72.0}}
 NORMAL = (
-    "it was at its power limit, 72 of 72 W, which is normal on NVIDIA L4; the floor was measured so, and its cooling "
-    "decides"
+    "it was at its power limit, 72 of 72 W, which is normal on NVIDIA L4; the floor was measured the same way; "
+    "check its cooling"
 )
 
 
@@ -50,16 +50,16 @@ def cause(what: Seen, check: str = "gemm.speed", key: str = "l4", state: dict[st
 @pytest.mark.parametrize(
     ("what", "action", "hint"),
     [
-        (seen({}, others=1), "fix-pool", "another process computed on it at the same time: give jobs whole GPUs"),
+        (seen({}, others=1), "fix-pool", "another process used the GPU at the same time: give jobs whole GPUs"),
         (seen({"reasons": 0x40, "temperature": 96}), "replace-node",
-         "HwThermalSlowdown held its clocks down at 96 °C: replace the machine"),
+         "HwThermalSlowdown throttled the GPU at 96 °C: replace the machine"),
         (seen({"reasons": 0x84}), "replace-node",
-         "HwPowerBrakeSlowdown held its clocks down at 60 °C: replace the machine"),
+         "HwPowerBrakeSlowdown throttled the GPU at 60 °C: replace the machine"),
         (seen({"reasons": 4, "power": 71.6}), "none", NORMAL),
         (seen({"reasons": 4, "power": 40}), "replace-node",
          "its power limit held it at 40 of 72 W: a fault of its power supply"),
         (seen({}), "replace-node",
-         "nothing held its clocks down and nobody else used it: the GPU itself is slow, replace it"),
+         "no throttling and no other process: the GPU itself is slow, replace it"),
     ],
 )  # fmt: skip
 def test_a_slow_gpu_is_told_why(what: Seen, action: str, hint: str) -> None:
@@ -78,12 +78,12 @@ def test_the_power_limit_is_normal_on_cards_and_needs_a_look_on_modules() -> Non
 
 
 def test_the_power_limit_explains_nothing_where_it_is_not_told_or_never_met() -> None:
-    nothing = "nothing held its clocks down and nobody else used it: the GPU itself is slow, replace it"
+    nothing = "no throttling and no other process: the GPU itself is slow, replace it"
     met = seen({"reasons": 4, "power": 71.6})
     for power in ({"refused": 3, "text": "no"}, None):
         assert cause(met, state={**STATE, "power": power})[1] == nothing
     assert cause(seen({"reasons": 0, "power": 71.6}))[1] == nothing
-    # 0.9 of the limit is at it, and a draw that NVML does not tell is none.
+    # 0.9 of the limit is at it, and a draw that NVML does not report is none.
     assert cause(seen({"reasons": 4, "power": 64.8}))[0] == "none"
     assert cause(seen({"reasons": 4, "power": 64.7}))[0] == "replace-node"
     untold = seen({"reasons": 4, "power": {"refused": 3, "text": "no"}})
@@ -92,7 +92,7 @@ def test_the_power_limit_explains_nothing_where_it_is_not_told_or_never_met() ->
 
 def test_heat_is_told_without_a_temperature_where_none_is_known() -> None:
     cold = seen({"reasons": 0x60, "temperature": {"refused": 3, "text": "no"}})
-    assert cause(cold)[1] == "HwThermalSlowdown and SwThermalSlowdown held its clocks down: replace the machine"
+    assert cause(cold)[1] == "HwThermalSlowdown and SwThermalSlowdown throttled the GPU: replace the machine"
 
 
 def test_two_samples_under_load_are_enough_to_name_a_cause() -> None:
@@ -165,9 +165,9 @@ def test_processes_of_others_are_told_from_the_checks_own(pids: Any, ours: list[
 @pytest.mark.parametrize(
     ("gpu", "bad", "hint"),
     [
-        ({"reasons": 0x40, "temperature": 95}, "throttle", "HwThermalSlowdown held its clocks down at 95 °C"),
-        ({"width": 4}, "pcie", "nothing held its clocks down"),
-        ({"processes": [[], [4242, 4243]]}, "exclusive.processes", "another process computed on it"),
+        ({"reasons": 0x40, "temperature": 95}, "throttle", "HwThermalSlowdown throttled the GPU at 95 °C"),
+        ({"width": 4}, "pcie", "no throttling and no other process"),
+        ({"processes": [[], [4242, 4243]]}, "exclusive.processes", "another process used the GPU"),
     ],
     ids=str,
 )  # fmt: skip
@@ -226,7 +226,7 @@ def test_heat_that_slows_nothing_down_closes_no_pool(smoke: Smoke, profile: str)
     hot = {"reasons": 0x60, "temperature": 97}
     run = smoke("--profile", profile, lasts={"product": 1, "gemm": 1.5}, nvml={"gpus": [hot]})
     assert (run.code, found(run, "throttle")["status"]) == (0, "warn")
-    assert found(run, "throttle")["message"].startswith("GPU 0 held its clocks down: HwThermalSlowdown in ")
+    assert found(run, "throttle")["message"].startswith("GPU 0 was throttled: HwThermalSlowdown in ")
 
 
 def test_a_slow_gpu_at_its_power_limit_is_told_that_this_is_normal(smoke: Smoke) -> None:

@@ -15,7 +15,7 @@ def test_an_xid_of_a_gpu_that_cannot_be_named_fails_the_machine(smoke: Smoke, hi
     run = smoke(nvml={"gpus": [{"uuid": "GPU-other", "refuse": hidden}], "xids": [{"code": 31}, {"code": 79}]})
     assert (run.code, run.bad()) == (1, [("xid", None)])
     assert run.summary == (
-        "a GPU of this machine failed while it worked: Xid 31: memory page fault, most often an application's; "
+        "a GPU of this machine failed during the check: Xid 31: memory page fault, most often an application's; "
         "Xid 79: the GPU has fallen off the bus"
     )
     assert run.receipt["action"] == "reboot"

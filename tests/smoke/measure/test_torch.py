@@ -22,7 +22,7 @@ def test_real_torch_passes_on_the_cpu_with_room_below_every_limit(torch_python: 
     done = run(torch_python, "-m", "gpu_smoke", "--device", "cpu", "--json", "-", "--deadline-sec", "180")
     assert done.returncode == 0, done.stderr
     receipt = json.loads(done.stdout)
-    assert receipt["summary"].endswith("on the CPU: proves the check, not a GPU")
+    assert receipt["summary"].endswith("on the CPU: tests the check, not a GPU")
     assert [product["dtype"] for product in receipt["products"]] == ["float32", "float16", "bfloat16"]
     limited = [check for check in receipt["checks"] if "fail_above" in check]
     assert [check["id"] for check in limited] == ["gemm.norm", "gemm.element"] * 3 + ["cudnn.conv", "train"]

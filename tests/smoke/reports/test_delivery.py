@@ -144,7 +144,7 @@ def test_what_github_does_not_take_changes_no_verdict_and_is_said(smoke: Smoke, 
     summary = tmp_path / "summary"
     run = smoke(env={"GITHUB_OUTPUT": str(tmp_path / "no" / "file"), "GITHUB_STEP_SUMMARY": str(summary)})
     assert run.code == 0
-    assert "gpu-smoke: GitHub Actions was not told: No such file or directory" in run.stderr.splitlines()
+    assert "gpu-smoke: GitHub Actions did not get the report: No such file or directory" in run.stderr.splitlines()
     assert summary.read_text().startswith("### gpu-smoke: pass\n")
 
 

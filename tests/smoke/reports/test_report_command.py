@@ -73,38 +73,42 @@ BAD_CHECKS = [2, {"id": "a", "status": "fail"}]
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "gpu-smoke: -: is no JSON (Expecting value: line 1 column 1 (char 0))\n"),
+        ("", "gpu-smoke: -: is not JSON (Expecting value: line 1 column 1 (char 0))\n"),
         ("[" * 100_000, None),
         ("\udcff", None),
         ("1" * 5000, None),
-        ("[]", "gpu-smoke: -: is no receipt\n  got: []\n  expected: an object\n"),
+        ("[]", "gpu-smoke: -: is not a receipt\n  got: []\n  expected: an object\n"),
         (
             '{"schema": "smoke/2", "verdict": "ok", "checks": {}, "pool": null}',
             ("gpu-smoke: -: schema: is unknown\n  got: 'smoke/2'\n  expected: smoke/1\n"
             "gpu-smoke: -: verdict: is unknown\n  got: 'ok'\n  expected: pass or fail or incomplete\n"
             "gpu-smoke: -: summary: is missing\n  got: None\n  expected: a text\n"
-            "gpu-smoke: -: checks: is none\n  got: {}\n  expected: a list\n"
-            "gpu-smoke: -: pool: is none\n  got: None\n  expected: an object\n"),
+            "gpu-smoke: -: checks: has the wrong type\n  got: {}\n  expected: a list\n"
+            "gpu-smoke: -: pool: has the wrong type\n  got: None\n  expected: an object\n"),
         ),
         (
             json.dumps({"schema": "smoke/1", "verdict": "pass", "summary": "", "gpus": [1], "checks": BAD_CHECKS}),
-            ("gpu-smoke: -: gpus[0]: is none\n  got: 1\n  expected: an object\n"
-            "gpu-smoke: -: checks[0]: is none\n  got: 2\n  expected: an object\n"
+            ("gpu-smoke: -: gpus[0]: has the wrong type\n  got: 1\n  expected: an object\n"
+            "gpu-smoke: -: checks[0]: has the wrong type\n  got: 2\n  expected: an object\n"
             "gpu-smoke: -: checks[1].message: is missing\n  got: None\n  expected: a text\n"
-            "gpu-smoke: -: checks[1].status: is bad in a receipt that says pass\n  got: 'fail'\n  expected: no pass\n"),
+            "gpu-smoke: -: checks[1].status: is a failure in a receipt with the verdict pass\n  got: 'fail'\n"
+            "  expected: no pass\n"),
         ),
         (
             json.dumps(PASSED | {"verdict": "fail"}),
-            ("gpu-smoke: -: ok: does not go with the verdict fail\n  got: True\n  expected: what it says\n"
-            "gpu-smoke: -: exit_code: does not go with the verdict fail\n  got: 0\n  expected: what it says\n"),
+            ("gpu-smoke: -: ok: contradicts the verdict fail\n  got: True\n"
+             "  expected: a value that matches the verdict\n"
+            "gpu-smoke: -: exit_code: contradicts the verdict fail\n  got: 0\n"
+            "  expected: a value that matches the verdict\n"),
         ),
         (
             json.dumps(PASSED | {"checks": []}),
-            "gpu-smoke: -: checks: are none in a receipt that says pass\n  got: []\n  expected: one at least\n",
+            "gpu-smoke: -: checks: are empty in a receipt with the verdict pass\n  got: []\n  expected: at least one\n",
         ),
         (
             json.dumps(PASSED | {"exit_code": None}),
-            "gpu-smoke: -: exit_code: does not go with the verdict pass\n  got: None\n  expected: what it says\n",
+            ("gpu-smoke: -: exit_code: contradicts the verdict pass\n  got: None\n"
+             "  expected: a value that matches the verdict\n"),
         ),
     ],
     ids=lambda value: str(value)[:20],
@@ -121,7 +125,7 @@ def test_what_is_no_receipt_is_refused_with_everything_that_is_wrong(text: str, 
     said = done.stderr.decode()
     assert "Traceback" not in said
     if error is None:
-        assert said.startswith("gpu-smoke: -: is no JSON (")
+        assert said.startswith("gpu-smoke: -: is not JSON (")
     else:
         assert said.startswith(error)
     assert said.splitlines()[-1].startswith("  hint: a receipt is what ")

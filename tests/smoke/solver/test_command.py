@@ -226,4 +226,4 @@ def test_the_help_of_the_tool_names_the_command() -> None:
         check=True,
         timeout=60,
     )
-    assert "\n  check     whether a GPU, a driver and a torch go together" in done.stdout
+    assert "\n  check     check if a GPU, a driver and a torch work together" in done.stdout

@@ -40,7 +40,7 @@ def test_an_answer_that_cannot_be_written_is_no_answer(tmp_path: Path) -> None:
         assert done.stderr.splitlines() == [
             "gpu-smoke check: standard output: cannot be written (No space left on device)",
             "  got: '/dev/stdout'",
-            "  expected: a file in a folder that exists and is yours",
+            "  expected: a file in an existing folder that you can write to",
             "  hint: gpu-smoke check --help",
         ]
 

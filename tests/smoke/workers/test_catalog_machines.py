@@ -199,7 +199,7 @@ def test_gpus_add_up_without_a_folder_for_temporary_files(writable: str) -> None
         return
     assert (record["exit_code"], bad(record)) == (2, [("allreduce", None)])
     assert record["action"] == "fix-pool"
-    assert record["summary"].startswith("the processes of one sum have no folder to meet in")
+    assert record["summary"].startswith("the all-reduce has no folder for its file")
 
 
 @pytest.mark.parametrize("host_pids", [False, True])
@@ -214,7 +214,7 @@ def test_another_process_is_told_from_the_checks_own_also_where_nvml_counts_as_t
     record = standard("l4", gpus=3, patch=neighbor)
     assert bad(record) == ([("exclusive.processes", 1)] if role else [])
     if role:
-        assert record["summary"] == "GPU 1 computes for 1 other process while the check worked"
+        assert record["summary"] == "GPU 1 was used by 1 other process during the check"
 
 
 def test_a_card_that_its_power_limit_holds_is_judged_once_it_is_warm() -> None:

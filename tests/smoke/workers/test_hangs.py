@@ -69,7 +69,7 @@ def test_a_run_given_up_before_anything_was_begun_is_a_hang_too(smoke: Smoke) ->
 def test_a_child_that_dies_in_a_kernel_is_no_pass(smoke: Smoke, name: str, code: int, action: str) -> None:
     run = smoke(faults=[{"kind": name, "dtype": "float32"}])
     assert run.code == code
-    words = f"died of {name} while multiplying float32 matrices; its last words: the driver has a last word"
+    words = f"died of {name} while multiplying float32 matrices; its last output: the driver has a last word"
     assert run.summary == f"GPU 0: {words}"
     assert run.receipt["action"] == action
 
@@ -82,7 +82,10 @@ def test_a_child_that_dies_while_it_imports_torch_is_an_environment_failure(smok
 
 @pytest.mark.parametrize(
     ("lie", "summary"),
-    [("exit", "ended with code 0 while importing torch"), ("say done", "nothing was computed, so nothing is proven")],
+    [
+        ("exit", "exited with code 0 while importing torch"),
+        ("say done", "nothing was computed, so the run cannot pass"),
+    ],
 )
 def test_a_child_that_proves_nothing_is_no_pass(smoke: Smoke, lie: str, summary: str) -> None:
     run = smoke(**{"import": lie})
@@ -100,7 +103,7 @@ def test_a_child_that_dies_once_it_has_said_that_all_is_done_is_no_pass(smoke: S
 def test_a_child_that_leaves_a_format_out_is_no_pass(smoke: Smoke) -> None:
     run = smoke(faults=[{"kind": "say done", "dtype": "bfloat16"}])
     assert run.code == 2
-    assert run.summary == "GPU 0 computed no bfloat16 product, so nothing is proven (and 2 more)"
+    assert run.summary == "GPU 0 computed no bfloat16 product, so the run cannot pass (and 2 more)"
 
 
 def test_a_library_that_prints_without_end_neither_blocks_nor_ends_up_in_the_receipt(smoke: Smoke) -> None:
@@ -182,7 +185,7 @@ def test_stopped_from_outside_it_still_leaves_a_verdict_and_no_process(tmp_path:
     assert parent.returncode == receipt["exit_code"] == 4
     assert f"stopped by {number.name} while " in receipt["summary"]
     assert receipt["action"] == "none"
-    assert receipt["checks"][-1]["hint"] == "whoever stopped it did not wait for the answer"
+    assert receipt["checks"][-1]["hint"] == "the run was stopped before an answer came"
     assert gone(child)
 
 

@@ -14,8 +14,8 @@ from ..conftest import Smoke
 from .test_hangs import start
 
 MISSING = (
-    "libnvidia-ml.so.1 is not here: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it into a container, and "
-    "the driver's own packages onto a machine"
+    "libnvidia-ml.so.1 is missing: in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility; on a machine "
+    "install the driver's own packages"
 )
 PATIENCE = (
     "import sys; from gpu_smoke import __main__; from gpu_smoke.workers import nvml_monitor; "
@@ -122,7 +122,7 @@ def test_a_watcher_that_says_all_is_told_and_told_nothing_is_no_pass(smoke: Smok
     run = smoke("--profile", "standard", nvml={"leave": True}, lasts={"gemm": 1.5})
     assert run.code == 2
     assert run.bad() == [("complete", None)] * len(HEALTH)
-    assert run.summary == "GPU 0 never answered mig, so nothing is proven (and 9 more)"
+    assert run.summary == "GPU 0 has no result for mig, so the run cannot pass (and 9 more)"
 
 
 def test_processes_are_not_judged_when_the_check_began_before_they_were_asked_for(tmp_path: Path) -> None:
