@@ -251,7 +251,7 @@ def test_a_secret_is_refused_and_never_shown(key: str) -> None:
     values = config() | {key: {"l4": {"kind": "hunter2", "hunter2": "hunter2"}}}
     text = told(values, secrets=[key])
     assert text.startswith(f"Pulumi.staging.yaml: {key}: is a secret, but ")
-    assert f"pulumi config set --plaintext '{key}' …; where one value in it says secure, that one alone: " in text
+    assert f"pulumi config set --plaintext '{key}' …; if only one value under it is `secure`, set that one: " in text
     assert "hunter2" not in text
 
 
