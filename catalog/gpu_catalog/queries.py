@@ -96,7 +96,7 @@ def machine(name: str, cloud: Cloud | None = None) -> Machine:
     bare = name.removeprefix("gcp/").removeprefix("aws/")
     found = data_files.machines().get(bare) or n1.ordered_otherwise(bare)
     if found is None and n1.takes_accelerator(bare):
-        raise UnknownMachine(name, hint=f"it has none of its own; attach one, such as {bare}+nvidia-tesla-t4x1")
+        raise UnknownMachine(name, hint=f"it has no GPU of its own; attach one, such as {bare}+nvidia-tesla-t4x1")
     if found is None or cloud not in (None, found.cloud):
         raise UnknownMachine(name, machine_types(cloud))
     return found
