@@ -134,9 +134,9 @@ def test_a_budget_does_not_reject_an_unknown_price() -> None:
 
 def test_what_amd_made_and_what_is_retired_are_on_no_ladder() -> None:
     (found,) = wrong({"machine": "g4ad.xlarge", "market": "spot", "region": "us-east-1"})
-    assert found[1] == "aws/g4ad.xlarge has a Radeon Pro V520, which is AMD's: no NVIDIA driver and no CUDA"
+    assert found[1] == "aws/g4ad.xlarge has a Radeon Pro V520, an AMD GPU: it has no NVIDIA driver and no CUDA"
     (found,) = wrong({"machine": "p2.xlarge", "market": "spot", "region": "us-east-1"})
-    assert found[1] == "aws/p2.xlarge has a K80, which is retired: drivers and torch have left it behind"
+    assert found[1] == "aws/p2.xlarge has a K80, which is retired: current drivers and torch do not support it"
 
 
 def test_what_was_asked_for_already_is_not_asked_for_again() -> None:
@@ -216,7 +216,7 @@ def test_a_budget_keeps_dear_neighbours_off_the_default_ladder() -> None:
         ("g2-standard-8", {"regions": ["us-east5"]}, "but asked for is spot or standard in us-east5"),
         ("g2-standard-8", {"needs": Needs(gpu_memory_gib=40)}, "has 24 GiB of GPU memory, not 40"),
         ("g2-standard-8", {"needs": Needs(budget_usd_per_hour=0.1)}, "for at most 0.1 USD/h"),
-        ("g4ad.xlarge", {}, "which is AMD's"),
+        ("g4ad.xlarge", {}, "an AMD GPU"),
         ("p6e-gb200.36xlarge", {"markets": ["capacity-block"]}, "in no known region"),
     ],
 )

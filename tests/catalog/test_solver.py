@@ -117,7 +117,12 @@ def test_a_driver_branch_below_a_gpus_first_is_refused_where_a_vendor_says_which
     ("machine", "choices", "text", "fix"),
     [
         ("g2-standard-8", {"nic": "GVNICC"}, "gcp has no network interface GVNICC; did you mean GVNIC?", "GVNIC"),
-        ("a4-highgpu-8g", {"nic": "efa"}, "efa is a network interface of aws, but gcp/a4-highgpu-8g is on gcp", "GVNIC"),
+        (
+            "a4-highgpu-8g",
+            {"nic": "efa"},
+            "efa is a network interface of aws, but gcp/a4-highgpu-8g is on gcp",
+            "GVNIC",
+        ),
         ("g6.xlarge", {"nic": "gvnic"}, "GVNIC is a network interface of gcp, but aws/g6.xlarge is on aws", "ena"),
         ("g6.xlarge", {"boot_disk": "pd-ssd"}, "pd-ssd is a boot disk of gcp, but aws/g6.xlarge is on aws", "gp3"),
         ("g6.xlarge", {"boot_disk": "gp33"}, "aws has no boot disk gp33; did you mean gp3?", "gp3"),

@@ -61,7 +61,10 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
         ("check g2-standart-8", "gpu-ci check: unknown machine type with a GPU 'g2-standart-8'\n  hint: did you mean "),
         ("check g2-standard-8 --torch new", "gpu-ci check: "),
         ("check g2-standard-8 --python three", "gpu-ci check: --python: is no version of Python\n  got: 'three'\n"),
-        ("check g2-standard-8 --driver-source cso", "gpu-ci check: Invalid value for '--driver-source': unknown driver s"),
+        (
+            "check g2-standard-8 --driver-source cso",
+            "gpu-ci check: Invalid value for '--driver-source': unknown dr",
+        ),
         ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market: for one machine only, not for "),
         (
             "check g2-standard-8 g2-standard-4",
@@ -273,4 +276,4 @@ def test_a_runner_that_github_gives_no_jobs_is_a_note(ask: Ask, version: str, no
 def test_what_is_no_version_of_the_runner_is_told(ask: Ask) -> None:
     answer = ask("check", "g6.xlarge", "--runner", "latest")
     assert answer.code == 2
-    assert answer.err.startswith("gpu-ci check: --runner: 'latest' is no version of the runner")
+    assert answer.err.startswith("gpu-ci check: --runner: 'latest' is not a version of the runner")
