@@ -1,1 +1,1 @@
-"""The program: settings -> site -> pools -> exports."""
+"""The Pulumi program of a stack: it reads the stack file, creates its resources, and exports their outputs."""

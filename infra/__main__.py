@@ -1,4 +1,4 @@
-"""GPU capacity for CI: reads the stack file, builds its pools and tells what came of them. A table of contents."""
+"""The entry point of the Pulumi program: it reads the stack file, creates the pools, and exports their outputs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pulumi
 
 from infra import manager, networks, pools, registration, settings, stack_warnings
 
-# Pulumi's Python language host ends a program with SIGINT once a resource has failed; Python would print a traceback.
+# Pulumi's language host ends the program with SIGINT after a failed resource. Python would print a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-# Everything the stack file says, checked as a whole: nothing is registered while one mistake is left in it.
+# The whole stack file is checked first. No resource is registered if the file has a problem.
 stack_settings = settings.load_or_exit()
 
-# A network for each region that asks for one.
+# One network for each region under `networks` of the site.
 made_networks = networks.build(stack_settings)
 if made_networks:
     pulumi.export("networks", networks.facts(made_networks))
 
-# What the pools' jobs need on GitHub. Its package is loaded where a stack asks for something there.
+# The settings on GitHub. Pulumi's GitHub package is loaded only if the stack has such settings.
 group = None
 if stack_settings.github:
     from infra import github
@@ -29,7 +29,7 @@ if stack_settings.github:
     group = github_facts.get("runnerGroup")
     pulumi.export("github", github_facts)
 
-# What the pools of a cluster share; AWS's and Kubernetes' packages, where a stack describes one.
+# The resources that the pools of a cluster share. Pulumi's AWS and Kubernetes packages are loaded only if needed.
 clustered = list(stack_settings.pools)
 if stack_settings.clusters:
     from infra import clusters
@@ -37,12 +37,12 @@ if stack_settings.clusters:
     shared = clusters.build(stack_settings)
     clustered = [clusters.with_cluster(pool, shared) for pool in clustered]
 
-# One component a pool, wired to these and to what the site has.
+# One component for each pool, wired to the networks, the runner group and the clusters.
 built = pools.build(
     registration.with_runner_group(networks.with_subnetwork(pool, made_networks), group) for pool in clustered
 )
 
-# What people and programs ask afterwards (`pulumi stack output pools`).
+# The outputs for users and programs (`pulumi stack output pools`).
 pulumi.export("pools", pools.facts(built))
 pulumi.export("smokeTargets", pools.smoke_targets(built))
 pulumi.export("cost", pools.stack_cost(built))
@@ -51,10 +51,10 @@ if managed := manager.facts(built, stack_settings.site.github, stack_settings.ma
     if deployed := manager.build(stack_settings, built, managed):
         pulumi.export("runnerManager", deployed)
 
-# What is no mistake but should be known: prices and images that have grown old, a choice with a price. An update tells
-# it too: where it skips its preview, nothing else would.
+# Warnings, such as outdated prices and images. An update prints them too, because `pulumi up --skip-preview` has no
+# preview that would.
 for text in stack_warnings.warnings(stack_settings, date.today()):
     pulumi.log.warn(text)
-# What no preview can see in the project; an update finds it out.
+# Prerequisites in the project that a preview cannot check. An update fails without them, so it does not print them.
 for text in stack_warnings.prerequisites_of_builds(stack_settings) if pulumi.runtime.is_dry_run() else ():
     pulumi.log.info(text)

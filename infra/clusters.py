@@ -1,4 +1,4 @@
-"""The clusters pools are on: described in the stack file, looked up, and given what all of their pools share."""
+"""The clusters of a stack: it looks up each cluster and creates the resources that the pools on it share."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from infra.pool import Pool
 from infra.settings import Settings
 from infra.stack_file import stack_file
 
-# Which of kubectl's plugins speaks for whoever runs this (docs.aws.amazon.com/eks/latest/userguide/
-# create-kubeconfig.html).
+# The API of credential plugins (docs.aws.amazon.com/eks/latest/userguide/create-kubeconfig.html).
 _CREDENTIALS = "client.authentication.k8s.io/v1beta1"
 # awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/containerd/config.go, EnableCDI.
 _CDI_SINCE = (1, 32)
@@ -36,7 +35,7 @@ _CDI_SINCE = (1, 32)
 
 @dataclass(frozen=True)
 class Built:
-    """A cluster with what its pools share."""
+    """A cluster: the arguments and options that its pools share."""
 
     wiring: Mapping[str, Any]
     options: pulumi.ResourceOptions
@@ -44,7 +43,7 @@ class Built:
 
 
 def build(settings: Settings) -> dict[str, Built]:
-    """Each cluster that has a pool."""
+    """Create the shared resources of each cluster that has a pool."""
     pools = {name: _pools_on(name, settings.pools) for name in settings.clusters}
     app = _app(settings) if any(pools.values()) else {}
     return {
@@ -55,7 +54,7 @@ def build(settings: Settings) -> dict[str, Built]:
 
 
 def with_cluster(pool: Pool, clusters: Mapping[str, Built]) -> Pool:
-    """The pool on its cluster, where it is on one."""
+    """Return the pool with the arguments and options of its cluster. Return a pool without a cluster unchanged."""
     if not isinstance(pool.args, EksRunnerPoolArgs):
         return pool
     on = clusters[str(pool.args.cluster_name)]
@@ -105,16 +104,16 @@ def _cluster(
             "cluster_security_group_id": found.vpc_config.cluster_security_group_id,
             "namespace": namespace.namespace,
             "namespace_gpus": gpus,
-            # A private range may hold the API server, which jobs in pods of their own need.
+            # The API server may be in a private range, and jobs in pods of their own need access to it.
             "closed_to_cluster": described.network_policies and not described.private_ranges,
-            # Which pools it stays away from is no change for the others.
+            # The list of pools on which the plugin does not run is left out, because it does not affect other pools.
             "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
             "controller": controller,
             "kubeconfig": kubeconfig,
             "profile": described.profile,
             "role_arn": described.role_arn,
         },
-        # A check waits for GPUs until the plugin has told of them, and pulls its image with the namespace's Secrets.
+        # A check waits until the plugin has registered the GPUs, and pulls its image with the Secrets of the namespace.
         pulumi.ResourceOptions(
             providers=[provider, *([account] if account else [])],
             depends_on=[*gpus_advertised, *([namespace] if described.image_pull_secrets else [])],
@@ -124,7 +123,7 @@ def _cluster(
 
 
 def _logins(name: str, described: Cluster) -> list[ImagePullSecret]:
-    """The logins of registries, with their passwords from Secret Manager."""
+    """Return the logins of registries, with their passwords from Secret Manager."""
     places = {
         f"{join(CLUSTERS, name)}.imagePullSecrets[{at}].password": each
         for at, each in enumerate(described.image_pull_secrets)
@@ -139,7 +138,7 @@ def _logins(name: str, described: Cluster) -> list[ImagePullSecret]:
 
 
 def _account(short_name: str, described: Cluster) -> aws.Provider | None:
-    """The provider of a cluster's own account; None where the stack's aws: settings are right for it."""
+    """Return the AWS provider for a cluster with its own profile or role, or None to use the stack's aws: settings."""
     if not described.profile and not described.role_arn:
         return None
     roles = [aws.ProviderAssumeRoleArgs(role_arn=described.role_arn)] if described.role_arn else None
@@ -147,7 +146,7 @@ def _account(short_name: str, described: Cluster) -> aws.Provider | None:
 
 
 def _kubeconfig(name: str, described: Cluster, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:
-    """How the cluster is reached: with credentials of the aws command, by the profile and role of the cluster."""
+    """Return the kubeconfig of a cluster. Its credentials come from the aws command, by profile and role."""
     role = ["--role-arn", described.role_arn] if described.role_arn else []
     arguments = ["--region", described.region, "eks", "get-token", "--cluster-name", name, "--output", "json", *role]
     command: dict[str, Any] = {"apiVersion": _CREDENTIALS, "command": "aws", "args": arguments}
@@ -181,7 +180,7 @@ def _checked_version(
     pools: Sequence[tuple[str, EksRunnerPoolArgs]],
     version: pulumi.Output[str],
 ) -> pulumi.Output[str]:
-    """The cluster's version, once it is known to be one whose AL2023 nodes understand what the plugin says."""
+    """Return the version of the cluster. Fail if its AL2023 nodes do not support the plugin's device list strategy."""
     on = [pool for pool, args in pools if args.chosen_ami_type.startswith("AL2023")]
 
     def check(found: str) -> str:
@@ -205,7 +204,11 @@ def _shared(
     pools: Sequence[tuple[str, EksRunnerPoolArgs]],
     in_cluster: pulumi.ResourceOptions,
 ) -> tuple[dict[str, Any], list[pulumi.Resource]]:
-    """What there is once in a cluster: the controller, as scale sets name it, and what tells of GPUs."""
+    """Create the resources that exist once in a cluster: the controller of scale sets and the device plugin.
+
+    Returns:
+        The controller, in the form that scale sets refer to, and the resources that register GPUs.
+    """
     own_plugin = [pool for pool, args in pools if args.chosen_ami_type.startswith("BOTTLEROCKET")]
     plugin = DevicePlugin(
         f"{short_name}-plugin",
@@ -223,7 +226,7 @@ def _shared(
 
 
 def _found(short_name: str, described: Cluster) -> tuple[dict[str, Any], list[pulumi.Resource]]:
-    """The same where another stack has made it: the controller's name follows from the cluster's."""
+    """Return the controller that another stack has created. Its name follows from the name of the cluster."""
     return {
         "service_account_name": _arc(short_name),
         "namespace": described.controller.namespace,
@@ -236,12 +239,12 @@ def _arc(short_name: str) -> str:
 
 
 def _gpus(pools: Sequence[tuple[str, EksRunnerPoolArgs]]) -> int:
-    """What all nodes of all pools have, and those of each once more whose check may come while all others have jobs."""
+    """Return the largest number of GPUs in use: all nodes of the pools, and the extra nodes of each pool's check."""
     return sum((args.max + args.smoke.nodes) * max(1, int(args.machines[0].gpu_count)) for _, args in pools)
 
 
 def _pod_security(runners: Iterable[RunnerChoices]) -> Literal["restricted", "baseline", "privileged"]:
-    """The least that lets every runner start: pods that ask for more than their namespace allows are never made."""
+    """Return the strictest Pod Security level that every runner fits. Kubernetes refuses pods that need more."""
     chosen = list(runners)
     if any(isinstance(each.container_mode, Dind) for each in chosen):
         return "privileged"
@@ -253,7 +256,7 @@ def _pod_security(runners: Iterable[RunnerChoices]) -> Literal["restricted", "ba
 def _offerings(
     instance_types: Sequence[str], region: str, lookups: pulumi.InvokeOptions
 ) -> dict[str, pulumi.Output[list[str]]]:
-    """The zones that offer each type, as AWS answers."""
+    """Return the zones that offer each instance type, looked up at AWS."""
     found = aws.ec2.get_instance_type_offerings_output(
         location_type="availability-zone",
         filters=[{"name": "instance-type", "values": list(instance_types)}],
@@ -274,7 +277,7 @@ def _offerings(
 
 
 def _github(settings: Settings) -> dict[str, Any]:
-    """Where runners register."""
+    """Return the organization and the runner group in which runners register."""
     owner = settings.site.github
     group = settings.github.runner_group if settings.github else None
     if owner is None:
@@ -286,7 +289,7 @@ def _github(settings: Settings) -> dict[str, Any]:
 
 
 def _app(settings: Settings) -> dict[str, Any]:
-    """The App that registers them."""
+    """Return the GitHub App that registers the runners, with its private key."""
     owner = settings.site.github
     if owner is None or owner.runner_app is None:
         return {}

@@ -1,4 +1,4 @@
-"""What pools and their jobs need on GitHub: a runner group, secrets by reference, and rules of repositories."""
+"""The settings of a stack on GitHub: a runner group, secrets, variables, and rules of repositories."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _KEY = f"{SITE}.github.app.privateKey"
 
 
 def build(github_settings: Github | None, site: Site) -> dict[str, Any]:
-    """Make it, as whoever the site says acts there, and tell what came of it; nothing where nothing is asked for."""
+    """Create the settings with the site's GitHub App, and return their outputs. Without settings, do nothing."""
     if github_settings is None or site.github is None:
         return {}
     owner, app = site.github.owner, site.github.app
     values = values_of(_references(github_settings, app))
-    # One for each owner: what is taken away from the old one is asked of the old one.
+    # One provider for each owner, so that resources of the former owner are deleted with the former owner's provider.
     provider = github.Provider(f"github-{owner}", owner=owner, app_auth=_app(app, values) if app else None)
     options = pulumi.ResourceOptions(providers=[provider], transformations=[_belonging_to(owner)])
     found: dict[str, Any] = {"owner": owner}
@@ -45,10 +45,10 @@ def build(github_settings: Github | None, site: Site) -> dict[str, Any]:
 
 
 def _belonging_to(owner: str) -> pulumi.ResourceTransformation:
-    """Have everything made anew for another owner, and taken away from this one.
+    """Return a transformation that replaces all GitHub resources if the owner changes.
 
-    The engine replaces nothing because of another provider: they would stay where they are, and the state would call
-    them the other owner's.
+    The engine does not replace a resource because its provider changes. Without the transformation, the resources would
+    stay in the former organization, and the state would list them under the new one.
     """
 
     def change(resource: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
@@ -63,7 +63,7 @@ def _belonging_to(owner: str) -> pulumi.ResourceTransformation:
 
 
 def _references(github_settings: Github, app: GithubApp | None) -> dict[str, str]:
-    """Every secret that is named, by its place in the stack file."""
+    """Return every reference to a secret by its path in the stack file."""
     named = {
         f"{GITHUB}.secrets.{name}.secrets.{key}": reference
         for name, args in sorted(github_settings.secrets.items())

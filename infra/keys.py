@@ -1,4 +1,4 @@
-"""Every key of a stack file that the program reads, besides pools and quotas: what editors complete."""
+"""The keys of a stack file that the program reads, except pools and quotas. The schema for editors uses them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import Field
 
 
 class Keys(Provider):
-    """What a stack file says besides its pools and their quotas."""
+    """The settings of a stack file, except pools and quotas."""
 
     KEYS: ClassVar[dict[str, str]] = {
         "project": PROJECT,
@@ -23,11 +23,17 @@ class Keys(Provider):
         "manager": MANAGER,
         "clusters": CLUSTERS,
     }
-    """Where a stack file has each field."""
+    """The key of each field in a stack file."""
 
-    site: Site = Field(default=Site(), description="what exists already and pools are placed in")
-    github: Github | None = Field(default=None, description="what pools and their jobs need on GitHub")
-    manager: ManagerChoices | None = Field(
-        default=None, description="the runner manager on Google Cloud; by default none runs there"
+    site: Site = Field(
+        default=Site(), description="existing subnetworks, networks to create, labels, and the GitHub organization"
     )
-    clusters: dict[str, Cluster] = Field(default={}, description="EKS clusters by their names, which pools name")
+    github: Github | None = Field(
+        default=None, description="settings on GitHub: a runner group, secrets, variables and repository rules"
+    )
+    manager: ManagerChoices | None = Field(
+        default=None, description="the runner manager on Google Cloud; by default the stack creates none"
+    )
+    clusters: dict[str, Cluster] = Field(
+        default={}, description="EKS clusters by name; a pool refers to one by clusterName"
+    )

@@ -1,4 +1,4 @@
-"""The runner manager of a stack: its configuration (`pulumi stack output manager --json`), and where it runs."""
+"""The runner manager of a stack: its configuration (`pulumi stack output manager --json`) and its resources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KIND = "gce-runners"
 
 
 def build(settings: Settings, built: Sequence[Built], configuration: dict[str, Any]) -> dict[str, Any] | None:
-    """Run it on Google Cloud where the stack file asks for that; what is exported of it."""
+    """Create the runner manager on Google Cloud, and return its outputs. Return None if the stack file has none."""
     owner = settings.site.github
     if settings.manager is None or owner is None or owner.manager_app is None:
         return None
@@ -31,7 +31,7 @@ def build(settings: Settings, built: Sequence[Built], configuration: dict[str, A
             **dict(settings.manager),
             project=settings.project,
             labels=dict(settings.site.labels),
-            # In one order, so that the same configuration is the same text.
+            # The keys are sorted, so that the same configuration is always the same text.
             configuration=pulumi.Output.json_dumps(configuration, sort_keys=True),
             app_key=owner.manager_app.private_key,
             machine_accounts={
@@ -46,7 +46,7 @@ def build(settings: Settings, built: Sequence[Built], configuration: dict[str, A
 def facts(
     built: Sequence[Built], owner: GithubOwner | None, choices: ManagerChoices | None = None
 ) -> dict[str, Any] | None:
-    """The configuration; None where the stack names no App for the manager, or has no pool whose machines register."""
+    """Return the manager's configuration, or None without a manager's App or without a pool that registers runners."""
     objective = {"waitObjectiveSec": choices.alerts.wait_objective_sec} if choices and choices.alerts else {}
     pools = [objective | _pool(each) for each in built if _registers(each)]
     if owner is None or owner.manager_app is None or not pools:
@@ -72,7 +72,7 @@ def _registers(built: Built) -> bool:
 
 
 def _args(built: Built) -> Any:
-    """The arguments of a pool on Compute Engine. Their module loads Google's SDK, so that no type names them here."""
+    """Return the arguments of a pool on Compute Engine. The type is Any, because its module loads Google's SDK."""
     return built.pool.args
 
 
@@ -81,7 +81,7 @@ def _pool(built: Built) -> dict[str, Any]:
     own_objective = {} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}
     standby = {"standby": args.standby.stopped_size} if args.standby else {}
     ceiling = {"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}
-    # To fetch the runner, and then, where the manager registers it, to wait for that.
+    # A machine has this time to download the runner. If the manager registers it, waiting for that takes as long again.
     ready_sec = args.runner.register_sec * (2 if args.github.registered_by == "manager" else 1)
     return {
         **own_objective,
@@ -103,7 +103,7 @@ def _pool(built: Built) -> dict[str, Any]:
 
 
 def _stopped(built: Built) -> Iterator[pulumi.Output[str]]:
-    """The templates of machines that may wait stopped."""
+    """Yield the templates of machines that may be stopped on standby."""
     if _args(built).standby:
         yield built.component.state()["template"]
         yield from dict.fromkeys(template for _, template in _component(built).rung_templates if template is not None)
@@ -114,7 +114,7 @@ def _component(built: Built) -> Any:
 
 
 def _places(name: str, rung: Any, template: pulumi.Output[str] | None) -> Iterator[dict[str, Any]]:
-    """One zone of a rung after the other. The pool's own template is not named again."""
+    """Yield each zone of a rung. The template is left out if it is the pool's own."""
     [found] = cost.of_stack([rung.demand(name)]).pools
     for zone in rung.zones:
         yield {

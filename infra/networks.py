@@ -1,4 +1,4 @@
-"""Makes the networks a stack asks for: one for each region that has pools and no subnetwork of yours."""
+"""Creates the networks of a stack: one for each region under `networks` of the site."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infra.settings import Settings
 
 
 def build(settings: Settings) -> dict[str, RunnerNetwork]:
-    """By region."""
+    """Create the networks, and return them by region."""
     return {
         region: RunnerNetwork(
             f"runners-{region}", RunnerNetworkArgs(**dict(chosen), region=region, project=settings.project)
@@ -23,7 +23,7 @@ def build(settings: Settings) -> dict[str, RunnerNetwork]:
 
 
 def with_subnetwork(pool: Pool, networks: Mapping[str, RunnerNetwork]) -> Pool:
-    """The pool in the networks that are made for its region and those of its ladder, where they are."""
+    """Return the pool with the created subnetworks of its region and of the regions of its ladder."""
     args: Any = pool.args
     made = networks.get(getattr(args, "region", ""))
     changed: dict[str, Any] = {}
@@ -36,5 +36,5 @@ def with_subnetwork(pool: Pool, networks: Mapping[str, RunnerNetwork]) -> Pool:
 
 
 def facts(networks: Mapping[str, RunnerNetwork]) -> dict[str, Any]:
-    """What came of them, by region."""
+    """Return the outputs of the networks by region."""
     return {region: network.state() for region, network in networks.items()}

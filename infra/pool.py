@@ -1,4 +1,4 @@
-"""A pool of a stack file, ready to be built."""
+"""A pool of a stack file with all arguments of its component."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_ci.component import Component
 
 @dataclass(frozen=True)
 class Pool:
-    """One pool, ready to be built: its kind's component and checked arguments, wired to the site."""
+    """One pool: the component of its kind, and the validated arguments."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""Builds the pools of a stack and tells what came of them."""
+"""Creates the pools of a stack, and returns their outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_ci.stack.costs import of_pools
 
 from infra.pool import Pool
 
-# The choices that say where a job runs, as far as the kind has them.
+# The fields that the outputs show, of those that the kind has: they describe where a job runs.
 _SHOWN = ("machineType", "instanceTypes", "clusterName", "region", "zones", "market", "max", "publicEgress")
 
 
@@ -44,19 +44,19 @@ class Nodes(Protocol):
 
 @dataclass(frozen=True)
 class Built:
-    """A pool and the component it became."""
+    """A pool and its component."""
 
     pool: Pool
     component: Component
 
 
 def build(pools: Iterable[Pool]) -> list[Built]:
-    """One component a pool."""
+    """Create one component for each pool."""
     return [Built(pool, pool.component(pool.name, pool.args, pool.options)) for pool in pools]
 
 
 def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
-    """For each pool its choices, what it costs, and the outputs of its component under their own names."""
+    """Return for each pool its main fields, its cost, and the outputs of its component."""
     found = {}
     costs_of_stack = _costs(built)
     costs = {each.demand.pool: {"cost": each.to_json()} for each in costs_of_stack.pools}
@@ -76,15 +76,15 @@ def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
 
 
 def stack_cost(built: Sequence[Built]) -> dict[str, Any]:
-    """What all pools cost together; known in the preview, as it follows from the stack file and the catalog alone."""
+    """Return the cost of all pools. A preview knows it, because it depends on the stack file and the catalog alone."""
     costs_of_stack = _costs(built).to_json()
-    # The summary says what is not included, and one market alone is the total.
+    # `notIncluded` repeats the summary. With one market, `byMarket` repeats the total.
     left_out = {"notIncluded"} | ({"byMarket"} if len(costs_of_stack["byMarket"]) < 2 else set())
     return {name: value for name, value in costs_of_stack.items() if name not in left_out}
 
 
 def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
-    """What a check of the GPUs needs to know of each pool that has some; the pools are in the order of their names."""
+    """Return the pools with GPUs, sorted by name, with the information that a check of their GPUs needs."""
     return [
         {
             "pool": each.pool.name,
@@ -101,7 +101,7 @@ def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
 
 
 def _gpus(pool: Pool) -> Iterator[tuple[str, Machine, list[str]]]:
-    """A pool's machine, the smallest where there are several, and where it is; none for a pool without GPUs."""
+    """Yield the machine type of a pool with GPUs, the machine, and its zones. Of several types, yield the smallest."""
     if isinstance(pool.args, Machines):
         yield pool.args.machine_type, pool.args.machine, pool.args.zones
     elif isinstance(pool.args, Nodes):
@@ -113,7 +113,7 @@ def _costs(built: Sequence[Built]) -> cost.StackCost:
 
 
 def _runners(pool: Pool) -> dict[str, Any]:
-    """Which labels runners of a pool of machines carry, and whether its machines register any themselves."""
+    """Return the runner labels of a pool of machines, and if its machines run GitHub's runner."""
     if not isinstance(pool.args, Machines):
         return {}
     registers = getattr(pool.args, "github", None) is not None
@@ -121,7 +121,7 @@ def _runners(pool: Pool) -> dict[str, Any]:
 
 
 def _ladder(pool: Pool) -> dict[str, Any]:
-    """Where else the pool's machines may be, where it says so."""
+    """Return the ladder of the pool, or an empty map if it has none."""
     found = pool.args.model_dump(mode="json", by_alias=True, include={"ladder"}, exclude_none=True)
     return found if found.get("ladder") else {}
 

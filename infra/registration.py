@@ -1,4 +1,4 @@
-"""Who registers the runners of a stack's machines at GitHub, and into which group."""
+"""The registration of a stack's runners at GitHub: by the runner manager or by the machines, and the runner group."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 
 def wiring(site: Site, github: Github | None) -> dict[str, Any]:
-    """What pools of machines are given, under the name of their field.
+    """Return the arguments for pools of machines, by field name.
 
-    Where the stack names an App for the runner manager, that registers the runners, and no machine reads a key. With
-    runnerApp alone the machines do it. Without an App or a group there is nothing: the group Default is open to all
-    repositories unless somebody closed it, and a missing entry must open nothing.
+    - With `managerApp`, the runner manager registers the runners, and no machine reads a key.
+    - With `runnerApp` alone, the machines register their runners.
+    - Without an App or a runner group, no runner is registered. GitHub's group Default is open to all repositories by
+      default, so it is never used.
     """
     owner = site.github
     if owner is None or github is None or github.runner_group is None:
@@ -41,7 +42,7 @@ def wiring(site: Site, github: Github | None) -> dict[str, Any]:
 
 
 def with_runner_group(pool: Pool, group: pulumi.Output[str] | None) -> Pool:
-    """The pool with the group as it is made, so that its check waits for it."""
+    """Return the pool with the created runner group as an Output, so that the pool's check waits for the group."""
     github: Any = getattr(pool.args, "github", None)
     if group is None or github is None:
         return pool

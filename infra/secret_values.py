@@ -1,4 +1,4 @@
-"""The values of secrets that a stack file names: read from Secret Manager, and never told."""
+"""Reads the secrets that a stack file refers to from Secret Manager. Their values are never printed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from infra.stack_file import stack_file
 
 
 def values_of(references: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
-    """The newest version of each secret, by the place that names it. Pulumi keeps them encrypted wherever they go.
+    """Return the latest version of each secret, by its path in the stack file. The values are secret Outputs.
 
-    All are asked for before one is used, so that one report has every one that is refused.
+    All secrets are read before one is used, so that one report has the problems of all of them.
     """
     answers = pulumi.Output.all(*(_answer(place, reference) for place, reference in references.items()))
     versions = answers.apply(_none_refused)
@@ -23,16 +23,16 @@ def values_of(references: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
 
 
 def _answer(place: str, reference: str) -> pulumi.Output[Any]:
-    """The version, or the problem of not getting it."""
+    """Return the version of a secret, or a Problem if it cannot be read."""
 
     def refused(error: Exception) -> Any:
         *_, project, _, secret = reference.split("/")
         return Problem(
             place,
-            f"Secret Manager does not give out {reference}",
+            f"cannot read {reference} from Secret Manager",
             provider_message(error),
-            "a secret with a version, which whoever runs this may read (roles/secretmanager.secretAccessor)",
-            f"check its name and who may read it: gcloud secrets get-iam-policy {secret} --project={project}",
+            "a secret with a version that the deployer can read (roles/secretmanager.secretAccessor)",
+            f"check its name and its permissions: gcloud secrets get-iam-policy {secret} --project={project}",
         )
 
     found: pulumi.Output[Any] = gcp.secretmanager.get_secret_version_access_output(secret=reference)

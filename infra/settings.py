@@ -1,4 +1,4 @@
-"""The only reader of pulumi.Config: everything a stack file says, or one report of every mistake in it."""
+"""Reads and checks the stack file. It is the only module that uses pulumi.Config."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """A stack file in which everything is in order; pools in the order of their names."""
+    """The settings of a valid stack file. The pools are sorted by name."""
 
     project: str
     site: Site
@@ -41,11 +41,11 @@ class Settings:
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
     manager: ManagerChoices | None = None
     keys: tuple[str, ...] = ()
-    """Every key of the stack file, the providers' too."""
+    """All keys of the stack file, including those of providers."""
 
 
 class SettingsError(pulumi.RunError):
-    """Every mistake of a stack file, as text: Pulumi shows a RunError without a traceback."""
+    """An error with every problem of a stack file. Pulumi shows a RunError without a traceback."""
 
     def __init__(self, file: str, problems: Sequence[Problem], line_of: LineOf = no_line) -> None:
         count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in {file}"
@@ -54,7 +54,7 @@ class SettingsError(pulumi.RunError):
 
 
 def load() -> Settings:
-    """Read the stack file and check it. SettingsError has every problem of the file."""
+    """Read and check the stack file. Raise SettingsError with every problem of the file."""
     present = _present()
     problems = checks.unknown_keys(present) + _plain_secrets(present)
     values = {path: _read(path, problems) for path in checks.KEYS}
@@ -86,14 +86,14 @@ def load_or_exit() -> Settings:
 
 def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool:
     model = spec.component.ARGS
-    # What a cluster's pools share is made first, and takes the place of what stands in for it.
+    # Pools on clusters get placeholders here. `clusters.with_cluster` replaces them with the outputs of the cluster.
     known = spec.wiring() if "namespace" in model.WIRING else {}
     args = model(**spec.choices, **{**known, **site.wiring(shared_wiring, spec.region, model.WIRING)})
     return Pool(spec.name, spec.kind, spec.component, args)
 
 
 def _github(value: Any) -> Github | None:
-    """What is kept on GitHub. Its models bring Pulumi's GitHub package, half a second that only some stacks need."""
+    """Return the settings on GitHub. The import takes half a second, so only stacks with such settings do it."""
     if value is None:
         return None
     from gpu_ci.stack.github import Github
@@ -102,7 +102,7 @@ def _github(value: Any) -> Github | None:
 
 
 def _manager(value: Any) -> ManagerChoices | None:
-    """Where the runner manager runs."""
+    """Return the settings of the runner manager."""
     if value is None:
         return None
     from gpu_ci.gcp.runner_manager import ManagerChoices
@@ -111,17 +111,17 @@ def _manager(value: Any) -> ManagerChoices | None:
 
 
 def _read(path: str, problems: list[Problem]) -> Any:
-    """The value of a key, decoded; nothing when it is not there or may not be read."""
+    """Return the decoded value of a key, or None if it is missing or secret. Report a secret value."""
     namespace, _, key = path.partition(":")
     if runtime_config.is_config_secret(path):
-        fault = "is a secret, but what is made of it can be read in the cloud and in the stack's outputs"
-        # One secret value makes one of the whole key, and the engine does not tell which.
+        fault = "is a secret, but resources and stack outputs show it in plain text"
+        # One secret value makes the whole key secret, and the engine does not report which value it is.
         again = "pulumi config set --plaintext"
-        hint = f"{again} '{path}' …; where one value in it says secure, that one alone: {again} --path '{path}.…' …"
+        hint = f"{again} '{path}' …; if only one value under it is `secure`, set that one: {again} --path '{path}.…' …"
         problems.append(Problem(path, fault, "a secret", "plain text", hint))
         return None
     text = pulumi.Config(namespace).get(key)
-    if not text:  # the engine hands over an empty text for a key without a value
+    if not text:  # the engine passes an empty text for a key without a value
         return None
     try:
         return json.loads(text) if path != PROJECT else text
@@ -130,11 +130,11 @@ def _read(path: str, problems: list[Problem]) -> Any:
 
 
 def _plain_secrets(present: Sequence[str]) -> list[Problem]:
-    """Keys of providers that hold a secret in plain text."""
+    """Report keys of providers with a secret in plain text."""
     texts = {path: pulumi.Config(path.partition(":")[0]).get(path.partition(":")[2]) for path in present}
     return provider_secrets.in_plain_text(texts, [path for path in texts if runtime_config.is_config_secret(path)])
 
 
 def _present() -> list[str]:
-    """Every key of the stack file, the providers' too."""
+    """Return all keys of the stack file, including those of providers."""
     return sorted(runtime_config.CONFIG.get() or runtime_config.get_config_env())

@@ -12,7 +12,7 @@ from gpu_ci.stack.lines import LineOf, lines_of, no_line
 
 
 def stack_file() -> str:
-    """What a report calls the file that all of this stands in."""
+    """Return the name of the stack file, for error messages."""
     return f"Pulumi.{pulumi.get_stack()}.yaml"
 
 

@@ -1,4 +1,4 @@
-"""What is no mistake in a stack file and still worth a word in the preview: what has grown old, what is unknown."""
+"""Warnings of a stack that do not prevent a deployment, such as outdated prices and unknown quota limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from infra.settings import Settings
 
 
 def warnings(settings: Settings, today: date) -> list[str]:
-    """Each once for the whole stack, however many pools it is about."""
+    """Return the warnings of the stack. A warning that applies to several pools appears once."""
     pools = [(pool.name, pool.args) for pool in settings.pools]
     found = cost.of_stack(demands(pools))
     old = staleness.prices({each.demand.pool: each.price for each in found.pools}, today)
@@ -45,12 +45,12 @@ def warnings(settings: Settings, today: date) -> list[str]:
 
 
 def prerequisites_of_builds(settings: Settings) -> list[str]:
-    """What Cloud Build needs and the preview cannot see."""
+    """Return the prerequisites of Cloud Build that a preview cannot check."""
     return prerequisites.build_pools((pool.name, pool.args) for pool in settings.pools)
 
 
 def _given(settings: Settings) -> list[str]:
-    """What there is of the three that make machines register runners, and start them."""
+    """Return those of the keys RUNNER_APP, GROUP and MANAGER_APP that the stack file has."""
     owner, github = settings.site.github, settings.github
     there = {
         # The runner manager's App registers runners, too.
@@ -62,7 +62,7 @@ def _given(settings: Settings) -> list[str]:
 
 
 def _plans(settings: Settings) -> list[str]:
-    """GitHub plans that the stack needs."""
+    """Return a note about the GitHub plans that the stack needs."""
     owner, github = settings.site.github, settings.github
     if owner is None or github is None:
         return []
@@ -70,6 +70,6 @@ def _plans(settings: Settings) -> list[str]:
 
 
 def _old_runners(pools: Iterable[tuple[str, Any]], today: date) -> list[str]:
-    """Versions of GitHub's runner that a stack's machines register, and that get no jobs, or soon none."""
+    """Return a warning for each outdated version of GitHub's runner. GitHub stops sending jobs to old versions."""
     registered = (args.runner.version for _, args in pools if getattr(args, "github", None) is not None)
     return [str(each) for version in dict.fromkeys(registered) for each in staleness.runner(version, today)]

@@ -1,4 +1,4 @@
-"""What the engine runs: gpu-ci's policy pack."""
+"""The entry point of gpu-ci's policy pack, which the engine runs."""
 
 from gpu_ci_policies.pack import serve
 

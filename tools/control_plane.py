@@ -2,8 +2,8 @@
 
     python3 tools/control_plane.py
 
-It is built once for what go.mod says, at the lowest priority and one package at a time, so that it stays below 2 GB of
-memory and out of the way. Standard library only, like the installer.
+It is built once for each version in go.mod. The build has the lowest priority and compiles one package at a time, so
+that it needs less than 2 GB of memory. Standard library only, like the installer.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def fail(problem: str, *lines: str) -> None:
 
 
 def expected_stamp() -> str:
-    """What the stamp says when nothing has to be built."""
+    """Return the content of the stamp of a current build."""
     return install.fingerprint(MODULES / "go.mod", MODULES / "go.sum", Path(__file__))
 
 
 def version(go: str) -> str:
-    """The version of Kubernetes that go.mod asks for, such as v1.36.0."""
+    """Return the version of Kubernetes in go.mod, such as v1.36.0."""
     command = [go, "list", "-C", str(MODULES), "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"]
     with install.started(command, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE) as process:
         output, _ = process.communicate()
@@ -51,7 +51,7 @@ def version(go: str) -> str:
 def build(go: str, into: Path) -> None:
     number = version(go)
     major, minor, _ = number.removeprefix("v").split(".", 2)
-    # Kubernetes learns its version from the linker alone, and an API server that knows none takes itself for v0.0.0.
+    # Only the linker sets the version of Kubernetes. Without it, an API server reports v0.0.0.
     linked_values = {"gitVersion": number, "gitMajor": major, "gitMinor": minor}
     linked = " ".join(["-s -w", *(f"-X {VERSION}.{name}={value}" for name, value in linked_values.items())])
     packages = [f"k8s.io/kubernetes/cmd/{name}" for name in COMPONENTS]
@@ -62,7 +62,7 @@ def build(go: str, into: Path) -> None:
         code = process.wait()
     if code:
         raise subprocess.CalledProcessError(code, [str(argument) for argument in command])
-    # `go build` names a program after the last part of its path that is no version.
+    # `go build` names a program after the last segment of its path that is not a version.
     (into / "server").replace(into / "etcd")
 
 

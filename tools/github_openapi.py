@@ -1,4 +1,4 @@
-"""Takes from GitHub's OpenAPI description what the sandbox's GitHub answers, for the tests that hold it to that.
+"""Extracts the answers that the emulated GitHub gives from GitHub's OpenAPI description, for the tests.
 
     npm pack @octokit/openapi@23.0.2
     python -m tools.github_openapi octokit-openapi-23.0.2.tgz
@@ -47,7 +47,7 @@ OPERATIONS = [
     "POST /repos/{owner}/{repo}/actions/jobs/{job_id}/rerun",
     "POST /repos/{owner}/{repo}/statuses/{sha}",
 ]
-# Of answers that an operation does not list, such as 404.
+# The schemas of answers that an operation does not list, such as 404.
 ERROR = "#/components/schemas/basic-error"
 KEPT = {
     "$ref", "additionalProperties", "allOf", "anyOf", "enum", "format", "items", "nullable", "oneOf", "properties",
@@ -56,7 +56,7 @@ KEPT = {
 
 
 def extract(description: dict[str, Any]) -> dict[str, Any]:
-    """The answers of OPERATIONS by operation and status, and the schemas by name."""
+    """Return the answers of OPERATIONS by operation and status, and the schemas by name."""
     answers: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         method, path = operation.split()
@@ -78,7 +78,7 @@ def extract(description: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema(description: dict[str, Any], answer: dict[str, Any]) -> Any:
-    """Of an answer's JSON; None where it has none."""
+    """Return the schema of an answer's JSON, or None if it has none."""
     if "$ref" in answer:
         answer = description["components"]["responses"][answer["$ref"].rpartition("/")[2]]
     content = answer.get("content", {}).get("application/json")
@@ -86,7 +86,7 @@ def schema(description: dict[str, Any], answer: dict[str, Any]) -> Any:
 
 
 def trimmed(one: Any) -> Any:
-    """A schema without what only helps a reader."""
+    """Return a schema without descriptions and examples."""
     if not isinstance(one, dict):
         return one
     kept = {key: value for key, value in one.items() if key in KEPT}
@@ -102,7 +102,7 @@ def trimmed(one: Any) -> Any:
 
 
 def names(value: Any) -> Iterator[str]:
-    """Of the schemas that a value refers to."""
+    """Return the names of the schemas that a value refers to."""
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"].rpartition("/")[2]
@@ -114,7 +114,7 @@ def names(value: Any) -> Iterator[str]:
 
 
 def text(archive: tarfile.TarFile, name: str) -> str:
-    """Of a file in the package. KeyError where the package has none."""
+    """Return the content of a file in the package. Raise KeyError if the package does not have it."""
     file = archive.extractfile(name)
     return file.read().decode() if file else ""
 

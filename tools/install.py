@@ -2,9 +2,9 @@
 
     python3 tools/install.py uv|runtime|dev|comment|torch|policy
 
-An environment counts as installed when its stamp is there, and the stamp is written last. Whatever stands there without
-one was interrupted, so it is removed and made again: nothing ever runs on half an installation.
-Standard library only: this is what runs first on a machine that has nothing else.
+An environment counts as installed if it has a stamp, which is written last. An environment without a stamp is the
+result of an interrupted installation, so it is removed and created again.
+Standard library only, because this program runs first on a new machine.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def run(*command: str | Path) -> None:
 
 @contextlib.contextmanager
 def started(command: Sequence[str | Path], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A command in a group of its own: Ctrl-C reaches us alone, who end it, and it prints no traceback of its own."""
+    """Run a command in its own process group. Ctrl-C reaches only this program, which then ends the command."""
     arguments = [str(argument) for argument in command]
     held: list[int] = []
     # Until we hold the process, a Ctrl-C would leave it running with nobody who knows it: that Ctrl-C waits.
@@ -106,7 +106,7 @@ def sync(python: Path, lock: Path) -> None:
 
 
 def fingerprint(*parts: str | Path) -> str:
-    """A digest of the files and words an environment was made from."""
+    """Return a digest of the files and words from which an environment was created."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.read_bytes() if isinstance(part, Path) else part.encode())
@@ -154,7 +154,7 @@ def make_environment(folder: Path) -> None:
 
 
 def install_uv() -> None:
-    """Put the pinned uv in .tools; everything else is installed with it."""
+    """Install the pinned uv in .tools. It installs everything else."""
     folder, lock = ROOT / ".tools", ROOT / "locks/uv.lock"
     stamp, expected_stamp = folder / STAMP, fingerprint(lock, sys.version)
     if stamp.is_file() and stamp.read_text() == expected_stamp:
@@ -201,7 +201,7 @@ def write_smoke_command(folder: Path) -> None:
 
 
 def expected_stamp(name: str) -> str:
-    """What the stamp of this environment says when nothing has to be installed."""
+    """Return the content of the stamp of a current environment."""
     _, lock, with_project = ENVIRONMENTS[name]
     project = ROOT / "pyproject.toml" if with_project else ""
     return fingerprint(ROOT / lock, project, *FOLDERS.get(name, ()), str(ROOT), sys.version)

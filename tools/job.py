@@ -34,7 +34,7 @@ from pulumi_sandbox.world.store import World
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
 SCRIPT = 'echo "hello from $(hostname)"; python3 -c "import torch; print(torch.__version__, torch.ones(2, 2).sum())"'
-# A machine's steps as people call them (agent/gpu_agent/agent.py).
+# The names of a machine's steps for users (agent/gpu_agent/agent.py).
 STEPS = {
     "config": "the agent reads its configuration",
     "driver": "the driver is there",
@@ -66,7 +66,7 @@ class Terminal:
 
 
 def main() -> int:
-    """The job's own result: 0 where it succeeded."""
+    """The exit code of the job: 0 if it succeeded."""
     parser = argparse.ArgumentParser(prog="make job", description="Run one job in the sandbox; `make up` comes first.")
     parser.add_argument("--stack", default="staging", help="the stack that is up in the sandbox (default: %(default)s)")
     parser.add_argument("--pool", default="l4", help="the pool whose labels the job has (default: %(default)s)")
@@ -87,7 +87,7 @@ def main() -> int:
             try:
                 return served.wait()
             except KeyboardInterrupt:
-                continue  # the job's own process has heard of it too, and ends everything
+                continue  # the terminal also sends Ctrl-C to the job's process, which ends everything
     try:
         return follow(options.stack, options.pool, options.repository, options.run or [SCRIPT])
     except Problem as problem:
@@ -96,7 +96,7 @@ def main() -> int:
 
 
 def labels_of(configuration: Path, pool: str) -> str:
-    """The labels of a pool's runners, from the configuration of the manager that runs; `A,B` for an unknown pool."""
+    """Return the labels of a pool's runners from the configuration of the manager; `A,B` for an unknown pool."""
     try:
         pools = json.loads(configuration.read_text())["pools"]
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def labels_of(configuration: Path, pool: str) -> str:
 
 
 def served_already(process: str, repository: str, labels: str) -> str:
-    """What a second `make job` answers: the manager of the first one takes any job."""
+    """Return the message of a second `make job`: the manager of the first one takes any job."""
     queue = f".venv/bin/pulumi-sandbox job queue --repository {repository} --labels {labels} --run ls"
     return (
         f"another process serves this sandbox\n  got: process {process}\n  expected: one `make job` at a time\n"
@@ -114,7 +114,7 @@ def served_already(process: str, repository: str, labels: str) -> str:
 
 
 def may_not_use(world: World, owner: str, repository: str, group: str) -> str:
-    """Why no runner of the group takes a job of the repository; empty where one does."""
+    """Return the reason why no runner of the group takes a job of the repository; empty if one does."""
     actions = Actions(world, Repositories(world))
     found = next((each for each in actions.groups(owner) if each.outputs["name"] == group), None)
     if found is None or found.outputs.get("visibility") != "selected":
@@ -129,17 +129,17 @@ def may_not_use(world: World, owner: str, repository: str, group: str) -> str:
 
 
 def explain_command(url: str, folder: Path) -> str:
-    """The command that says why the job waits, as it is typed in the repository's folder."""
+    """Return the command that explains why the job waits, for the folder of the repository."""
     shown = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
     return f".venv/bin/gpu-ci explain {url} --config {shown}/{_CONFIGURATION} --state {shown}/{_STATE}"
 
 
 class Problem(Exception):  # noqa: N818 - what a person reads
-    """Why there is no job to follow."""
+    """The reason why there is no job to follow."""
 
 
 def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
-    """Queue a job, run a manager until nothing is left of it, and say what happens."""
+    """Queue a job, run a manager until the job and its machine have ended, and print each step."""
     config = configuration(stack)
     wanted = next((each for each in config["pools"] if each["name"] == pool), None)
     if wanted is None:
@@ -185,7 +185,7 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
 def with_manager(folder: Path, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int) -> None:
     """Run the manager until it is idle, or until the job has ended and no machine is left.
 
-    A job that waits for an approval may wait for ever, and keeps the manager from being idle.
+    A job that waits for an approval may wait forever, so the manager would never be idle.
     """
     command: list[str | Path] = [
         BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
@@ -227,7 +227,7 @@ def with_manager(folder: Path, world: World, terminal: Terminal, pools: list[dic
 
 
 def has_ended(world: World, job: int) -> bool:
-    """Whether GitHub has the job's conclusion."""
+    """Return True if GitHub has the conclusion of the job."""
     record = world.get(JOB, str(job))
     return record is not None and record.outputs["status"] == COMPLETED
 
@@ -272,12 +272,12 @@ class Machines:
             self._line(kind, f"{subject}: {detail}")
 
     def _conclusion(self, subject: str) -> str:
-        """How the job of a line ended; empty where GitHub does not know it. The manager sees that it is gone alone."""
+        """Return the conclusion of a line's job; empty if GitHub has none. The manager does not know the conclusion."""
         record = self._world.get(JOB, subject.rpartition("#")[2])
         return str(record.outputs["conclusion"] or "") if record else ""
 
     def left(self) -> bool:
-        """Whether there is still one of them."""
+        """Return True if a machine still exists."""
         return any(self._world.find(INSTANCE, name=name) for name in self._since)
 
     def read_serial_ports(self) -> None:
@@ -318,13 +318,13 @@ def read_lines(source: IO[str], lines: queue.Queue[str]) -> None:
 
 
 def events(lines: queue.Queue[str]) -> Iterator[dict[str, str]]:
-    """Those that have come."""
+    """Yield the lines that have arrived."""
     while not lines.empty():
         yield json.loads(lines.get())
 
 
 def configuration(stack: str) -> dict[str, Any]:
-    """The manager's, from the stack's outputs."""
+    """Return the configuration of the manager from the outputs of the stack."""
     done = subprocess.run(
         [BIN / "pulumi-sandbox", "stack", "output", "manager", "--json", "--stack", stack],
         capture_output=True, text=True, check=False,
@@ -336,7 +336,7 @@ def configuration(stack: str) -> dict[str, Any]:
 
 
 def sandbox(*arguments: str, json_out: bool = True) -> dict[str, Any]:
-    """A command of the sandbox; its answer."""
+    """Run a command of the sandbox, and return its output."""
     done = subprocess.run([BIN / "pulumi-sandbox", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Problem(done.stderr.strip().removeprefix("Error: "))

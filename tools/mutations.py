@@ -2,17 +2,20 @@
 
     .venv/bin/python tools/mutations.py [judge/ checks.py manager/decision/ ...] [--jobs 2] [--quick]
 
-It is the verdict code of gpu-smoke, below `manager/` what the runner manager decides and the registration of runners,
-and below `agent/` the registration as the machine sees it.
+It covers three parts:
 
-A change is another comparison, `and` for `or`, a condition turned round, or another number. Each is made in a copy of
-the package in a temporary folder, and the tests run over that copy until one fails: those that call the code first,
-then the ones that run the command. `--quick` leaves the latter out. Survivors that are no fault of the tests are named
-in mutations.json, each with why; one there that no longer survives is told, and so is a new one.
+- the verdict code of gpu-smoke,
+- below `manager/`, the decisions of the runner manager and the registration of runners,
+- below `agent/`, the registration on the machine.
 
-Why no library: mutmut tells the code under test which change is meant by a variable of the environment (boxed/mutmut
-issue 511), and our tests run the command with an environment of their own; cosmic-ray starts the whole test command for
-each change, which takes two minutes here.
+A change is another comparison, `and` for `or`, an inverted condition, or another number. Each change is made in a copy
+of the package in a temporary folder. The tests run on that copy until one fails: first those that call the code, then
+those that run the command. `--quick` leaves the latter out. mutations.json lists expected survivors, each with the
+reason. A new survivor is reported, and so is a listed one that no longer survives.
+
+No library is used. mutmut selects the change by an environment variable (boxed/mutmut issue 511), but our tests run the
+command with an environment of their own. cosmic-ray starts the whole test command for each change, which takes two
+minutes here.
 """
 
 from __future__ import annotations
@@ -73,20 +76,20 @@ COMMAND = (
 
 
 class Package(NamedTuple):
-    """Code that is changed, and the tests that are to see it."""
+    """The code that is changed, and the tests that should detect the change."""
 
     source: str
     tests: str
     prefix: str
-    """What its files are called by on the command line and in mutations.json."""
+    """The prefix of the package's files on the command line and in mutations.json."""
     calls: Mapping[str, tuple[str, ...]]
-    """Tests that call the code, by the beginning of a file's path."""
+    """The tests that call the code, by the prefix of a file's path."""
     command: tuple[str, ...] = ()
-    """Tests that run it as a command."""
+    """The tests that run the code as a command."""
     limit_sec: float = 300
-    """After which a run of the tests counts as one that never ends."""
+    """The time after which a test run counts as endless."""
     slow: bool = False
-    """Whether its slow tests run too."""
+    """True to run the slow tests too."""
 
 
 _DECISIONS = (
@@ -134,7 +137,7 @@ _OTHER_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 
 
 class Mutant(NamedTuple):
-    """One change: its file, a name that stays when lines are added above, and the whole file with it."""
+    """One change: its file, a name that does not depend on lines above, and the whole changed file."""
 
     file: str
     name: str
@@ -155,7 +158,7 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
 
 
 def _places(node: ast.AST, inside: str) -> Iterator[tuple[str, str, ast.AST, Callable[[ast.AST], None]]]:
-    """Each expression that is computed: what it stands in, the field, itself, and how to put another in its place."""
+    """Yield each computed expression: its parent, the field, the expression, and a function that replaces it."""
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list", "format_spec"):
             continue
@@ -196,12 +199,12 @@ class _Calls:
 
 
 def package_of(path: str) -> Package:
-    """The one that a path on the command line is in."""
+    """Return the package of a path on the command line."""
     return next(package for package in PACKAGES if path.startswith(package.prefix))
 
 
 def copy_packages(workspace: Path) -> Path:
-    """A copy of the packages and of their tests."""
+    """Create a copy of the packages and of their tests."""
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("smoke", "tests/smoke", "manager", "tests/manager", "agent", "tests/agent"):
         shutil.copytree(ROOT / folder, workspace / folder, ignore=ignored)
@@ -217,7 +220,7 @@ _DOCS = [
 
 
 def survives(workspace: Path, file: str, quick: bool) -> bool:
-    """Whether every test passes over what now stands in the copy; a run that does not end is a change that was seen."""
+    """Return True if every test passes on the changed copy. A run that does not end counts as a detected change."""
     package = package_of(file)
     name = file.removeprefix(package.prefix)
     calls = next(names for path, names in package.calls.items() if name.startswith(path))
@@ -244,7 +247,7 @@ def _pass(workspace: Path, package: Package, names: Sequence[str], plugins: list
 
 
 def _test(workspace: Path, arguments: list[str], plugins: list[Any]) -> None:
-    """In a child of its own, which has pytest already and nothing of what is tested."""
+    """Run the tests in a new process, which has imported pytest but not the code under test."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -260,7 +263,7 @@ def _test(workspace: Path, arguments: list[str], plugins: list[Any]) -> None:
 
 
 def _begin(home: Path, quick: bool) -> None:
-    """In each process of the pool: a copy of its own."""
+    """Create a copy for each process of the pool."""
     WORKER.update(workspace=copy_packages(home / str(os.getpid())), quick=quick)
 
 
@@ -276,7 +279,7 @@ def _run(mutant: Mutant) -> bool:
 
 
 def _files(path: str) -> Iterator[tuple[str, Path]]:
-    """The files that a path on the command line names, each with its name."""
+    """Yield the files of a path on the command line, each with its name."""
     package = package_of(path)
     source, inside = ROOT / package.source, path.removeprefix(package.prefix)
     for file in sorted((source / inside).rglob("*.py")) if path.endswith("/") else [source / inside]:
@@ -284,7 +287,7 @@ def _files(path: str) -> Iterator[tuple[str, Path]]:
 
 
 def _once(files: Iterable[str]) -> list[str]:
-    """One file for each set of tests."""
+    """Return one file for each set of tests."""
     found = {}
     for name in files:
         package = package_of(name)
@@ -294,7 +297,7 @@ def _once(files: Iterable[str]) -> list[str]:
 
 
 def main() -> int:
-    """Run what the command line asks for; 1 where a survivor is not explained, or an explained one does not survive."""
+    """Run the command line. Return 1 for a survivor that is not listed, or a listed one that does not survive."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     everything = [f"{package.prefix}{path}" for package in reversed(PACKAGES) for path in package.calls]
     text = "below smoke/gpu_smoke; after manager/ or agent/, below manager/gpu_manager or agent/gpu_agent"

@@ -1,4 +1,4 @@
-"""Takes from Octokit's webhook examples the payloads that the manager's webhook receives, for its tests.
+"""Extracts the payloads for the tests of the manager's webhook from Octokit's webhook examples.
 
     npm pack @octokit/webhooks-examples@7.6.1
     python -m tools.webhook_examples octokit-webhooks-examples-7.6.1.tgz
@@ -21,7 +21,7 @@ _PACKAGE = "package/package.json"
 
 
 def extract(documents: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The examples of EVENTS by event, each once, from the package's files by name."""
+    """Return the distinct examples of each of EVENTS, from the package's files by name."""
     found: dict[str, dict[str, dict[str, Any]]] = {event: {} for event in EVENTS}
     for _, described in sorted(documents.items()):
         for event in described:

@@ -1,6 +1,6 @@
-"""Machines with GPUs on Google Cloud and AWS: facts as data, each with its source, and the questions one asks of them.
+"""A catalog of machines with GPUs on Google Cloud and AWS. Every fact is data with a source.
 
-Needs the standard library only. Importing it reads nothing; the first question does.
+It needs the standard library only. The data files are read at the first query, not at import.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ __all__ = [
     "zones",
 ]
 
-# Loaded when asked for: what only some questions need.
+# Modules that are loaded at first use, because only some queries need them.
 _LATER = ("cost", "limits", "quota", "staleness")
 
 

@@ -1,4 +1,4 @@
-"""What pools cost by the hour, and at worst by the month. A total without an unknown price is the least there is."""
+"""The cost of pools by the hour, and the maximum by the month. A total without unknown prices is a lower bound."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from .models import Market, Price
 from .prices import price
 
 HOURS_A_MONTH = 730
-"""365 days and nights, a twelfth of them."""
+"""The hours of 365 days, divided by 12."""
 
 NOT_INCLUDED = ("boot disks", "network traffic")
-"""No price of these is in the catalog, so none is made up."""
+"""The resources that costs do not include, because the catalog has no prices of them."""
 
 UNKNOWN, UNDATED = "unknown", "undated"
 
 
 @dataclass(frozen=True, slots=True)
 class PoolCost:
-    """One pool: what its machines cost."""
+    """The cost of the machines of one pool."""
 
     demand: Demand
     price: Price | None
-    """Of one machine, the dearest it may be; None where that of the largest is not known."""
+    """The price of one machine of the most expensive type. None if the price of the largest type is unknown."""
     by_type: tuple[tuple[str, Price | None], ...] = ()
-    """Of each type a machine may be, where there are several, the cheapest first."""
+    """The price of each machine type if the pool has several, cheapest first."""
 
     @property
     def usd_per_hour_at_rest(self) -> float | None:
-        """Nothing where no machine waits, whatever one would cost."""
+        """The cost of the machines that run without jobs; 0 if there are none, even if the price is unknown."""
         return self._times(self.demand.machines_at_rest)
 
     @property
@@ -41,17 +41,17 @@ class PoolCost:
 
     @property
     def usd_worst_month(self) -> float | None:
-        """Every machine the pool may have, through a whole month."""
+        """The cost of all machines that the pool may have, for a whole month."""
         return self._times(self.demand.max_machines * HOURS_A_MONTH)
 
     @property
     def price_date(self) -> str:
-        """The day the price was read, or why there is none: undated or unknown."""
+        """The day on which the price was read, or `undated`, or `unknown` without a price."""
         return UNKNOWN if self.price is None else self.price.date or UNDATED
 
     @property
     def most_expensive_type(self) -> str:
-        """The type whose price it is; of a pool of one, that one."""
+        """The machine type that `price` belongs to."""
         known = [name for name, price in self.by_type if price]
         return known[-1] if known and self.price else self.demand.machine.machine_type
 
@@ -77,8 +77,7 @@ class PoolCost:
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """One pool that is billed by what runs on it, in a unit no price of the catalog is in: nothing at rest, and beyond
-    that unknown."""
+    """One pool that a service bills by use, such as build minutes. Its costs are 0 at rest and otherwise unknown."""
 
     pool: str
     machine_type: str
@@ -97,8 +96,11 @@ class Metered:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A sum over pools. A pool whose price is unknown is not in it, and then it is the least there is to pay; where no
-    price is known there is no sum either, because 0 would read as one."""
+    """The sum of the costs of several pools.
+
+    Pools with an unknown price are left out; the sum is then a lower bound (`at_least`). If no price is known, the sum
+    is None, because 0 would look like a known cost.
+    """
 
     usd_per_hour_at_rest: float | None
     usd_per_hour_at_max: float | None
@@ -108,7 +110,7 @@ class Total:
 
     @classmethod
     def of(cls, pools: Iterable[PoolCost], metered: Sequence[Metered] = ()) -> Total:
-        """The sum of these; those billed by another unit cost nothing at rest, and nobody knows what beyond."""
+        """Return the sum of pools billed by machine hours and of pools billed by use."""
         found = tuple(pools)
         unknown: list[float | None] = [None for _ in metered]
         rest = [pool.usd_per_hour_at_rest for pool in found] + [0.0 for _ in metered]
@@ -134,7 +136,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class StackCost:
-    """All pools of a stack, in the order they were given."""
+    """The cost of all pools of a stack, in the given order."""
 
     pools: tuple[PoolCost, ...]
     metered: tuple[Metered, ...] = ()
@@ -145,19 +147,19 @@ class StackCost:
 
     @property
     def by_market(self) -> dict[Market, Total]:
-        """The totals of the pools that buy in the same way, in the order of the markets' names."""
+        """The totals by market, sorted by the name of the market."""
         markets = sorted({pool.demand.market for pool in self.pools})
         return {market: Total.of(pool for pool in self.pools if pool.demand.market == market) for market in markets}
 
     @property
     def price_date(self) -> str:
-        """The oldest date of any price in it: undated when one has none, unknown when there is no price at all."""
+        """The oldest date of a price; `undated` if a price has no date, `unknown` if there is no price."""
         dates = [pool.price_date for pool in self.pools if pool.price]
         return UNDATED if UNDATED in dates else min(dates, default=UNKNOWN)
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """The pools whose price is unknown."""
+        """The pools with an unknown price."""
         return (
             *(pool.demand.pool for pool in self.pools if pool.price is None),
             *(f"{each.pool} (by the {each.unit})" for each in self.metered),
@@ -165,7 +167,7 @@ class StackCost:
 
     @property
     def summary(self) -> str:
-        """One sentence for whoever reads the end of an `up`."""
+        """One sentence for the outputs of `pulumi up`."""
         total = self.total
         least = "at least " if total.at_least else ""
         unpriced_rest = any(pool.usd_per_hour_at_rest is None for pool in self.pools)
@@ -185,7 +187,7 @@ class StackCost:
 
     @property
     def _not_included(self) -> str:
-        """NOT_INCLUDED, with how many machines cost their disks at rest."""
+        """The text of NOT_INCLUDED, with the number of stopped machines, whose disks cost money at rest."""
         stopped = sum(pool.demand.stopped_machines for pool in self.pools)
         machines = f"{stopped} stopped machine{'s' if stopped > 1 else ''}"
         disks, *rest = NOT_INCLUDED
@@ -202,7 +204,7 @@ class StackCost:
 
 
 def of_pool(demand: Demand) -> PoolCost:
-    """What one pool costs."""
+    """Return the cost of one pool."""
     found = price(demand.machine, demand.region, demand.market)
     if not demand.others:
         return PoolCost(demand, found)
@@ -213,12 +215,12 @@ def of_pool(demand: Demand) -> PoolCost:
 
 
 def of_stack(demands: Iterable[Demand], metered: Iterable[Metered] = ()) -> StackCost:
-    """What they cost together."""
+    """Return the cost of all pools of a stack."""
     return StackCost(tuple(map(of_pool, demands)), tuple(metered))
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    """What is known of them together; None where there are some and none is known."""
+    """Return the sum of the known values, or None if there are values but none is known."""
     known = [value for value in values if value is not None]
     return None if values and not known else round(math.fsum(known), 4)
 
@@ -228,5 +230,5 @@ def _or_unknown(value: float | None) -> float | str:
 
 
 def _amount_text(value: float | None, digits: int, least: str) -> str:
-    """A figure of the summary."""
+    """Return an amount as text for the summary."""
     return UNKNOWN if value is None else f"{least}{value:,.{digits}f}"

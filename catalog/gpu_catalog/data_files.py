@@ -1,4 +1,4 @@
-"""Reads the data files into rows, each file once and only when a question needs it."""
+"""Reads the data files. Each file is read once, at the first query that needs it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Sources = dict[str, tuple[str, ...]]
 
 @cache
 def document(name: str) -> Json:
-    """One data file, as it is."""
+    """Return the content of a data file."""
     found: Json = json.loads(DATA.joinpath(f"{name}.json").read_text(encoding="utf-8"))
     return found
 
 
 def rows(name: str) -> list[Json]:
-    """The rows of one data file."""
+    """Return the rows of a data file."""
     found: list[Json] = document(name)["rows"]
     return found
 
@@ -36,7 +36,7 @@ def sources() -> dict[str, Source]:
 
 
 def origin(*layers: tuple[str, Json]) -> dict[str, Any]:
-    """Where a row's facts come from: those of its files, and what the rows themselves say instead."""
+    """Return the sources of a row's facts: those of its files, overridden by those of the rows."""
     found: Sources = {}
     for file, row in layers:
         named = {**document(file).get("sources", {}), **row.get("sources", {})}
@@ -62,7 +62,7 @@ def gpu_of_accelerator(accelerator: str) -> Gpu:
 
 @cache
 def machines() -> dict[str, Machine]:
-    """Every machine type with GPUs of its own, by name."""
+    """Return every machine type with built-in GPUs, by name."""
     found = [_google(row) for row in rows("gcp_machines")] + [_amazon(row) for row in rows("aws_machines")]
     return {machine.machine_type: machine for machine in found}
 
@@ -101,9 +101,9 @@ def _google(row: Json) -> Machine:
 
 
 def google_family(shared: Json) -> dict[str, Any]:
-    """What Google's families share, in the words of `Machine`."""
+    """Return the facts that all machines of a Google family share, by field of `Machine`."""
     spot = [shared["quota"]["spot"]] if shared["quota"]["spot"] else []
-    # Flex-start draws on the quota of preemptible GPUs (docs.cloud.google.com, "About Flex-start VMs").
+    # Flex-start uses the quota of preemptible GPUs (docs.cloud.google.com, "About Flex-start VMs").
     quota = {"standard": (shared["quota"]["standard"],), "spot": tuple(spot), "flex-start": tuple(spot)}
     return {
         "accelerator": shared["accelerator"],
@@ -137,7 +137,7 @@ def _amazon(row: Json) -> Machine:
         network_mbps=row["network_mbps"],
         hypervisor=row["hypervisor"],
         local_disks=disks,
-        # AWS's page lists families; where a size differs from its family, its row says so.
+        # AWS's page lists families. If a size differs from its family, its row has the regions.
         zoneless_regions=tuple(sorted(row.get("regions", [*shared["regions"], *shared["govcloud_regions"]]))),
         ami_types=tuple(shared["ami_types"]),
         quota={market: tuple(metrics) for market, metrics in shared["quota"].items()},
@@ -148,16 +148,16 @@ def _amazon(row: Json) -> Machine:
 
 
 def _gib(gb: float) -> float:
-    """AWS counts disks in powers of ten."""
+    """Convert GB to GiB. AWS gives disk sizes in GB."""
     return round(gb * 1e9 / 2**30, 1)
 
 
 @cache
 def zones_and_regions(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The zones of a row of gcp_zones.json, and the regions that have it in zones no source names.
+    """Return the zones of a row of gcp_zones.json, and the regions whose zones no source names.
 
-    Google's list of zones is older than its list of regions: a region that only the older has is gone, whatever the
-    undated copy of the API says. A region that only that copy has may be open to some projects, and stays.
+    Google's list of zones is older than its list of regions. A region in the older list alone is dropped, even if the
+    undated copy of the API has it. A region in that copy alone is kept, because it may be open to some projects.
     """
     found: dict[str, set[str]] = {}
     later: set[str] = set()
@@ -173,7 +173,7 @@ def zones_and_regions(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 @cache
 def unlisted(key: str) -> tuple[str, ...]:
-    """The regions of a place that Google's page does not name: a copy of its API does, or a price list."""
+    """Return the regions of a place that Google's page does not list. A copy of its API or a price list names them."""
     zones, zoneless = zones_and_regions(key)
     pages = [row for row in rows("gcp_zones") if row["place"] == key and row["source"].startswith("gdoc_")]
     listed = {region for row in pages for region in (*row.get("zones", ()), *row.get("regions", ()))}
@@ -181,7 +181,7 @@ def unlisted(key: str) -> tuple[str, ...]:
 
 
 def with_zone_sources(row: Json) -> Json:
-    """A row with the sources of its place: those of the rows of gcp_zones.json that it is made of."""
+    """Return a row with the sources of its zones: those of its rows in gcp_zones.json."""
     zones = [each["source"] for each in rows("gcp_zones") if each["place"] == row["place"]]
     return {**row, "sources": {"zones": zones, **row.get("sources", {})}}
 

@@ -1,4 +1,4 @@
-"""What a pool asks of a cloud: so many of a machine, in a region, bought in one way. Cost and quota are made of it."""
+"""The demand of a pool: a number of machines in a region and a market. Cost and quota are computed from it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WEEK_SEC = 7 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """One pool, in the words that cost and quota need."""
+    """The demand of one pool, with the fields that cost and quota need."""
 
     pool: str
     machine: Machine
@@ -20,25 +20,25 @@ class Demand:
     max_machines: int
     machines_at_rest: int = 0
     stopped_machines: int = 0
-    """Stopped machines, in addition to the others. Each has a boot disk, and no GPU."""
+    """The number of stopped machines, in addition to the others. Each has a boot disk, but uses no GPU."""
     machines_of_a_check: int = 0
-    """Started beside the others while a new template is checked: they count for quota, for minutes."""
+    """The number of machines that run for minutes while a template is checked. They count against quotas."""
     boot_disk: str = ""
-    """Google's disk type; empty for one nobody has chosen here."""
+    """Google's disk type; empty if it is not chosen."""
     boot_disk_gib: int = 0
     local_ssd_gib: float = 0
-    """Of the local disks added to one machine, besides those that come with it."""
+    """The size of the local disks added to one machine, without bundled disks."""
     others: tuple[Machine, ...] = ()
-    """What a machine of it may be instead, with the same GPUs and no larger."""
+    """Other machine types of the pool. They have the same GPUs and are not larger."""
     max_run_sec: int | None = None
-    """After this long a machine is deleted; None for no such limit."""
+    """The time after which a machine is deleted; None without a limit."""
 
     @property
     def most_machines(self) -> int:
-        """The most there can be at one moment."""
+        """The largest number of machines at one time."""
         return self.max_machines + self.machines_of_a_check
 
     @property
     def is_short_lived(self) -> bool:
-        """Whether Google lets it draw on preemptible quota also where it is not bought as spot."""
+        """True if Google lets the machines use preemptible quota although they are not spot."""
         return self.max_run_sec is not None and self.max_run_sec <= WEEK_SEC

@@ -1,4 +1,4 @@
-"""What the clouds call boot disks and network interfaces, and what is wrong with a name none of them has."""
+"""The names of boot disk types and network interface types, and findings about unknown names."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .finding import Finding, changes, cited
 from .setup import Setup
 
 DEVICE_TYPES = {"boot_disk": "boot disk", "nic": "network interface"}
-"""Choices of a setup that are such names, in words."""
+"""The fields of a setup that have a device type, with their names in messages."""
 
 
 def canonical_name(device: str, name: str) -> str:
-    """The name in its cloud's spelling: gvnic is GVNIC. One that no cloud has stays as it is."""
+    """Return a name in its cloud's spelling: GVNIC for gvnic. An unknown name is returned unchanged."""
     return {candidate.lower(): candidate for _, candidate in _names(device)}.get(name.lower(), name)
 
 
 def is_offered_by(device: str, name: str, cloud: str) -> bool:
-    """Whether a cloud has a device type of that name."""
+    """Return True if the cloud has a device type of that name."""
     return (cloud, name) in _names(device)
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
-    """Device types of another cloud, and of none."""
+    """Yield findings about device types of another cloud, and about unknown ones."""
     machine = setup.machine
     for device, label in DEVICE_TYPES.items():
         chosen_name = getattr(setup, device)
@@ -35,7 +35,7 @@ def findings(setup: Setup) -> Iterator[Finding]:
         supported = getattr(machine, f"{device}s") or own_names
         rule = device.replace("_", "-")
         if other_clouds := [cloud for cloud, name in _names(device) if name == chosen_name]:
-            text = f"{chosen_name} is a {label} of {other_clouds[0]}, and {machine.key} is not"
+            text = f"{chosen_name} is a {label} of {other_clouds[0]}, but {machine.key} is on {machine.cloud}"
             yield Finding(f"{rule}.cloud", device, text, _cited(device, other_clouds[0]), changes(device, supported))
             continue
         near = canonical_name(device, closest(chosen_name, [name.lower() for name in own_names]))
@@ -46,7 +46,7 @@ def findings(setup: Setup) -> Iterator[Finding]:
 
 @cache
 def _names(device: str) -> tuple[tuple[str, str], ...]:
-    """Cloud and name of every type of that device."""
+    """Return cloud and name of every type of a device."""
     rows = [row for row in data_files.rows("device_types") if row["device"] == device]
     return tuple((row["cloud"], name) for row in rows for name in row["names"])
 

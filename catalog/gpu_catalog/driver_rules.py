@@ -1,4 +1,4 @@
-"""What can be wrong with where a driver comes from, which one it is, and the torch on top of it."""
+"""Rules about the source of a driver, its branch, and torch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PREFERRED_BRANCH = rules.PREFERRED_BRANCH
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
-    """Everything that is wrong with the driver and with torch."""
+    """Yield every finding about the driver and torch."""
     yield from _source(setup)
     yield from _table(setup)
     yield from _driver_and_torch(setup)
 
 
 def unknown(setup: Setup) -> Iterator[str]:
-    """What could not be checked about them."""
+    """Yield what could not be checked about the driver and torch."""
     if setup.driver_source and setup.branch is None:
         yield f"which driver branch {setup.driver_source} brings"
     yield from _branch_unknown(setup)
@@ -45,10 +45,10 @@ def _source(setup: Setup) -> Iterator[Finding]:
     source, machine = driver_source(setup.driver_source), setup.machine
     others = changes("driver_source", [each.name for each in driver_sources_for(machine)])
     if machine.cloud not in source.clouds:
-        text = f"{source.name} is of {' and '.join(source.clouds)}, and {machine.key} is not"
+        text = f"{source.name} exists only on {' and '.join(source.clouds)}, but {machine.key} is on {machine.cloud}"
         yield Finding("source.cloud", "driver_source", text, cited(source.sources), others)
     elif machine.architecture not in source.architectures:
-        text = f"{source.name} is for {' and '.join(source.architectures)}, and {machine.key} is {machine.architecture}"
+        text = f"{source.name} is for {' and '.join(source.architectures)}, but {machine.key} is {machine.architecture}"
         yield Finding("source.architecture", "driver_source", text, cited(source.sources), others)
     elif setup.driver_branch and source.branches is not None and setup.driver_branch not in source.branches:
         has = ", ".join(map(str, source.branches))
@@ -58,7 +58,7 @@ def _source(setup: Setup) -> Iterator[Finding]:
 
 
 def _table(setup: Setup) -> Iterator[Finding]:
-    """The rules that are rows."""
+    """Yield the findings of the rules in driver_rules.json."""
     oses = {each.ami_type: each.os for each in queries.ami_types()} if setup.ami_type else {}
     facts = {
         "families": setup.machine.family,
@@ -85,7 +85,7 @@ def _driver_and_torch(setup: Setup) -> Iterator[Finding]:
         yield Finding("driver.before-gpu", "driver_branch", text, origin(card, "first_driver_branch"), _drivers(setup))
     for problem in verdict.problems:
         if too_old and problem.rule == "driver.before-gpu":
-            continue  # the card's own first branch says it better than its generation's
+            continue  # the first branch of the card is more exact than the first branch of its architecture
         at = "kernel_module" if problem.rule == "driver.module" else problem.rule.partition(".")[0]
         at = {"driver": "driver_branch"}.get(at, at)
         yield Finding(problem.rule, at, problem.text, "gpu_smoke.compat", tuple(_fits(setup, at, verdict)))
@@ -94,7 +94,7 @@ def _driver_and_torch(setup: Setup) -> Iterator[Finding]:
 def _compat(setup: Setup) -> rules.Verdict:
     if not setup.machine.gpu.compute_capability:
         return rules.Verdict()
-    # A fraction of a GPU has a driver of its own, for which the kernel modules of whole ones say nothing.
+    # A fraction of a GPU has another driver, so rules about kernel modules of whole GPUs do not apply.
     module = None if setup.machine.gpu_count < 1 else setup.kernel_module
     capability, machine = setup.machine.gpu.compute_capability, setup.machine.architecture
     return rules.check(capability, setup.branch, setup.torch, machine=machine, module=module, python=setup.python)
@@ -113,7 +113,7 @@ def _fits(setup: Setup, at: str, verdict: rules.Verdict) -> Iterator[Change]:
 
 
 def _drivers(setup: Setup) -> tuple[Change, ...]:
-    """Other branches of the same source, then the sources that have another one: 580 first."""
+    """Return changes of the driver: other branches of the same source, then other sources. Branch 580 comes first."""
     if not setup.driver_source:
         return changes("driver_branch", sorted(BRANCHES, key=_preferred))
     own = driver_source(setup.driver_source).branches or sorted(BRANCHES)

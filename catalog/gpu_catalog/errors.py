@@ -1,4 +1,4 @@
-"""What a question about something unknown is answered with: the name that was probably meant."""
+"""Errors for unknown names. They suggest the most similar known name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from gpu_common import suggest
 
 
-class UnknownName(LookupError):  # noqa: N818 - it reads as what it is where it is caught
-    """No row has that name. `near` is the closest one there is, empty when none is close."""
+class UnknownName(LookupError):  # noqa: N818 - the name describes the error
+    """An error for a name that the catalog does not have. `near` is the most similar known name, or empty."""
 
     kind = "name"
 
@@ -16,7 +16,7 @@ class UnknownName(LookupError):  # noqa: N818 - it reads as what it is where it 
         self.name = name
         self.near = closest(name, candidates)
         self.hint = hint or (f"did you mean {self.near}?" if self.near else "")
-        super().__init__(f"no {self.kind} {name!r}" + (f"; {self.hint}" if self.hint else ""))
+        super().__init__(f"unknown {self.kind} {name!r}" + (f"; {self.hint}" if self.hint else ""))
 
 
 class UnknownMachine(UnknownName):
@@ -40,16 +40,16 @@ class UnknownSource(UnknownName):
 
 
 class DoesNotFit(LookupError):  # noqa: N818 - as above
-    """There is no such N1 machine: a number of GPUs nobody sells, or too large a machine for them."""
+    """An error for an N1 machine that cannot have these GPUs: wrong number of GPUs, or too many vCPUs or GiB."""
 
 
 def closest(name: str, candidates: Iterable[str]) -> str:
-    """The known name nearest to the one given, or nothing."""
+    """Return the known name most similar to the given one, or an empty text."""
     return suggest.closest(name.lower(), sorted(set(candidates)))
 
 
 def similar(name: str, candidates: Iterable[str]) -> dict[str, float]:
-    """The known names that are like the one given, and how much."""
+    """Return the known names similar to the given one, each with its similarity."""
     import difflib
 
     alike = {each: difflib.SequenceMatcher(None, each, name.lower()).ratio() for each in candidates}

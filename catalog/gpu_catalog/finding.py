@@ -1,4 +1,4 @@
-"""What a rule finds wrong with a setup, and what several rules need to say it."""
+"""Findings of the rules about a setup, and helpers to create them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from . import queries
 from .models import Gpu, Machine
 
 Change = Mapping[str, Any]
-"""Choices to be made differently, by field of the setup."""
+"""A change of a setup: new values by field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, and the choice it is about."""
+    """One problem of a setup, and the field that it refers to."""
 
     rule: str
     choice: str
     text: str
     source: str
     instead: tuple[Change, ...] = field(default=(), compare=False)
-    """Changes to try, the nearest first; none of them is a promise."""
+    """Changes that may solve the problem, the smallest first. They are not verified."""
 
 
 def changes(choice: str, values: Iterable[Any]) -> tuple[Change, ...]:
-    """Each value as a change of one choice."""
+    """Return one change of a field for each value."""
     return tuple({choice: value} for value in values)
 
 
 def machines_like(machine: Machine) -> list[Machine]:
-    """Machines of the same cloud that can do the work: as many GPUs, not on their way out, near in age and size."""
+    """Return machines of the same cloud, most suitable first.
+
+    Machines with current driver branches come first, then x86_64, then a near GPU generation, then a near size.
+    """
 
     def distance(other: Machine) -> tuple[Any, ...]:
         here, there = machine.gpu.capability, other.gpu.capability
@@ -46,11 +49,11 @@ def machines_like(machine: Machine) -> list[Machine]:
 
 
 def origin(row: Gpu | Machine, fact: str) -> str:
-    """Where a fact of a row was read."""
+    """Return the sources of a row's fact as text."""
     return cited(source.key for source in queries.sources_of(row, fact))
 
 
 def cited(keys: Iterable[str]) -> str:
-    """Sources in words, each with its date."""
+    """Return sources as text, each with its date."""
     found = (queries.source(key) for key in keys)
     return "; ".join(f"{source.what}, {source.date}" if source.date else source.what for source in found)

@@ -1,7 +1,7 @@
-"""Capacity ladders as data: where to ask for a machine next when there is none, and what may not stand on one.
+"""Capacity ladders: the order in which a pool tries to get machines, and the checks of that order.
 
-A ladder is tried from its first rung on. No rung may give a job less than it needs: a later GPU does the work of an
-earlier one, and never the other way round.
+The first rung is tried first. Every rung must meet the needs of the job: its GPU may be newer than the GPU of an
+earlier rung, but not older.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from .offers import best, usd
 from .prices import price
 from .recommend import recommend
 
-# About as long as a cloud takes to say that there is none; queued markets are given their own time.
+# About the time in which a cloud reports that it has no machine. Queued markets have their own times.
 TIMEOUT_SEC = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """One place to ask: a machine, how it is bought, and where."""
+    """One step of a ladder: a machine, a market and a region."""
 
     machine: str
-    """A machine type, or a machine's key: g2-standard-8, n1-standard-8+nvidia-tesla-t4x1."""
+    """A machine type or the key of a machine, such as g2-standard-8 or n1-standard-8+nvidia-tesla-t4x1."""
     market: str
     region: str
     zones: tuple[str, ...] = ()
-    """Zones of the region, tried together; none to leave them to the cloud."""
+    """Zones of the region, tried together. If empty, the cloud chooses the zone."""
     cloud: Cloud | None = None
-    """None for whichever cloud has that machine type."""
+    """The cloud; None for the one that has that machine type."""
     timeout_sec: int = TIMEOUT_SEC
-    """How long to wait before the next rung is tried."""
+    """The time before the next rung is tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class RungProblem:
-    """One thing that is wrong with a ladder."""
+    """One problem of a ladder."""
 
     at: tuple[str | int, ...]
-    """Where it is: the number of the rung from 0 on, the field, and in a list the place in it; empty for the whole."""
+    """The path: the index of the rung, the field, and the index in a list. Empty for the whole ladder."""
     text: str
     hint: str = ""
 
@@ -53,21 +53,21 @@ class RungProblem:
         return where + self.text + (f"; {self.hint}" if self.hint else "")
 
 
-class NoLadder(LookupError):  # noqa: N818 - it reads as what it is where it is caught
-    """No ladder can be built from what was asked for."""
+class NoLadder(LookupError):  # noqa: N818 - the name describes the error
+    """An error for requirements that no ladder can meet."""
 
 
 def check_ladder(rungs: Sequence[Rung], needs: Needs | None = None) -> list[RungProblem]:
-    """Everything that is wrong with a ladder; nothing for one in order.
+    """Return every problem of a ladder.
 
-    Without needs of its own, a job needs what the first rung's machine has: as many GPUs, each no smaller and no older.
-    A budget is held against known prices only.
+    Without `needs`, the job needs what the machine of the first rung has: as many GPUs, not smaller and not older. A
+    budget is compared with known prices only.
     """
     if not rungs:
         return [RungProblem((), "has no rung")]
     first, hint = _machine(rungs[0])[0], ""
     if needs is None and first is not None:
-        needs, hint = needs_of(first), "no rung may have less than the first, unless the job's needs are given"
+        needs, hint = needs_of(first), "no rung may have less than the first, unless the ladder has needs"
     problems, earlier_rungs = [], dict[tuple[str, str, str], int]()
     for number, rung in enumerate(rungs):
         found = [*_rung_problems(rung, needs, hint), *_repeated(number, rung, earlier_rungs)]
@@ -76,13 +76,13 @@ def check_ladder(rungs: Sequence[Rung], needs: Needs | None = None) -> list[Rung
 
 
 def _machine(rung: Rung) -> tuple[Machine | None, list[RungProblem]]:
-    """The machine of a rung, or why there is none."""
+    """Return the machine of a rung, or the problem that prevents it."""
     try:
         if rung.cloud not in (None, *CLOUDS):
-            return None, [RungProblem(("cloud",), f"no cloud {rung.cloud!r}", f"they are {', '.join(CLOUDS)}")]
+            return None, [RungProblem(("cloud",), f"unknown cloud {rung.cloud!r}", f"one of {', '.join(CLOUDS)}")]
         return queries.machine(rung.machine, rung.cloud), []
     except UnknownName as error:
-        return None, [RungProblem(("machine",), f"no {error.kind} {error.name!r}", error.hint)]
+        return None, [RungProblem(("machine",), f"unknown {error.kind} {error.name!r}", error.hint)]
     except DoesNotFit as error:
         return None, [RungProblem(("machine",), str(error))]
 
@@ -91,28 +91,28 @@ def _market(rung: Rung) -> tuple[Market | None, list[RungProblem]]:
     try:
         return queries.market(rung.market), []
     except UnknownName as error:
-        return None, [RungProblem(("market",), f"no {error.kind} {error.name!r}", error.hint)]
+        return None, [RungProblem(("market",), f"unknown {error.kind} {error.name!r}", error.hint)]
 
 
 def _rung_problems(rung: Rung, needs: Needs | None, hint: str) -> Iterator[RungProblem]:
-    """What is wrong with a rung by itself; `at` says only where in it."""
+    """Yield the problems of one rung. Their paths are relative to the rung."""
     machine, no_machine = _machine(rung)
     market, no_market = _market(rung)
     yield from (*no_machine, *no_market)
     if rung.timeout_sec <= 0:
-        yield RungProblem(("timeout_sec",), f"waits {rung.timeout_sec} seconds: nothing comes that soon")
+        yield RungProblem(("timeout_sec",), f"waits {rung.timeout_sec} seconds: must be more than 0")
     for index, zone in enumerate(rung.zones):
         if region_of(zone) != rung.region:
             yield RungProblem(("zones", index), f"{zone} is not in {rung.region}", "another region is another rung")
         elif zone in rung.zones[:index]:
-            yield RungProblem(("zones", index), f"{zone} is there twice")
+            yield RungProblem(("zones", index), f"{zone} is listed twice")
     if machine is not None:
         yield from _solver_problems(machine, market, rung)
         yield from _unmet_needs(machine, market, rung, needs, hint)
 
 
 def _solver_problems(machine: Machine, market: Market | None, rung: Rung) -> Iterator[RungProblem]:
-    """What the solver has against it: a machine of AMD's, a market it is not sold in, a place without it."""
+    """Yield the solver's findings: an AMD GPU, a market without the machine, a region or zone without the machine."""
     for finding in solver.findings(solver.Setup(machine=machine, market=market)):
         yield RungProblem((finding.choice,), finding.text)
         if finding.choice == "machine":
@@ -122,39 +122,39 @@ def _solver_problems(machine: Machine, market: Market | None, rung: Rung) -> Ite
         for finding in solver.findings(solver.Setup(machine=machine, zone=where)):
             yield RungProblem(at, finding.text)
             if where == rung.region:
-                return  # where the region has none, no zone has
+                return  # if the region does not have the machine, none of its zones has
 
 
 def _unmet_needs(
     machine: Machine, market: Market | None, rung: Rung, needs: Needs | None, hint: str
 ) -> Iterator[RungProblem]:
-    """What the job needs and would not get."""
+    """Yield the needs of the job that the rung does not meet."""
     if needs is None:
         return
     for need in missing_needs(machine, replace(needs, market=None, region=None)):
         yield RungProblem(("machine",), f"{machine.key} {need.text}", hint)
     for name, requested, has in (("market", needs.market, market), ("region", needs.region, rung.region)):
         if requested is not None and has not in (None, requested):
-            yield RungProblem((name,), f"is {has}, and the job asks for {requested}")
+            yield RungProblem((name,), f"is {has}, but the job needs {requested}")
     if market and (cost := _over_budget(machine, market, rung.region, needs)):
         yield RungProblem((), f"{machine.key} costs {usd(cost)}, and the budget is {needs.budget_usd_per_hour:g}")
 
 
 def _over_budget(machine: Machine, market: Market, region: str, needs: Needs) -> float:
-    """The price that is over the budget, or nothing. Of an unknown price it is not said."""
+    """Return the price if it is above the budget, else 0. An unknown price counts as within the budget."""
     cost, budget = price(machine, region, market), needs.budget_usd_per_hour
     return cost.usd_per_hour if cost and budget and cost.usd_per_hour > budget else 0
 
 
 def _repeated(number: int, rung: Rung, earlier_rungs: dict[tuple[str, str, str], int]) -> Iterator[RungProblem]:
-    """Whatever an earlier rung asked for already. A whole region may follow some of its zones, not precede them."""
+    """Yield problems with offers that an earlier rung has tried. A region may come after its zones, but not before."""
     machine, market = _machine(rung)[0], _market(rung)[0]
     offer = (machine.key if machine else rung.machine, market or rung.market)
     for index, where in enumerate(rung.zones or (rung.region,)):
         earlier = earlier_rungs.get((*offer, where), earlier_rungs.get((*offer, rung.region), number))
         if earlier != number:
             at = ("zones", index) if rung.zones else ()
-            yield RungProblem(at, f"rung {earlier + 1} asks {where} for {offer[0]} as {offer[1]} already")
+            yield RungProblem(at, f"rung {earlier + 1} already tries {offer[0]} as {offer[1]} in {where}")
         earlier_rungs.setdefault((*offer, where), number)
 
 
@@ -167,11 +167,20 @@ def default_ladder(
     neighbours: int = 2,
     timeout_sec: int = TIMEOUT_SEC,
 ) -> tuple[Rung, ...]:
-    """A sensible ladder for a machine: in all zones by the first market, then by the next, then its neighbours.
+    """Return a default ladder for a machine: all zones in the first market, then in the next, then similar machines.
 
-    Neighbours have as many GPUs of another kind and at least the same compute capability, and the job can do with them.
-    `regions` may be of several clouds; without any it is the one where the machine costs least. NoLadder where the
-    machine itself cannot stand on it.
+    Similar machines have as many GPUs of another model, at least the same compute capability, and meet the needs.
+
+    Args:
+        machine: The machine of the first rungs.
+        needs: The needs of the job; by default what the machine has.
+        regions: Regions, also of several clouds. By default the region where the machine costs least.
+        markets: The markets, in the order they are tried.
+        neighbours: How many similar machines to add.
+        timeout_sec: The time before the next rung is tried.
+
+    Raises:
+        NoLadder: The machine itself does not meet the needs, or is not sold in these markets and regions.
     """
     own = queries.machine(machine) if isinstance(machine, str) else machine
     floor = needs or needs_of(own)
@@ -190,7 +199,7 @@ def default_ladder(
 
 
 def _cheapest_region(machine: Machine, needs: Needs, markets: Sequence[Market]) -> tuple[str, ...]:
-    """The region of the first market with a known price; of the first market at all where there is none."""
+    """Return the cheapest region of the first market with a known price, or else of the first market."""
     if needs.region or not machine.regions:
         return (needs.region,) if needs.region else ()
     found = [best(machine, market) for market in markets if market in machine.markets]
@@ -217,7 +226,7 @@ def _rungs(
 
 
 def _neighbours(machine: Machine, needs: Needs, regions: Sequence[str]) -> Iterator[Machine]:
-    """Machines with as many GPUs of another kind that do its work: those of the first region first, cheapest first."""
+    """Yield machines with as many GPUs of another model that meet the needs, by region, then by price."""
     at_least = max(needs.compute_capability, machine.gpu.compute_capability, key=capability)
     kinds = {_kind(machine)}
     for region in dict.fromkeys(regions):
@@ -228,5 +237,5 @@ def _neighbours(machine: Machine, needs: Needs, regions: Sequence[str]) -> Itera
 
 
 def _kind(machine: Machine) -> tuple[str, ...]:
-    """Machines of one kind draw on the same stock: where one is not to be had, the others hardly are."""
+    """Return a key of machines with the same stock. If one of them is not available, the others rarely are."""
     return machine.cloud, machine.family, machine.gpu.key, machine.accelerator

@@ -1,4 +1,4 @@
-"""Quota limits as they are given: written by a person, or as Google and AWS answer when asked."""
+"""Quota limits, read from a stack file or from an answer of an API of Google or AWS."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .errors import closest
 from .locations import closest_location
 
 GLOBAL = "global"
-"""Where the quotas of all regions together stand."""
+"""The key for quotas of all regions together."""
 
 _FAMILIES = "GPUS_PER_GPU_FAMILY"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much there may be, and how much of it is used already, by whomever."""
+    """The limit of a quota, and the current usage of the whole account."""
 
     limit: float
     usage: float | None = None
@@ -29,7 +29,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """Something in what a person wrote that cannot be used."""
+    """A mistake in the limits of a stack file."""
 
     path: tuple[str, ...]
     text: str
@@ -43,9 +43,9 @@ Limits = dict[tuple[str, str], Limit]
 
 
 def from_mapping(values: Any) -> tuple[Limits, list[Mistake]]:
-    """Region -> metric -> limit, as in a stack file; what cannot be used is told, the rest is taken.
+    """Read limits from a map by region and metric, as in a stack file. Return the valid limits, and the mistakes.
 
-    The newer quotas have a level more: GPUS_PER_GPU_FAMILY: {NVIDIA_H100: 8}.
+    Newer quotas have one more level: GPUS_PER_GPU_FAMILY: {NVIDIA_H100: 8}.
     """
     found: Limits = {}
     mistakes: list[Mistake] = []
@@ -66,10 +66,10 @@ def from_mapping(values: Any) -> tuple[Limits, list[Mistake]]:
 
 
 def from_answer(answer: Mapping[str, Any], region: str = "") -> Limits:
-    """What Google or AWS answered, whichever it is. ValueError for anything else.
+    """Read limits from an API's answer. Raise ValueError for any other answer than these:
 
-    Google: regions.get, regions.list and projects.get of the Compute API, quotaInfos.list of the Cloud Quotas API.
-    AWS: list-service-quotas, whose answer does not name its region.
+    - Google: regions.get, regions.list and projects.get of the Compute API, quotaInfos.list of the Cloud Quotas API.
+    - AWS: list-service-quotas. Its answer does not contain the region, so `region` is required.
     """
     if "quotaInfos" in answer:
         return _from_cloud_quotas(answer["quotaInfos"])
@@ -84,12 +84,15 @@ def from_answer(answer: Mapping[str, Any], region: str = "") -> Limits:
     if "items" in answer:
         regions = [row for row in answer["items"] if "quotas" in row]
         return {key: limit for row in regions for key, limit in _from_compute(_location_of(row), row["quotas"]).items()}
-    raise ValueError("this is no answer about quotas: it has none of quotas, items, quotaInfos and Quotas")
+    raise ValueError("the answer is not about quotas: it has no quotas, items, quotaInfos or Quotas")
 
 
 def _location_of(answer: Mapping[str, Any], region: str = "") -> str:
-    """What the quotas of an answer are of. Of a project's answer that was cut to its quotas, a metric of all regions
-    tells; of a region's nothing does."""
+    """Return the region of an answer's quotas, or GLOBAL for the answer of a project.
+
+    An answer that was reduced to its quotas is recognized as a project's by its metrics. The region of a region's
+    reduced answer is not in it.
+    """
     named = {row.get("metric") for row in answer["quotas"]}
     if answer.get("kind") == "compute#project" or named & {m for m in metrics() if row_of(m)["scope"] == GLOBAL}:
         return GLOBAL
@@ -110,7 +113,7 @@ def _usage(row: Mapping[str, Any]) -> float | None:
 
 
 def _from_cloud_quotas(infos: list[Mapping[str, Any]]) -> Limits:
-    """A limit stands for the places it names; one with a region of its own comes before one for all the others."""
+    """Read limits from the Cloud Quotas API. A limit for one region overrides a limit for all other regions."""
     named: Limits = {}
     elsewhere: Limits = {}
     for info in infos:
@@ -129,13 +132,13 @@ def _from_cloud_quotas(infos: list[Mapping[str, Any]]) -> Limits:
 
 
 def path_of(region: str, metric: str) -> tuple[str, ...]:
-    """Where a person writes a limit."""
+    """Return the path of a limit in a stack file."""
     name, _, family = metric.removesuffix("}").partition("{gpu_family=")
     return (region, name, family) if family else (region, name)
 
 
 def metrics() -> tuple[str, ...]:
-    """Every metric a machine of the catalog draws from."""
+    """Return every quota metric that a machine of the catalog uses."""
     return tuple(row["metric"] for row in data_files.rows("quotas"))
 
 
@@ -150,7 +153,7 @@ def _metric(quota_id: str, gpu_family: str) -> str:
 
 
 def _flat(metrics: Mapping[Any, Any]) -> Iterator[tuple[tuple[str, ...], str, Any]]:
-    """Path, metric and limit; the families of one metric are metrics of their own."""
+    """Yield path, metric and limit. Each GPU family of a metric is a metric of its own."""
     for metric, limit in metrics.items():
         if metric == _FAMILIES and isinstance(limit, Mapping):
             for family, each in limit.items():
@@ -165,7 +168,7 @@ def _location_problem(location: Any) -> Mistake | None:
         return None
     near = closest_location(str(location), locations)
     hint = f"did you mean {near}?" if near else f"such as us-central1, or {GLOBAL} for quotas of all regions together"
-    return Mistake((str(location),), "is no region with a GPU", repr(location), f"a region, or {GLOBAL}", hint)
+    return Mistake((str(location),), "is not a region with a GPU", repr(location), f"a region, or {GLOBAL}", hint)
 
 
 def _limit_problem(path: tuple[str, ...], location: str, metric: str, limit: Any) -> Mistake | None:
@@ -176,8 +179,8 @@ def _limit_problem(path: tuple[str, ...], location: str, metric: str, limit: Any
         spellings = {each.lower(): each for each in metrics()}
         near = spellings.get(closest(metric, spellings), "")
         hint = f"did you mean {near}?" if near else "the metrics are those of Google's Compute API, or AWS quota codes"
-        expected = "a metric of a quota that machines with GPUs draw from"
-        return Mistake(path, "is no quota that a machine with a GPU draws from", repr(metric), expected, hint)
+        expected = "a metric of a quota that machines with GPUs use"
+        return Mistake(path, "is not a quota that a machine with a GPU uses", repr(metric), expected, hint)
     everywhere = row_of(metric)["scope"] == GLOBAL
     if everywhere != (location == GLOBAL):
         better = f"put it under {GLOBAL}" if everywhere else "put it under the region it is for"
@@ -188,7 +191,7 @@ def _limit_problem(path: tuple[str, ...], location: str, metric: str, limit: Any
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
         got = repr(limit) if isinstance(limit, str) else _got(limit)
         return Mistake(path, "must be a number", got, expected)
-    if isinstance(limit, int) and limit > sys.float_info.max:  # no float holds it, and no answer of a cloud has one
+    if isinstance(limit, int) and limit > sys.float_info.max:  # too large for a float
         return Mistake(path, "is too large", "more than 1e+308", expected)
     return None
 
@@ -198,6 +201,6 @@ def _got(value: Any) -> str:
         return "a map"
     if isinstance(value, list | tuple):
         return "a list"
-    if isinstance(value, str):  # it may be anything, a secret too
+    if isinstance(value, str):  # not shown, because it may be a secret
         return "text"
     return "nothing" if value is None else repr(value)

@@ -8,28 +8,28 @@ from itertools import takewhile
 
 from .errors import closest, similar
 
-# us-east-1a, and local zones such as us-west-2-lax-1a. Google's have no dash before the region's number.
+# us-east-1a, and local zones such as us-west-2-lax-1a. Google's zones have no dash before the number of the region.
 _AWS_ZONE = re.compile(r"([a-z]+(?:-[a-z]+)+-\d+)(?:[a-z]|-[a-z]+-\d+[a-z])")
 
 
 def region_of(zone: str) -> str:
-    """The region of a zone: us-central1-a is in us-central1, us-south1-ai1b in us-south1, us-east-1a in us-east-1."""
+    """Return the region of a zone: us-central1 for us-central1-a, us-south1 for us-south1-ai1b."""
     match = _AWS_ZONE.fullmatch(zone)
     return match[1] if match else zone.rpartition("-")[0]
 
 
 def nearest_locations(location: str, candidates: Iterable[str]) -> list[str]:
-    """Zones or regions by how near they are to one, as far as their names tell: us-east-2 is nearer to us-east-1."""
+    """Sort zones or regions by the similarity of their names to a location: us-east-2 is near to us-east-1."""
     return sorted(candidates, key=lambda each: (-_common_prefix_length(location, each), each))
 
 
 def _common_prefix_length(one: str, other: str) -> int:
-    """How many characters two names begin with together."""
+    """Return the length of the common prefix of two names."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def closest_location(given: str, candidates: Iterable[str]) -> str:
-    """The region or zone that was probably meant; never one of another continent."""
+    """Return the region or zone that was probably meant. It is on the same continent."""
     locations = sorted(set(candidates))
     continents = {each.partition("-")[0] for each in locations}
     first, dash, _ = given.lower().partition("-")

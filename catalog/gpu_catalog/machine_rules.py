@@ -1,4 +1,4 @@
-"""What can be wrong with how a machine is bought, placed, put together and divided."""
+"""Rules about the market, the zone, the devices, the AMI and the partitions of a machine."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from .locations import nearest_locations
 from .models import Machine
 from .setup import Setup
 
-# Where what the rows below do not cite themselves was read.
+# The sources of facts whose rows have no source of their own.
 _API, _GUIDE, _PROFILES = ("botocore",), ("eksdoc",), ("migparted", "gke_ca")
 _ZONES = {"gcp": ("gdoc_zones", "gdoc_regions"), "aws": ("awsreg",)}
 
 
 def usable(machine: Machine) -> Iterator[Finding]:
-    """Whether it is a machine to choose at all."""
+    """Yield a finding for a machine that cannot be used at all: its GPU is AMD's or retired."""
     if machine.gpu.is_nvidia and not machine.legacy:
         return
-    text = f"{machine.key} has a {machine.gpu.name}, which is AMD's: no NVIDIA driver and no CUDA"
+    text = f"{machine.key} has a {machine.gpu.name}, an AMD GPU: it has no NVIDIA driver and no CUDA"
     rule = "machine.no-cuda"
     if machine.gpu.is_nvidia:
-        text = f"{machine.key} has a {machine.gpu.name}, which is retired: drivers and torch have left it behind"
+        text = f"{machine.key} has a {machine.gpu.name}, which is retired: current drivers and torch do not support it"
         rule = "machine.retired"
     yield Finding(rule, "machine", text, origin(machine, "gpu"), changes("machine", machines_like(machine)))
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
-    """Everything else that is wrong without its driver."""
+    """Yield every other finding that does not depend on the driver."""
     yield from _market_and_zone(setup)
     yield from _boot_disk_and_nic(setup)
     yield from _mig(setup)
@@ -36,7 +36,7 @@ def findings(setup: Setup) -> Iterator[Finding]:
 
 
 def unknown(setup: Setup) -> Iterator[str]:
-    """What could not be checked about it, or only against what no vendor's text was read for."""
+    """Yield what could not be checked about a machine, or only against facts without a vendor's source."""
     machine = setup.machine
     uncertain_market = "markets" in machine.uncertain and setup.market not in machine.markets
     if setup.market and (setup.market in machine.unverified_markets or uncertain_market):
@@ -74,7 +74,7 @@ def _boot_disk_and_nic(setup: Setup) -> Iterator[Finding]:
             and chosen not in known
             and f"{name}s" not in machine.uncertain
         ):
-            text = f"{machine.key} takes no {chosen} as its {name.replace('_', ' ')}: only {', '.join(known)}"
+            text = f"{machine.key} does not support the {name.replace('_', ' ')} {chosen}: only {', '.join(known)}"
             rule = f"{name.replace('_', '-')}.refused"
             yield Finding(rule, name, text, origin(machine, f"{name}s"), changes(name, known))
 
@@ -100,7 +100,7 @@ def _mig(setup: Setup) -> Iterator[Finding]:
 
 
 def _gb(profile: str) -> int:
-    """The memory in a profile's name: 10 of 1g.10gb."""
+    """Return the memory in a profile's name: 10 for 1g.10gb."""
     digits = profile.partition(".")[2].partition("gb")[0]
     return int(digits) if digits.isdigit() else 0
 
@@ -113,7 +113,7 @@ def _ami(setup: Setup) -> Iterator[Finding]:
     others = changes("ami_type", machine.ami_types)
     ami = known.get(name)
     if machine.cloud != "aws":
-        text = f"{machine.key} is no machine of AWS: it takes no AMI"
+        text = f"{machine.key} is not a machine of AWS, so it has no AMI"
         yield Finding("ami.cloud", "ami_type", text, cited(_API), changes("ami_type", [None]))
     elif ami is None:
         text = f"EKS has no AMI type {name}"

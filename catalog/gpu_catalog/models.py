@@ -1,4 +1,4 @@
-"""The catalog's types: machines and their GPUs, and what is known of them besides, such as prices and quotas."""
+"""The types of the catalog: machines, GPUs, prices, quotas and others."""
 
 from __future__ import annotations
 
@@ -18,53 +18,53 @@ MARKETS: tuple[Market, ...] = get_args(Market)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where facts were read."""
+    """The source of facts."""
 
     key: str
     what: str
     date: str | None
-    """YYYY-MM-DD, YYYY-MM or YYYY; None for an undated one."""
+    """The date as YYYY-MM-DD, YYYY-MM or YYYY; None if the source has none."""
     certain: bool
-    """False for general knowledge, inference and second-hand tables: verify before relying on it."""
+    """False for general knowledge, inference and second-hand tables. Verify such facts before you rely on them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row that knows where each of its facts comes from."""
+    """A row with the source of each of its facts."""
 
     sources: Mapping[str, tuple[str, ...]] = field(repr=False, compare=False, kw_only=True)
-    """Source keys by field; a fact about one market stands under such as markets.flex-start."""
+    """Source keys by field. The key of a fact about one market is, for example, markets.flex-start."""
     uncertain: tuple[str, ...] = field(repr=False, compare=False, kw_only=True)
-    """The fields that no vendor's text was read for."""
+    """The fields without a vendor's source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu(Row):
-    """One model of card."""
+    """One GPU model."""
 
     key: str
-    """Such as l4, a100-40gb or rtx-pro-6000."""
+    """The key, such as l4, a100-40gb or rtx-pro-6000."""
     name: str
     vendor: Literal["nvidia", "amd"]
     device_name: str
-    """Words that are in the name the driver gives the device."""
+    """A part of the device name that the driver reports."""
     architecture: str
     compute_capability: str
-    """Such as 8.9; empty for a card without CUDA."""
+    """The compute capability, such as 8.9; empty for a GPU without CUDA."""
     memory_gib: int
-    """The nominal size: what its vendor's table of products calls GB, for the form in which clouds have the card.
+    """The nominal size: the GB in the vendor's product table, for the variant of the GPU that clouds offer.
 
-    So 270 for the B300 and 279 for the GB300, not the 288 of the chips mounted. A driver counts in GiB and keeps a
-    little: 268.6 of those 270, 179.1 of a B200's 180, 22.5 of an L4's 24. What a cloud reports, or a fraction has, is
-    `Machine.gpu_memory_gib`.
+    It is 270 for the B300 and 279 for the GB300, not the 288 of the mounted chips. A driver reports GiB and reserves
+    some: 268.6 of 270, 179.1 of a B200's 180, 22.5 of an L4's 24. The size that a cloud reports, or the size of a
+    fraction, is `Machine.gpu_memory_gib`.
     """
     first_driver_branch: int | None
     last_driver_branch: int | None
-    """None while new branches support it."""
+    """The last driver branch that supports the GPU; None while new branches support it."""
     kernel_module: Literal["proprietary", "open", "either", ""]
-    """Which of NVIDIA's kernel modules can drive it; empty for what NVIDIA did not make."""
+    """The NVIDIA kernel modules that support the GPU; empty for an AMD GPU."""
     accelerators: tuple[str, ...]
-    """Google's accelerator types of this card."""
+    """Google's accelerator types of this GPU."""
 
     @property
     def is_nvidia(self) -> bool:
@@ -72,113 +72,113 @@ class Gpu(Row):
 
     @property
     def capability(self) -> tuple[int, int]:
-        """The compute capability as numbers that compare; (0, 0) without CUDA."""
+        """The compute capability as comparable numbers; (0, 0) without CUDA."""
         major, _, minor = self.compute_capability.partition(".")
         return (int(major), int(minor)) if major else (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalDisks:
-    """Disks inside the machine, gone with it."""
+    """Local disks of a machine. They are deleted with the machine."""
 
     mode: Literal["none", "optional", "bundled", "unknown"]
     counts: tuple[int, ...] = ()
-    """How many there can be; for bundled ones how many there are, where that is known."""
+    """The possible numbers of disks; for bundled disks the actual number, if known."""
     size_gib: float | None = None
-    """All bundled ones together."""
+    """The size of all bundled disks together."""
     only_zones: tuple[str, ...] = ()
     not_zones: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Machine(Row):
-    """A machine type with its GPUs; for N1, the machine type and what is attached to it."""
+    """A machine type with its GPUs. For N1, it is the machine type with the attached GPUs."""
 
     cloud: Cloud
     machine_type: str
     family: str
     gpu: Gpu
     gpu_count: float
-    """Below 1 for a fraction of a GPU."""
+    """The number of GPUs; below 1 for a fraction of a GPU."""
     gpu_memory_gib: float
-    """Of one GPU, or of the fraction, as the cloud gives it: nominal on Google Cloud, usable on AWS."""
+    """The memory of one GPU or of the fraction, as the cloud reports it: nominal on Google Cloud, usable on AWS."""
     vcpus: int
     memory_gib: float
     architecture: Architecture
     markets: tuple[Market, ...]
     unverified_markets: tuple[Market, ...] = ()
-    """Neither known to be sold nor known not to be."""
+    """Markets in which it is unknown if the machine is sold."""
     accelerator: str = ""
     """Google's accelerator type."""
     api_gpu_count: int = 0
-    """What Google's API counts: 1 for a fraction."""
+    """The number of GPUs in Google's API; 1 for a fraction."""
     attached: bool = False
-    """Whether the GPUs are attached to an N1 machine, rather than built in."""
+    """True if the GPUs are attached to an N1 machine, False if they are built in."""
     boot_disks: tuple[str, ...] = ()
     nics: tuple[str, ...] = ()
     rdma_nic: str = ""
     gpudirect: str = ""
-    """tcpx, tcpxo or rdma; empty for none known."""
+    """The GPUDirect variant: tcpx, tcpxo or rdma; empty if none is known."""
     efa_interfaces: int = 0
     network_mbps: int | None = None
     hypervisor: str = ""
     local_disks: LocalDisks = field(default_factory=lambda: LocalDisks("none"))
     zones: tuple[str, ...] = ()
-    """Google's zones that some source names; AWS publishes regions only."""
+    """Google's zones with the machine, from any source. AWS publishes regions only."""
     zoneless_regions: tuple[str, ...] = ()
-    """Regions that have it in zones no source names."""
+    """Regions with the machine, whose zones no source names."""
     unlisted_regions: tuple[str, ...] = ()
-    """Those of its regions that the cloud's own page does not name. They may be open to some projects only."""
+    """Regions with the machine that the cloud's own page does not list. They may be open to some projects only."""
     ami_types: tuple[str, ...] = ()
     quota: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """Quota metrics by market; several where sources disagree."""
+    """Quota metrics by market; several if sources disagree."""
     custom_memory_gib: tuple[float, float] | None = None
-    """The least and most memory the same machine can be ordered with."""
+    """The minimum and maximum memory of a custom machine with the same vCPUs."""
     legacy: bool = False
-    """Known by name so that a question has an answer; never to be chosen."""
+    """True for a machine that is known by name only. It is never recommended."""
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def key(self) -> str:
-        """One text for cloud, machine type and attachment: gcp/n1-standard-8+nvidia-tesla-t4x1, aws/g6.xlarge."""
+        """The key, such as gcp/n1-standard-8+nvidia-tesla-t4x1 or aws/g6.xlarge."""
         plus = f"+{self.accelerator}x{self.api_gpu_count}" if self.attached else ""
         return f"{self.cloud}/{self.machine_type}{plus}"
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """Every region known to have it, in alphabetical order."""
+        """Every region with the machine, in alphabetical order."""
         return tuple(sorted({region_of(zone) for zone in self.zones} | set(self.zoneless_regions)))
 
     @property
     def nic(self) -> str:
-        """The network interface it must have, empty where there is a choice."""
+        """The network interface type if only one is possible; empty otherwise."""
         return self.nics[0] if len(self.nics) == 1 else ""
 
     def is_in(self, place: str) -> bool:
-        """Whether a zone or region has it, as far as anyone has published."""
+        """Return True if a source says that the zone or region has the machine."""
         return place in self.zones or place in self.regions or region_of(place) in self.zoneless_regions
 
     def zones_near(self, zone: str) -> tuple[str, ...]:
-        """Zones that have it: those of the same region, else all, the nearest first."""
+        """Return the zones of the same region with the machine, or else all zones with it, nearest first."""
         near = tuple(z for z in self.zones if region_of(z) == region_of(zone))
         return near or tuple(nearest_locations(zone, self.zones))
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A number of GPUs that attach to an N1 machine, and the largest machine that takes them."""
+    """A number of GPUs that can be attached to an N1 machine, and the largest machine that allows it."""
 
     accelerator: str
     count: int
     max_vcpus: int
     max_memory_gib: float
     smaller_zones: tuple[str, ...] = ()
-    """Zones that allow less."""
+    """Zones with a lower limit."""
     smaller_max_vcpus: int | None = None
     smaller_max_memory_gib: float | None = None
 
     def limit(self, zones: tuple[str, ...] | list[str] = ()) -> tuple[int, float]:
-        """The most vCPUs and memory in GiB, in all of these zones."""
+        """Return the maximum vCPUs and memory in GiB that all of these zones allow."""
         if (
             self.smaller_max_vcpus is None
             or self.smaller_max_memory_gib is None
@@ -199,44 +199,44 @@ class N1Shape:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one machine costs while it runs."""
+    """The price of one running machine."""
 
     usd_per_hour: float
     region: str
     market: Market
     date: str | None
-    """The oldest date of what it is made of; None when a part is undated."""
+    """The oldest date of the price's components; None if one has no date."""
     sources: tuple[str, ...]
     estimated: bool = False
-    """True when it was computed from a saving, rather than listed."""
+    """True if the price was computed from a published saving, False if it is listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A limit a machine draws from, and how much one machine takes."""
+    """A quota that a machine uses, and the amount for one machine."""
 
     metric: str
-    """As Google's API names it, or the AWS quota code."""
+    """The metric in Google's API, or the AWS quota code."""
     name: str
     gpu_family: str
     """The dimension of Google's newer quotas, such as NVIDIA_H100."""
     unit: Literal["GPU", "vCPU", "GB"]
     scope: Literal["region", "global"]
     quota_id: str
-    """What to ask for in the Cloud Quotas API or in Service Quotas."""
+    """The id in the Cloud Quotas API or in Service Quotas."""
     per_machine: float
     alternatives: tuple[str, ...] = ()
-    """The metrics other sources name instead."""
+    """The metrics that other sources name instead."""
     certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class DriverBranches:
-    """The NVIDIA driver branches that support a card."""
+    """The NVIDIA driver branches that support a GPU."""
 
     first: int
     last: int | None
-    """None while new branches do."""
+    """The last branch; None while new branches support the GPU."""
     certain: bool
 
     def __contains__(self, branch: int) -> bool:
@@ -245,14 +245,14 @@ class DriverBranches:
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """A way to divide a card."""
+    """A MIG profile of a GPU."""
 
     gpu: str
     profile: str
     memory_gib: int
     max_instances: int
     gke_partition_size: str
-    """What GKE calls it, empty where it does not offer it."""
+    """The name in GKE; empty if GKE does not offer it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,4 +264,4 @@ class AmiType:
     architecture: str
     nvidia: bool
     retired: str
-    """The day since which there are no new images, empty for none."""
+    """The day since which no new images are released; empty for a current type."""

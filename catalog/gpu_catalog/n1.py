@@ -1,4 +1,4 @@
-"""N1 machines, the only ones to which GPUs are attached."""
+"""N1 machines. GPUs can be attached to these machines only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CUSTOM = re.compile(r"(?:n1-)?custom-(\d+)-(\d+)(?:-ext)?")
 
 
 def n1_shapes() -> tuple[N1Shape, ...]:
-    """The predefined N1 machine types."""
+    """Return the predefined N1 machine types."""
     return tuple(data_files.n1_shapes().values())
 
 
 def n1_shape(machine_type: str) -> N1Shape:
-    """An N1 machine type, predefined or custom (custom-8-30720). UnknownMachine for anything else."""
+    """Return an N1 machine type, predefined or custom (custom-8-30720). Raise UnknownMachine for any other."""
     if found := data_files.n1_shapes().get(machine_type):
         return found
     if custom := _CUSTOM.fullmatch(machine_type):
@@ -29,29 +29,29 @@ def n1_shape(machine_type: str) -> N1Shape:
 
 
 def takes_accelerator(machine_type: str) -> bool:
-    """Whether GPUs are attached to this machine type, rather than built into it."""
+    """Return True if GPUs can be attached to this machine type."""
     return machine_type in data_files.n1_shapes() or _CUSTOM.fullmatch(machine_type) is not None
 
 
 def attachable() -> tuple[str, ...]:
-    """The accelerator types that N1 takes."""
+    """Return the accelerator types that can be attached to N1."""
     return tuple(dict.fromkeys(each.accelerator for each in data_files.attachments()))
 
 
 def attachments(accelerator: str = "") -> tuple[Attachment, ...]:
-    """Each number of GPUs that can be attached, with the largest machine that takes it; of one accelerator, or all."""
+    """Return each number of GPUs that can be attached, with its largest machine, of one accelerator or of all."""
     if accelerator and accelerator not in attachable():
         raise UnknownAccelerator(accelerator, attachable())
     return tuple(each for each in data_files.attachments() if accelerator in ("", each.accelerator))
 
 
 def attachment_counts(accelerator: str) -> tuple[int, ...]:
-    """How many of an accelerator one machine can have."""
+    """Return the numbers of GPUs of an accelerator that one machine can have."""
     return tuple(each.count for each in attachments(accelerator))
 
 
 def too_large(machine_type: str, accelerator: str, count: int, zones: Sequence[str] = ()) -> str:
-    """Why the N1 machine is too large for these GPUs in one of these zones, or nothing when it is not."""
+    """Return the reason why an N1 machine is too large for these GPUs in one of the zones, or an empty text."""
     shape, limits = n1_shape(machine_type), _attachment(accelerator, count)
     vcpus, memory_gib = limits.limit(tuple(zones))
     if shape.vcpus <= vcpus and shape.memory_gib <= memory_gib:
@@ -62,9 +62,9 @@ def too_large(machine_type: str, accelerator: str, count: int, zones: Sequence[s
 
 @cache
 def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
-    """The machine that an N1 machine type and some GPUs make. Its zones are those that allow this size.
+    """Return the machine of an N1 machine type with attached GPUs. Its zones are those that allow this size.
 
-    UnknownMachine, UnknownAccelerator or DoesNotFit when there is none.
+    Raise UnknownMachine, UnknownAccelerator or DoesNotFit if there is no such machine.
     """
     shape, limits = n1_shape(machine_type), _attachment(accelerator, count)
     if text := too_large(machine_type, accelerator, count):
@@ -107,7 +107,7 @@ def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
 
 
 def all_attached() -> Iterator[Machine]:
-    """Every predefined N1 machine type with every number of GPUs it takes."""
+    """Yield every predefined N1 machine type with every number of GPUs that can be attached."""
     for limits in data_files.attachments():
         for shape in data_files.n1_shapes().values():
             if not too_large(shape.machine_type, limits.accelerator, limits.count):
@@ -115,7 +115,7 @@ def all_attached() -> Iterator[Machine]:
 
 
 def ordered_otherwise(machine_type: str) -> Machine | None:
-    """The machine behind a name that is made from another's: without local SSDs, or with memory of one's choice."""
+    """Return the machine of a derived name: one without local SSDs (-nolssd), or with custom memory (g2-custom)."""
     bare = machine_type.removesuffix("-nolssd")
     rows = {row["machine_type"]: row for row in data_files.rows("gcp_machines")}
     if bare != machine_type and bare in rows and rows[bare]["nolssd"]:

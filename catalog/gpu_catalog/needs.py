@@ -1,4 +1,4 @@
-"""What a job needs of its machine, and what a machine lacks of that."""
+"""The needs of a job, and the needs that a machine does not meet."""
 
 from __future__ import annotations
 
@@ -40,43 +40,43 @@ class UnknownArchitecture(UnknownName):
 
 @dataclass(frozen=True, slots=True)
 class NumberType:
-    """A type of numbers, and from which compute capability on the hardware multiplies matrices of it."""
+    """A number type, and the first compute capability whose hardware multiplies matrices of it."""
 
     dtype: Dtype
     compute_capability: str
     partly: Mapping[str, str]
-    """Compute capabilities that have it in part only, and what is missing."""
+    """Compute capabilities with partial support, and what is missing."""
     sources: tuple[str, ...]
     """Source keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """The least a job can do with. What is left as it is, is not asked.
+    """The minimum that a job needs. A field with its default value is not checked.
 
-    UnknownName for a market, cloud, region, architecture or number type that does not exist; ValueError for a number
-    that is none.
+    Raise UnknownName for an unknown market, cloud, region, architecture or number type. Raise ValueError for an
+    invalid number.
     """
 
     gpu_memory_gib: float = 0
-    """Of one GPU, by its nominal size: 24 for an L4 on every cloud."""
+    """The memory of one GPU by its nominal size: 24 for an L4 on every cloud."""
     gpu_count: float = 1
-    """Below 1 to take a fraction of a GPU as well; the memory is then that of the fraction."""
+    """The number of GPUs. Below 1, fractions of a GPU are included, and the memory is that of the fraction."""
     compute_capability: str = ""
-    """Such as 8.0."""
+    """The lowest compute capability, such as 8.0."""
     dtype: Dtype | None = None
-    """A number type the hardware multiplies matrices of by itself."""
+    """A number type whose matrices the hardware must multiply."""
     budget_usd_per_hour: float | None = None
-    """For one whole machine."""
+    """The maximum price of one machine."""
     market: Market | None = None
     cloud: Cloud | None = None
     region: str | None = None
     architecture: Architecture | None = None
     memory_gib: float = 0
-    """Of the machine itself."""
+    """The memory of the machine itself."""
     vcpus: int = 0
     torch: str = ""
-    """A wheel that has to run on the GPU, such as 2.9.1+cu129."""
+    """A torch wheel that must run on the GPU, such as 2.9.1+cu129."""
 
     def __post_init__(self) -> None:
         if self.market is not None:
@@ -102,17 +102,17 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class MissingNeed:
-    """One need a machine does not meet."""
+    """One need that a machine does not meet."""
 
     need: str
     """The name of the field of `Needs`."""
     text: str
     distance: float
-    """How far it is from meeting it: 1 for having half of what is asked, and for a choice that is another."""
+    """The distance from the need: 1 if the machine has half of it, or if a choice such as the region differs."""
 
 
 def capability(text: str) -> tuple[int, int]:
-    """A compute capability as numbers that compare; (0, 0) for none asked."""
+    """Return a compute capability as comparable numbers; (0, 0) for an empty text."""
     major, _, minor = text.partition(".")
     if text and not (major.isdecimal() and (minor or "0").isdecimal()):
         raise ValueError(f"{text!r} is no compute capability; such as 8.0")
@@ -120,7 +120,7 @@ def capability(text: str) -> tuple[int, int]:
 
 
 def number_type(name: str) -> NumberType:
-    """A number type by its name. UnknownDtype for another."""
+    """Return a number type by its name. Raise UnknownDtype for an unknown name."""
     if name not in _number_types():
         raise UnknownDtype(name, DTYPES)
     return _number_types()[name]
@@ -142,7 +142,10 @@ def _regions() -> frozenset[str]:
 
 
 def needs_of(machine: Machine) -> Needs:
-    """What a job needs that was written for this machine: as many GPUs, each no smaller and no older, and its CPU."""
+    """Return the needs of a job that was written for this machine.
+
+    They are as many GPUs, each with at least its memory and compute capability, and its processor architecture.
+    """
     return Needs(
         gpu_memory_gib=queries.nominal_gpu_memory_gib(machine),
         gpu_count=machine.gpu_count,
@@ -153,12 +156,12 @@ def needs_of(machine: Machine) -> Needs:
 
 @cache
 def torch_on(torch: str, compute_capability: str, architecture: Architecture) -> rules.Verdict:
-    """Whether a torch wheel runs on a card, whatever its driver."""
+    """Check if a torch wheel runs on a GPU, with any driver."""
     return rules.check(compute_capability, torch=torch, machine=architecture)
 
 
 def missing_needs(machine: Machine, needs: Needs) -> list[MissingNeed]:
-    """Every need the machine does not meet; its price is not asked here."""
+    """Return every need that the machine does not meet. Prices are not checked."""
     return [*_choices(machine, needs), *_amounts(machine, needs), *_capabilities(machine, needs)]
 
 

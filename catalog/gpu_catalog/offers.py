@@ -1,9 +1,8 @@
-"""How one machine can be had: the market and the region in which it costs least, as far as prices are known.
+"""The offers of a machine: each market and region in which it is sold, sorted by price.
 
-Spot prices move by the month; what a price list asks on demand hardly does. So a spot price that is older than 90 days,
-undated or estimated counts, wherever offers are compared, as the on-demand price of the same machine in the same
-region: the most that it can be. An offer without even that comes after all that have one. A budget is held against the
-price itself.
+Spot prices change every month, on-demand prices rarely. So a spot price is not relied on if it is older than 90 days,
+undated or estimated. Comparisons then use the on-demand price of the same machine and region, which is the maximum. An
+offer without such a price comes after all others. A budget is compared with the spot price itself.
 """
 
 from __future__ import annotations
@@ -20,42 +19,42 @@ from .prices import list_price, price
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A machine, bought one way in one region."""
+    """A machine in one market and one region."""
 
     machine: Machine
     market: Market
     region: str
     price: Price | None
-    """None where it is unknown."""
+    """The price; None if it is unknown."""
     stale_days: int = 0
-    """How old the price is; 0 while it is not older than 90 days, and where no day was given to count from."""
+    """The age of the price in days if it is more than 90, else 0. Also 0 if no current day was given."""
     compared_by: Price | None = None
-    """The price itself, or what it counts as instead; None where there is nothing to compare it by."""
+    """The price used for comparisons: the price itself or the on-demand price. None if there is neither."""
 
     @property
     def zones(self) -> tuple[str, ...]:
-        """The zones of the region that have it; none where no source names them."""
+        """The zones of the region with the machine; empty if no source names them."""
         return queries.zones(self.machine, self.region)
 
     @property
     def usd_per_hour(self) -> float | None:
-        """The price, None where it is unknown."""
+        """The price in USD an hour; None if it is unknown."""
         return self.price.usd_per_hour if self.price else None
 
     @property
     def counts_as(self) -> float | None:
-        """USD an hour where it is compared with others."""
+        """The price in USD an hour that comparisons use."""
         return self.compared_by.usd_per_hour if self.compared_by else None
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """Before which others it comes: by what it counts as, else by its price, those of unknown price last."""
+        """The sort key: by the price that comparisons use, then by the price. Unknown prices come last."""
         price = self.price.usd_per_hour if self.price else 0
         return self.price is None, self.compared_by is None, self.counts_as or 0, price
 
     @property
     def text(self) -> str:
-        """The offer in words: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old."""
+        """The offer as text: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old."""
         if self.price is None:
             return f"{self.market} in {self.region}, price unknown"
         about = "about " if self.price.estimated else ""
@@ -66,7 +65,7 @@ class Offer:
 
     @property
     def price_caveat(self) -> str:
-        """Why its price is not relied upon, and what it costs at most; empty where it is."""
+        """The reason why the price is not relied on, and the maximum price; empty for a reliable price."""
         if self.price is None or self.compared_by is self.price:
             return ""
         why = "an estimate" if self.price.estimated else "old" if self.price.date else "undated"
@@ -83,10 +82,10 @@ def best(
     budget: float | None = None,
     today: date | None = None,
 ) -> Offer:
-    """The cheapest way to have it in a market and a region, or any; one of unknown price where none has a price.
+    """Return the cheapest offer in a market and a region, or in any. If no price is known, return an offer without one.
 
-    The machine has to be sold in that market and present in that region, for that budget: ask `shortfalls` first.
-    Without a day no price is old, so that a program's answer does not change overnight.
+    The machine must be sold in that market and region within the budget; `shortfalls` checks that. Without `today`, no
+    price counts as old, so that the result does not change from day to day.
     """
     offers = _matching(machine, market, region, today)
     return next(offer for offer in offers if budget is None or _affordable(offer, budget))
@@ -101,11 +100,11 @@ def _matching(machine: Machine, market: Market | None, region: str | None, today
     return (offer for offer in every if market in (None, offer.market) and region in (None, offer.region))
 
 
-_by_key: dict[tuple[str, date | None], tuple[Offer, ...]] = {}  # `cache` would hash the whole machine at every question
+_by_key: dict[tuple[str, date | None], tuple[Offer, ...]] = {}  # `cache` would hash the whole machine at every call
 
 
 def _offers(machine: Machine, today: date | None) -> tuple[Offer, ...]:
-    """Every way to have it, cheapest first, those of unknown price last."""
+    """Return every offer of a machine, cheapest first. Offers without a price come last."""
     if (machine.key, today) not in _by_key:
         choices = [(market, region) for market in machine.markets for region in machine.regions]
         found = [_offer(machine, market, region, today) for market, region in choices]
@@ -114,13 +113,13 @@ def _offers(machine: Machine, today: date | None) -> tuple[Offer, ...]:
 
 
 def _order(offer: Offer) -> tuple[object, ...]:
-    """A region that the cloud's own page does not name comes after those that it does."""
+    """Return the sort key. Regions that the cloud's own page does not list come after those that it lists."""
     unlisted = offer.region in offer.machine.unlisted_regions
     return offer.price is None, unlisted, *offer.rank, MARKETS.index(offer.market), offer.region
 
 
 def _offer(machine: Machine, market: Market, region: str, today: date | None) -> Offer:
-    """What stands at the head of this file, in one place."""
+    """Return one offer. The module docstring describes which price is used for comparisons."""
     found = price(machine, region, market)
     if found is None:
         return Offer(machine, market, region, None)
@@ -130,11 +129,11 @@ def _offer(machine: Machine, market: Market, region: str, today: date | None) ->
 
 
 def shortfalls(machine: Machine, needs: Needs) -> list[MissingNeed]:
-    """Every need the machine does not meet, the budget too."""
+    """Return every need that the machine does not meet, including the budget."""
     found = missing_needs(machine, needs)
     if needs.budget_usd_per_hour is None:
         return found
-    # Where it is not sold as asked, its price elsewhere still tells whether it is near.
+    # If it is not sold in this market or region, other prices still show how near it is to the budget.
     missing = {need.need for need in found}
     market = None if "market" in missing else needs.market
     region = None if "region" in missing else needs.region
@@ -142,22 +141,22 @@ def shortfalls(machine: Machine, needs: Needs) -> list[MissingNeed]:
 
 
 def _over_budget(machine: Machine, market: Market | None, region: str | None, budget: float) -> list[MissingNeed]:
-    """What a machine lacks for a budget. An unknown price is not within any."""
+    """Return the missing need if the machine is over the budget or has no known price."""
     cost = _least(machine, market, region)
     if cost is None:
         return [
-            MissingNeed("budget_usd_per_hour", f"has no known price to hold against {budget:g} USD/h", float("inf"))
+            MissingNeed("budget_usd_per_hour", f"has no known price to compare with {budget:g} USD/h", float("inf"))
         ]
     if cost <= budget:
         return []
-    return [MissingNeed("budget_usd_per_hour", f"costs {usd(cost)} at the least, not {budget:g}", cost / budget - 1)]
+    return [MissingNeed("budget_usd_per_hour", f"costs at least {usd(cost)}, not {budget:g}", cost / budget - 1)]
 
 
 _least_by_key: dict[tuple[str, Market | None, str | None], float | None] = {}
 
 
 def _least(machine: Machine, market: Market | None, region: str | None) -> float | None:
-    """The lowest known price, however old."""
+    """Return the lowest known price, of any age."""
     asked = (machine.key, market, region)
     if asked not in _least_by_key:
         known = [offer.price.usd_per_hour for offer in _matching(machine, market, region, None) if offer.price]
@@ -166,5 +165,5 @@ def _least(machine: Machine, market: Market | None, region: str | None) -> float
 
 
 def usd(amount: float) -> str:
-    """A price an hour in words."""
+    """Return a price an hour as text."""
     return f"{amount:.4g} USD/h"

@@ -1,4 +1,4 @@
-"""What a machine costs while it runs. A price nobody published is None, never a guess."""
+"""The prices of running machines. An unpublished price is None, never a guess."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .queries import market as market_named
 
 
 def price(machine: str | Machine, region: str, market: str) -> Price | None:
-    """USD an hour of one machine, the newest that is known; None where it is unknown or not sold that way.
+    """Return the newest known price of one machine, or None if it is unknown or the machine is not sold in the market.
 
-    For N1 it is the host's price and the GPUs' together. On AWS, a spot price is the on-demand price less the saving
-    the Spot Instance Advisor named, and is marked as estimated.
+    For N1, it is the sum of the prices of machine and GPUs. On AWS, a spot price is the on-demand price less the saving
+    in the Spot Instance Advisor, and is marked as estimated.
     """
     found = named(machine) if isinstance(machine, str) else machine
     word = market_named(market)
@@ -27,14 +27,14 @@ def price(machine: str | Machine, region: str, market: str) -> Price | None:
 
 
 def list_price(machine: Machine, region: str) -> Price | None:
-    """What a price list asks for it on demand, also where it is not sold that way: the most that spot costs."""
+    """Return the on-demand list price, even if the machine is not sold on demand. It is the maximum of spot prices."""
     if machine.attached:
         return _sum(machine, region, "standard")
     return _listed(machine.machine_type, region, "standard")
 
 
 def interruption(machine: str | Machine, region: str) -> str:
-    """How often AWS took spot instances of this type back, such as 5-10% a month; empty where it is unknown."""
+    """Return the monthly rate of spot interruptions on AWS, such as 5-10%; empty if it is unknown."""
     found = named(machine) if isinstance(machine, str) else machine
     row = _advice().get(found.machine_type, {})
     return str(row.get("interruption", {}).get(region, ""))
@@ -42,7 +42,7 @@ def interruption(machine: str | Machine, region: str) -> str:
 
 @cache
 def _table() -> dict[str, list[data_files.Json]]:
-    """The price rows of a machine type or accelerator, newest first."""
+    """Return the price rows by machine type or accelerator, newest first."""
     found: dict[str, list[data_files.Json]] = {}
     for row in data_files.rows("prices"):
         found.setdefault(row.get("machine_type") or row["accelerator"], []).append(row)

@@ -1,4 +1,4 @@
-"""The questions one asks of the catalog. Unknown names raise a LookupError that says which name was probably meant."""
+"""The queries of the catalog. An unknown name raises a LookupError that suggests the most similar name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .models import (
 
 _ATTACHED = re.compile(r"(?:gcp/)?(?P<machine>[\w-]+)\+(?P<accelerator>[\w-]+)x(?P<count>\d+)")
 
-# What the clouds and people call the same thing.
+# Other names of the markets.
 _MARKET_ALIASES = {
     "on-demand": "standard",
     "ondemand": "standard",
@@ -34,19 +34,19 @@ _MARKET_ALIASES = {
 
 
 def source(key: str) -> Source:
-    """Where facts with this key were read, and when."""
+    """Return the source with this key."""
     if key not in data_files.sources():
         raise UnknownSource(key, data_files.sources())
     return data_files.sources()[key]
 
 
 def sources_of(row: Gpu | Machine, fact: str) -> tuple[Source, ...]:
-    """Where one fact of a row was read, by the name of its field; nothing for a field without a source."""
+    """Return the sources of a row's field; empty for a field without a source."""
     return tuple(source(key) for key in row.sources.get(fact, ()))
 
 
 def market(word: str) -> Market:
-    """A market by its own name or another's: on-demand and ON_DEMAND are standard, FLEX_START is flex-start."""
+    """Return a market by any of its names: standard for on-demand and ON_DEMAND, flex-start for FLEX_START."""
     plain = word.lower().replace("_", "-")
     plain = _MARKET_ALIASES.get(plain, plain)
     for known in MARKETS:
@@ -56,12 +56,12 @@ def market(word: str) -> Market:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """Every card, oldest architecture first."""
+    """Return every GPU model, oldest architecture first."""
     return tuple(data_files.gpus().values())
 
 
 def gpu(name: str) -> Gpu:
-    """A card by its key, its name or a Google accelerator type: l4, "A100 80GB", nvidia-tesla-t4."""
+    """Return a GPU model by its key, its name or a Google accelerator type: l4, "A100 80GB", nvidia-tesla-t4."""
     plain = _plain(name)
     if found := _gpu_names().get(plain):
         return found
@@ -80,23 +80,23 @@ def _gpu_names() -> dict[str, Gpu]:
 
 
 def machine_types(cloud: Cloud | None = None) -> tuple[str, ...]:
-    """The names of the machine types that have a GPU or can be given one; no legacy ones."""
+    """Return the machine types that have a GPU or to which one can be attached, without legacy machines."""
     own = [name for name, each in data_files.machines().items() if not each.legacy and cloud in (None, each.cloud)]
     return (*own, *(data_files.n1_shapes() if cloud in (None, "gcp") else ()))
 
 
 def machine(name: str, cloud: Cloud | None = None) -> Machine:
-    """A machine by its machine type (g2-standard-8, g6.xlarge) or its key (gcp/n1-standard-8+nvidia-tesla-t4x1).
+    """Return a machine by its machine type (g2-standard-8, g6.xlarge) or key (gcp/n1-standard-8+nvidia-tesla-t4x1).
 
-    Also names made from others: a3-highgpu-8g-nolssd, g2-custom-8-40960. UnknownMachine for an N1 machine type alone,
-    which has no GPU: ask `attached`.
+    Derived names also work: a3-highgpu-8g-nolssd, g2-custom-8-40960. Raise UnknownMachine for an unknown name, and for
+    an N1 machine type without GPUs; use `attached` for these.
     """
     if parts := _ATTACHED.fullmatch(name):
         return n1.attached(parts["machine"], parts["accelerator"], int(parts["count"]))
     bare = name.removeprefix("gcp/").removeprefix("aws/")
     found = data_files.machines().get(bare) or n1.ordered_otherwise(bare)
     if found is None and n1.takes_accelerator(bare):
-        raise UnknownMachine(name, hint=f"it has none of its own; attach one, such as {bare}+nvidia-tesla-t4x1")
+        raise UnknownMachine(name, hint=f"it has no GPU of its own; attach one, such as {bare}+nvidia-tesla-t4x1")
     if found is None or cloud not in (None, found.cloud):
         raise UnknownMachine(name, machine_types(cloud))
     return found
@@ -115,10 +115,10 @@ def machines(
     n1: bool = True,
     legacy: bool = False,
 ) -> tuple[Machine, ...]:
-    """The machines for which all of this is true.
+    """Return the machines that meet all conditions.
 
-    `n1=False` leaves out N1 machines with attached GPUs; `legacy=True` adds what is known by name only, AMD's too.
-    GPU memory is compared by nominal size, so that an L4 is 24 GiB on every cloud.
+    `n1=False` leaves out N1 machines with attached GPUs. `legacy=True` adds machines that are known by name only. GPU
+    memory is compared by nominal size, so that an L4 has 24 GiB on every cloud.
     """
     found = [*data_files.machines().values(), *(_attached() if n1 else ())]
     card = _card(gpu)
@@ -139,7 +139,7 @@ def machines(
     )
 
 
-_market = market  # inside `machines` the name is its argument
+_market = market  # `machines` has an argument of that name
 
 
 def _card(given: str | Gpu | None) -> Gpu | None:
@@ -157,40 +157,40 @@ def _attached() -> tuple[Machine, ...]:
 
 
 def nominal_gpu_memory_gib(machine: Machine) -> float:
-    """What one GPU has, or the fraction of it, by the card's nominal size: the same on every cloud."""
+    """Return the nominal memory of one GPU, or of the fraction. It is the same on every cloud."""
     return machine.gpu.memory_gib * min(1.0, machine.gpu_count)
 
 
 def accelerators() -> tuple[str, ...]:
-    """Google's accelerator types, built in and attachable."""
+    """Return Google's accelerator types, built in and attachable."""
     return tuple(name for each in gpus() for name in each.accelerators)
 
 
 def is_nvidia(machine: str | Machine) -> bool:
-    """Whether its GPUs are NVIDIA's; those of g4ad are AMD's."""
+    """Return True if the GPUs are NVIDIA GPUs. Those of g4ad are AMD GPUs."""
     return _machine(machine).gpu.is_nvidia
 
 
 def zones(machine: str | Machine, region: str = "") -> tuple[str, ...]:
-    """The zones that have it, of one region or all, as far as sources name them. None on AWS: ask `regions`."""
+    """Return the zones with the machine, in one region or all. Empty on AWS, which publishes regions only."""
     return tuple(zone for zone in _machine(machine).zones if region in ("", region_of(zone)))
 
 
 def regions(machine: str | Machine | None = None) -> tuple[str, ...]:
-    """The regions that have it; without a machine, every region the catalog names."""
+    """Return the regions with the machine; without a machine, every region of the catalog."""
     if machine is not None:
         return _machine(machine).regions
     return tuple(sorted({region for each in machines(n1=True) for region in each.regions}))
 
 
 def sold_as(machine: str | Machine, market: str) -> bool | None:
-    """Whether it is sold that way; None where that is not established."""
+    """Return True if the machine is sold in the market, False if not, None if that is unknown."""
     found, word = _machine(machine), _market(market)
     return None if word in found.unverified_markets else word in found.markets
 
 
 def driver_branches(card: str | Gpu | Machine) -> DriverBranches | None:
-    """The driver branches that support a GPU; None for a card that is not NVIDIA's."""
+    """Return the driver branches that support a GPU; None for a GPU that is not an NVIDIA GPU."""
     found = _card_of(card)
     if found.first_driver_branch is None:
         return None
@@ -199,7 +199,7 @@ def driver_branches(card: str | Gpu | Machine) -> DriverBranches | None:
 
 
 def mig_profiles(card: str | Gpu | Machine) -> tuple[MigProfile, ...]:
-    """The ways to divide a GPU; none for a card without MIG and for a fraction of a GPU."""
+    """Return the MIG profiles of a GPU; empty for a GPU without MIG and for a fraction of a GPU."""
     if isinstance(card, Machine) and card.gpu_count < 1:
         return ()
     key = _card_of(card).key
@@ -207,13 +207,13 @@ def mig_profiles(card: str | Gpu | Machine) -> tuple[MigProfile, ...]:
 
 
 def ami_types(machine: str | Machine | None = None) -> tuple[AmiType, ...]:
-    """The EKS AMI types for a machine, best supported first; without a machine, all there are."""
+    """Return the EKS AMI types for a machine, best supported first; without a machine, all AMI types."""
     known = {row["ami_type"]: AmiType(**row) for row in data_files.rows("ami_types")}
     return tuple(known.values() if machine is None else (known[name] for name in _machine(machine).ami_types))
 
 
 def quota_metric(machine: str | Machine, market: str) -> Quota | None:
-    """The quota its GPUs draw from when bought that way; None where that is not sold or not established."""
+    """Return the quota that the GPUs use in the market; None if the machine is not sold there or it is unknown."""
     found, word = _machine(machine), _market(market)
     metrics = found.quota.get(word, ()) if word in found.markets else ()
     if not metrics:
@@ -223,7 +223,7 @@ def quota_metric(machine: str | Machine, market: str) -> Quota | None:
 
 
 def quota_metrics(machine: str | Machine, market: str) -> tuple[Quota, ...]:
-    """Every GPU quota it draws from: the one of its region, and on Google Cloud the one of all regions."""
+    """Return every GPU quota that the machine uses: that of its region, and on Google Cloud that of all regions."""
     found = _machine(machine)
     own = quota_metric(found, market)
     if own is None:

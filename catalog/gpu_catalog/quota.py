@@ -1,4 +1,4 @@
-"""What pools need of a cloud's quotas, and where the limits that are given fall short of it."""
+"""The quotas that pools need, compared with the given limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .limits import GLOBAL, Limit, row_of
 from .models import Cloud
 
 Key = tuple[str, str]
-"""Region, or `global`, and metric."""
+"""Region or `global`, and metric."""
 
 _OTHER_PARTITIONS = ("us-gov-", "cn-", "eusc-")
 
@@ -21,7 +21,7 @@ _UNITS = {"GPU": "GPUs", "vCPU": "vCPUs", "GB": "GB"}
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """How much of one quota the pools take when every machine runs, those of a check too."""
+    """The amount of one quota that the pools need when every machine runs, including those of a check."""
 
     cloud: Cloud
     region: str
@@ -31,20 +31,20 @@ class Need:
     gpu_family: str
     amount: float
     pools: tuple[tuple[str, float], ...]
-    """Each pool's share."""
+    """The amount of each pool."""
     alternatives: tuple[str, ...] = ()
-    """What other sources say it is taken from instead."""
+    """The metrics that other sources name instead."""
     certain: bool = True
-    """False where no vendor's text was read for it."""
+    """False if no vendor's source names the quota."""
     instead: str = ""
-    """What the same machines draw on as well: spot machines on the standard quota as long as no preemptible one was
-    granted, machines that are deleted within a week on the preemptible one."""
+    """Another quota that the same machines can use. Spot machines use the standard quota if no preemptible quota was
+    granted. Machines that are deleted within a week can use the preemptible quota."""
     movable: float = 0
-    """How much of the amount may come from there."""
+    """The part of the amount that can come from the quota `instead`."""
 
     @property
     def name(self) -> str:
-        """The metric; of AWS, whose codes say nothing to people, with its name beside it."""
+        """The metric. For AWS, whose codes are not readable, the name of the quota follows."""
         return f'{self.metric} "{row_of(self.metric)["name"]}"' if self.cloud == "aws" else self.metric
 
     @property
@@ -66,13 +66,13 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A quota that is too small, or whose limit nobody gave."""
+    """A quota that is too small, or whose limit is unknown."""
 
     need: Need
     given: Limit | None
-    """None where it is unknown."""
+    """The limit; None if it is unknown."""
     certain: bool = True
-    """False where it may be that the machines draw on another quota: a warning, no mistake."""
+    """False if the machines may use another quota. The finding is then a warning, not an error."""
 
     @property
     def is_short(self) -> bool:
@@ -94,11 +94,11 @@ class Finding:
         return self.need.amount_text
 
     def hint(self, project: str = "") -> str:
-        """Where to ask for more, and what else would do."""
+        """Return where to request more quota, and alternatives."""
         need = self.need
         other = ""
         if need.instead and self.given is not None and self.given.limit == 0 and need.metric.startswith("PREEMPTIBLE_"):
-            other = f"; where none was ever granted, spot draws on {need.instead}: give that limit too"
+            other = f"; if none was granted, spot machines use {need.instead}: give that limit too"
         if need.alternatives:
             other = f"; other sources name {', '.join(need.alternatives)} instead"
         link = console_link(need, project)
@@ -115,7 +115,7 @@ class Finding:
 
 
 def needs(demands: Iterable[Demand]) -> dict[Key, Need]:
-    """What they take together, by region and metric, in the order of these."""
+    """Return the total needs by region and metric, sorted by both."""
     found: dict[Key, Need] = {}
     for demand in demands:
         for each in _needs_of(demand):
@@ -125,32 +125,32 @@ def needs(demands: Iterable[Demand]) -> dict[Key, Need]:
 
 
 def without_metric(demands: Iterable[Demand]) -> tuple[str, ...]:
-    """The pools for whose machines no quota is known, bought the way they are."""
+    """Return the pools whose machines have no known quota in their market."""
     return tuple(each.pool for each in demands if not queries.quota_metrics(each.machine, each.market))
 
 
 def compare(needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> tuple[Finding, ...]:
-    """What is short or unknown, in the order of the needs."""
+    """Return a finding for each quota that is too small or unknown, in the order of the needs."""
     moved = _without_preemptible(needed, given)
     return tuple(finding for key, need in moved.items() if (finding := _finding(need, key, moved, given)) is not None)
 
 
 def console_path(need: Need) -> str:
-    """The way through the console, for a person."""
+    """Return the path through the cloud's console to a quota."""
     if need.cloud == "aws":
         return f"Service Quotas > Amazon EC2 > {need.name}, in {need.region}"
     return google_path(need.quota_id, "" if need.region == GLOBAL else need.region, need.gpu_family)
 
 
 def google_path(quota_id: str, region: str = "", gpu_family: str = "") -> str:
-    """The same for any of Google's quotas, by the id it has there."""
+    """Return the path through Google's console to a quota, by its id."""
     where = f" of {region}" if region else ""
     family = f", gpu_family {gpu_family}" if gpu_family else ""
     return f"IAM & Admin > Quotas & System Limits, filter {quota_id}{where}{family}"
 
 
 def console_link(need: Need, project: str = "") -> str:
-    """Where that way begins; nothing for AWS's partitions with consoles of their own."""
+    """Return the link to the console's page; empty for AWS partitions with other consoles."""
     if need.cloud == "aws" and need.region.startswith(_OTHER_PARTITIONS):
         return ""
     if need.cloud == "aws":
@@ -159,7 +159,7 @@ def console_link(need: Need, project: str = "") -> str:
 
 
 def google_link(project: str = "") -> str:
-    """Google's page of quotas."""
+    """Return the link to Google's page of quotas."""
     return "https://console.cloud.google.com/iam-admin/quotas" + (f"?project={project}" if project else "")
 
 
@@ -196,13 +196,16 @@ def _need(demand: Demand, metric: str, amount: float) -> Need:
 
 
 def _local_gib(demand: Demand) -> float:
-    """The local disks of a machine: those that come with it, and those that were added."""
+    """Return the size of a machine's local disks, bundled and added."""
     disks = demand.machine.local_disks
     return demand.local_ssd_gib + ((disks.size_gib or 0) if disks.mode == "bundled" else 0)
 
 
 def _instead(demand: Demand, metric: str) -> str:
-    """The other quota of the same GPUs (docs.cloud.google.com, "Create and use Spot VMs" and "Allocation quotas")."""
+    """Return the other quota that the same GPUs can use; empty if there is none.
+
+    Sources: docs.cloud.google.com, "Create and use Spot VMs" and "Allocation quotas".
+    """
     machine = demand.machine
     standard, spot = machine.quota.get("standard", ()), machine.quota.get("spot", ())
     if machine.cloud != "gcp" or not standard or not spot:
@@ -225,7 +228,7 @@ def _both(one: Need, other: Need) -> Need:
 
 
 def _without_preemptible(needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> dict[Key, Need]:
-    """The same needs, with spot machines on the standard quota where the preemptible one was never granted."""
+    """Return the needs, with spot machines moved to the standard quota if no preemptible quota was granted."""
     found = dict(needed)
     for (region, metric), need in needed.items():
         limit, other = given.get((region, metric)), (region, need.instead)

@@ -1,8 +1,8 @@
-"""Which machines a job should run on, cheapest first, each with its reasons; and what is in the way where none will do.
+"""Recommends machines for a job, cheapest first, with reasons. If no machine matches, it explains why.
 
-A price nobody published is never guessed: such machines come last and say so, and under a budget they do not come. Of
-a machine's ways and sizes the best is chosen as `offers` says, which does not rely on an old or estimated spot price;
-the list itself is in the order of the prices that it shows.
+Unknown prices are not guessed: such machines come last, and are left out if there is a budget. Of the offers and sizes
+of a machine, the best is chosen by the rules of `offers`, which do not rely on old or estimated spot prices. The list
+itself is sorted by the prices that it shows.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .prices import interruption
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """A machine that meets the needs, and the cheapest way to have it."""
+    """A machine that meets the needs, with its cheapest offer."""
 
     offer: Offer
     reasons: tuple[str, ...]
-    """Why it is here, and where in the order."""
+    """The reasons for the recommendation and for its place in the list."""
     caveats: tuple[str, ...]
-    """What to know before taking it."""
+    """What to consider before you choose the machine."""
 
     @property
     def machine(self) -> Machine:
@@ -41,7 +41,7 @@ class Recommendation:
 
     @property
     def text(self) -> str:
-        """All of it in one line."""
+        """Reasons and caveats on one line."""
         return "; ".join((*self.reasons, *self.caveats))
 
 
@@ -53,11 +53,16 @@ def recommend(
     today: date | None = None,
     default_torch: str = "",
 ) -> list[Recommendation]:
-    """The machines that meet the needs, cheapest first, those of unknown price last; none when nothing does.
+    """Return the machines that meet the needs, cheapest first. Machines with unknown prices come last.
 
-    Of the sizes of a family with the same GPUs only the best is shown, unless `every_size` is asked for. Prices are old
-    on the day that is given; without one, none is. Where the needs name no torch, a card on which `default_torch` does
-    not run has that as a caveat. `explain_no_match` tells why there are no machines.
+    If the list is empty, `explain_no_match` returns the reason.
+
+    Args:
+        needs: The needs of the job.
+        limit: The maximum number of machines.
+        every_size: False to return only the best size of a family with the same GPUs.
+        today: The day on which the age of prices is computed. Without it, no price counts as old.
+        default_torch: If the needs have no torch version, GPUs that this version does not support get a caveat.
     """
     found = sorted((offer for each in candidates() if (offer := _offer(each, needs, today))), key=rank)
     sizes_by_group = [[offer] for offer in found] if every_size else _sizes(found)
@@ -75,31 +80,31 @@ def recommend(
 
 @cache
 def candidates() -> tuple[Machine, ...]:
-    """Every machine that can be recommended at all: with CUDA, not retired, and in a region some source names."""
+    """Return every machine that can be recommended: with CUDA, not retired, and with a known region."""
     return tuple(each for each in queries.machines() if each.gpu.is_nvidia and each.regions)
 
 
 def _offer(machine: Machine, needs: Needs, today: date | None) -> Offer | None:
-    """The best way to have a machine that meets the needs; None for one that does not."""
+    """Return the best offer of a machine, or None if it does not meet the needs."""
     if shortfalls(machine, needs):
         return None
     return best(machine, needs.market, needs.region, budget=needs.budget_usd_per_hour, today=today)
 
 
 def rank(offer: Offer) -> tuple[object, ...]:
-    """Cheapest first; the smallest first where the price is the same or unknown."""
+    """Return the sort key: cheapest first. With the same or an unknown price, the smallest machine comes first."""
     machine = offer.machine
     size = machine.gpu_count * queries.nominal_gpu_memory_gib(machine)
     return *offer.rank, size, machine.gpu.capability, machine.vcpus, machine.memory_gib, machine.key
 
 
 def _group(machine: Machine) -> tuple[object, ...]:
-    """What the sizes of a family with the same GPUs have in common."""
+    """Return the key that is equal for all sizes of a family with the same GPUs."""
     return machine.cloud, machine.family, machine.gpu.key, machine.gpu_count, machine.accelerator
 
 
 def _sizes(offers: list[Offer]) -> list[list[Offer]]:
-    """The offers by group, the best of each first."""
+    """Group the offers by family and GPUs. The best offer of each group comes first."""
     groups: dict[tuple[object, ...], list[Offer]] = {}
     for offer in offers:
         groups.setdefault(_group(offer.machine), []).append(offer)
@@ -107,12 +112,18 @@ def _sizes(offers: list[Offer]) -> list[list[Offer]]:
 
 
 def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterator[str]:
-    """For the first of these sizes, which is the one that is shown."""
+    """Yield the reasons for the first of these sizes, which is the one in the list."""
     offer = sizes[0]
     usd = offer.usd_per_hour
     if usd is not None and cheapest is not None:
         more = round(100 * (usd / cheapest - 1))
-        yield _cheapest(needs) if usd == cheapest else f"{more} % more than the cheapest" if more else "a little dearer"
+        yield (
+            _cheapest(needs)
+            if usd == cheapest
+            else f"{more} % more than the cheapest"
+            if more
+            else "slightly more than the cheapest"
+        )
     yield offer.text
     if offer.price_caveat:
         yield offer.price_caveat
@@ -127,10 +138,10 @@ def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterat
 
 
 def _cheaper_but_unreliable(sizes: list[Offer]) -> Iterator[str]:
-    """The size that costs least by a price which was not relied upon, where that is another than the first."""
+    """Yield a note if another size is cheaper by a price that was not relied on."""
     least = min(sizes, key=lambda each: each.price.usd_per_hour if each.price else float("inf"))
     if least.price and sizes[0].price and least.price.usd_per_hour < sizes[0].price.usd_per_hour:
-        yield f"{least.machine.machine_type} costs less by a price not relied upon: {least.text}"
+        yield f"{least.machine.machine_type} costs less by a price that is not reliable: {least.text}"
 
 
 def _cheapest(needs: Needs) -> str:
@@ -153,7 +164,7 @@ def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
     if offer.region in machine.unlisted_regions:
         yield f"Google's page of regions does not name {offer.region} for it: that may be open to some projects only"
     if {"markets", f"markets.{offer.market}"} & {*machine.uncertain}:
-        yield f"no vendor's text was read for its being sold as {offer.market}"
+        yield f"no vendor's source confirms that it is sold as {offer.market}"
     if machine.gpu_count < 1:
         driver = ", which needs the vGPU guest driver" if machine.cloud == "gcp" else ""
         yield f"it has {machine.gpu_count:g} of a GPU{driver}"
@@ -166,7 +177,7 @@ def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
 
 
 def _torch(machine: Machine, needs: Needs, default: str) -> Iterator[str]:
-    """What is in the way of torch on its card, and which one runs there."""
+    """Yield caveats about the torch version on the machine's GPU, with a version that runs there."""
     if not (torch := needs.torch or default):
         return
     verdict = torch_on(torch, machine.gpu.compute_capability, machine.architecture)
@@ -178,27 +189,27 @@ def _torch(machine: Machine, needs: Needs, default: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class NoMatch:
-    """What is in the way."""
+    """The reasons why no machine meets the needs."""
 
     needs: Needs
     machines: int
-    """How many were looked at."""
+    """The number of machines that were compared."""
     excluded: Mapping[str, int]
-    """How many machines each need excludes, the strictest first."""
+    """The number of machines that each need excludes, largest first."""
     freed: Mapping[str, int]
-    """How many would do if that need alone were dropped; only needs for which some would."""
+    """The number of machines that would match without that one need, if it is more than 0."""
     nearest: Machine
     unmet: tuple[MissingNeed, ...]
-    """What the nearest one lacks."""
+    """The needs that the nearest machine does not meet."""
 
     @property
     def need(self) -> str:
-        """The need that excludes the most."""
+        """The need that excludes most machines."""
         return next(iter(self.excluded))
 
     @property
     def text(self) -> str:
-        """All of it in words."""
+        """All reasons as text."""
         without = [f"without {need} {count} would do" for need, count in self.freed.items()]
         sentences = [
             f"{self.need} excludes the most: {self.excluded[self.need]} of {self.machines} machines",
@@ -208,12 +219,12 @@ class NoMatch:
         return "; ".join(sentences)
 
 
-# What each need is when it is dropped.
+# The value of each need that matches all machines.
 _DEFAULTS: dict[str, Any] = {each.name: 0 if each.name == "gpu_count" else each.default for each in fields(Needs)}
 
 
 def explain_no_match(needs: Needs) -> NoMatch | None:
-    """Why `recommend` finds nothing; None when it finds something."""
+    """Return the reasons why `recommend` finds no machine, or None if it finds one."""
     found = [(each, shortfalls(each, needs)) for each in candidates()]
     if not all(unmet for _, unmet in found):
         return None
@@ -228,12 +239,12 @@ def _fitting(needs: Needs) -> int:
 
 
 def _distance(machine: Machine, unmet: list[MissingNeed]) -> tuple[object, ...]:
-    """The fewest needs unmet, by the least; then as `recommend` ranks."""
+    """Return the sort key: the fewest unmet needs, then the smallest difference, then the order of `recommend`."""
     return len(unmet), sum(need.distance for need in unmet), *rank(best(machine))
 
 
 def _counted(counts: Mapping[str, int]) -> dict[str, int]:
-    """How many for each need: the most first, and else in the order of the fields; none without any."""
+    """Sort counts by size, then by the order of the fields. Leave out counts of 0."""
     order = [*_DEFAULTS]
     return {
         need: counts[need]

@@ -1,8 +1,8 @@
-"""What a source says differently from the catalog, and the catalog after it: `gpu-ci catalog refresh`.
+"""Compares a source with the catalog, and returns the updated catalog, for `gpu-ci catalog refresh`.
 
-Nothing here reads a file, a clock or the network: rows go in, a `Diff` comes out, and whoever called shows it before
-anything is written. No row is ever dropped. A machine that a source no longer names stays, marked with the day it was
-first missed, until a person takes it out.
+This module reads no file, no clock and no network: it computes a `Diff` from rows. The caller shows the diff before it
+writes anything. No row is deleted. A machine that a source no longer names is marked with the day on which it was first
+missing, and stays until a maintainer removes it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ GONE = "gone_upstream_since"
 
 
 class RefreshError(Exception):
-    """A source's answer that must not reach the catalog."""
+    """An error for an answer of a source that must not change the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field of one machine. `current` is None when the catalog did not know it."""
+    """A change of one field of a machine. `current` is None if the catalog has no value."""
 
     machine: str
     field: str
@@ -42,7 +42,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """A source held against the catalog; `rows` is the catalog with the source's word taken over."""
+    """The result of a comparison. `rows` is the catalog with the values of the source."""
 
     source: str
     added: tuple[str, ...]
@@ -50,8 +50,8 @@ class Diff:
     still_gone: tuple[str, ...]
     back: tuple[str, ...]
     changed: tuple[Change, ...]
-    same: int  # fields of machines both know that are equal
-    outside: tuple[str, ...]  # machines the source says nothing about
+    same: int  # equal fields of machines that both have
+    outside: tuple[str, ...]  # machines that the source does not cover
     rows: Rows
 
     @property
@@ -59,7 +59,7 @@ class Diff:
         return not (self.added or self.gone or self.back or self.changed)
 
     def lines(self) -> Iterator[str]:
-        """The whole of it for people. Counts come first, so that nothing large hides behind a long list."""
+        """Yield the diff as text. The counts come first, so that a long list does not hide them."""
         yield (
             f"{self.source}: {len(self.added)} added, {len(self.changed)} fields changed, {len(self.gone)} gone, "
             f"{len(self.back)} back, {self.same} fields the same, {len(self.still_gone)} gone before, "
@@ -86,10 +86,10 @@ def everything(_: str) -> bool:
 def diff(
     current: Rows, upstream: Rows, *, source: str, today: date, covers: Callable[[str], bool] = everything
 ) -> Diff:
-    """Hold a source against the catalog.
+    """Compare a source with the catalog.
 
-    `covers` says which machines the source would name if they were there: what it does not cover is neither compared
-    nor missed. A field the source leaves out, or has as None, stays as it is.
+    `covers` returns True for machines that the source should name if they exist. Other machines are neither compared
+    nor reported as missing. A field that the source leaves out, or that is None there, does not change.
     """
     if not upstream:
         raise RefreshError(

@@ -1,4 +1,4 @@
-"""What is asked of the solver: one machine, and how it is bought, booted and used."""
+"""The input of the solver: one machine, and how it is bought, booted and used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UnknownDriverSource(UnknownName):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """A machine and what is chosen about it; what is None was not chosen and is not asked."""
+    """A machine and the choices for it. A choice that is None is not checked."""
 
     machine: Machine
     market: str | None = None
@@ -32,23 +32,23 @@ class Setup:
     driver_source: DriverSource | None = None
     driver_branch: int | None = None
     kernel_module: str | None = None
-    """open or proprietary."""
+    """The kernel module: open or proprietary."""
     ami_type: str | None = None
     mig_profile: str | None = None
-    """As NVIDIA names it, such as 1g.10gb."""
+    """The MIG profile by NVIDIA's name, such as 1g.10gb."""
     gke_partition_size: str | None = None
-    """As GKE names it: not all profiles, and some in other words."""
+    """The MIG profile by GKE's name. GKE does not offer all profiles, and names some differently."""
     torch: str | None = None
     python: tuple[int, int] | None = None
 
     def changed(self, change: Mapping[str, Any]) -> Setup:
-        """The same with other choices. An AMI is not chosen where none was."""
+        """Return the setup with other choices. An AMI type is only changed if the setup has one."""
         wanted = {key: value for key, value in change.items() if key != "ami_type" or self.ami_type}
         return replace(self, **wanted)
 
     @property
     def branch(self) -> int | None:
-        """The driver branch it boots with: the one asked for, else the one its source brings."""
+        """The driver branch that boots: the chosen one, or else the default of the driver source."""
         if self.driver_branch or not self.driver_source:
             return self.driver_branch
         return driver_source(self.driver_source).default_of(self.machine)
@@ -56,34 +56,34 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class DriverSourceInfo:
-    """Where a driver comes from."""
+    """A source of drivers."""
 
     name: DriverSource
     clouds: tuple[str, ...]
     architectures: tuple[Architecture, ...]
     branches: tuple[int, ...] | None
-    """None where no list of them was found."""
+    """The driver branches; None if no list of them was found."""
     default: int | None
     defaults: Mapping[str, int]
-    """Other defaults, by family."""
+    """The default branches of machine families with another default."""
     what: str
     sources: tuple[str, ...]
     """Source keys."""
 
     def default_of(self, machine: Machine) -> int | None:
-        """The branch a machine gets without asking."""
+        """Return the default branch of a machine."""
         return self.defaults.get(machine.family, self.default)
 
 
 def driver_source(name: str) -> DriverSourceInfo:
-    """The driver source of that name."""
+    """Return a driver source by its name."""
     if name not in _sources():
         raise UnknownDriverSource(name, _sources())
     return _sources()[name]
 
 
 def driver_sources_for(machine: Machine) -> tuple[DriverSourceInfo, ...]:
-    """The driver sources that exist for a machine's cloud and processor."""
+    """Return the driver sources for the cloud and the processor of a machine."""
     found = _sources().values()
     return tuple(each for each in found if machine.cloud in each.clouds and machine.architecture in each.architectures)
 

@@ -1,7 +1,7 @@
-"""Whether a machine can be bought, booted and used as asked; if not, why not, and the nearest way that it can.
+"""Checks if a machine can be bought, booted and used as requested. If not, it returns the reasons and a fix.
 
-The GPU, the driver and torch are judged by `gpu_smoke.compat`; what the machine and the driver's source add is here.
-Nothing is refused that is merely unknown: it is listed as such.
+`gpu_smoke.compat` checks GPU, driver and torch. This module adds the rules of machines and driver sources. What is
+unknown is not refused, but listed as unknown.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from .setup import DRIVER_SOURCES, DriverSource, Setup
 
 __all__ = ["DRIVER_SOURCES", "DriverSource", "Problem", "Refused", "Setup", "Works", "check", "pythons"]
 
-_STEPS = 5  # changes that one fix may need; known setups need at most four
-_TRIES = 12  # how many of a finding's changes are looked at
+_STEPS = 5  # the maximum number of changes in one fix; known setups need at most four
+_TRIES = 12  # the maximum number of changes of one finding that are tried
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason why not."""
+    """One reason why a setup cannot work."""
 
     rule: str
     choice: str
-    """Which of the setup's fields it is about."""
+    """The field of the setup that the problem refers to."""
     text: str
     source: str
     fix: Mapping[str, Any] | None
-    """Choices with which all of it works, this problem's own first; None where nothing near does."""
+    """Changes after which the whole setup works, first those of this problem; None if no near ones were found."""
 
     @property
     def hint(self) -> str:
-        """The fix in words."""
+        """The fix as text."""
         return change_text(self.fix) if self.fix else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Works:
-    """Nothing speaks against it."""
+    """The result for a setup without problems."""
 
     setup: Setup
     unknown: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Works:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It cannot work, for every one of these reasons."""
+    """The result for a setup that cannot work, with all reasons."""
 
     setup: Setup
     problems: tuple[Problem, ...]
@@ -62,21 +62,21 @@ class Refused:
 
     @property
     def reason(self) -> str:
-        """All reasons in one line."""
+        """All reasons on one line."""
         return "; ".join(problem.text for problem in self.problems)
 
     @property
     def fix(self) -> Mapping[str, Any] | None:
-        """The nearest choices with which it works."""
+        """The smallest change after which the setup works."""
         fixes = [problem.fix for problem in self.problems if problem.fix]
         return min(fixes, key=len) if fixes else None
 
 
 def check(machine: str | Machine, **choices: Any) -> Works | Refused:
-    """Whether a machine works with these choices, whose names are those of `Setup`'s fields.
+    """Check if a machine works with these choices. Their names are the fields of `Setup`.
 
-    UnknownName for a machine, market or driver source that does not exist; ValueError for a torch version, or a
-    compute capability, that cannot be read.
+    Raise UnknownName for an unknown machine, market or driver source. Raise ValueError for an invalid torch version or
+    compute capability.
     """
     found = queries.machine(machine) if isinstance(machine, str) else machine
     if choices.get("market"):
@@ -90,7 +90,7 @@ def check(machine: str | Machine, **choices: Any) -> Works | Refused:
 
 
 def check_setup(setup: Setup) -> Works | Refused:
-    """The same for choices that are a `Setup` already."""
+    """Check if a setup works."""
     wrong = findings(setup)
     open_questions = (*machine_rules.unknown(setup), *driver_rules.unknown(setup))
     if not wrong:
@@ -100,18 +100,18 @@ def check_setup(setup: Setup) -> Works | Refused:
 
 
 def findings(setup: Setup) -> list[Finding]:
-    """Everything that is wrong. Of a machine that is none to choose, nothing else is asked."""
+    """Return every finding about a setup. If the machine itself cannot be used, nothing else is checked."""
     first = list(machine_rules.usable(setup.machine))
     return first or [*machine_rules.findings(setup), *device_types.findings(setup), *driver_rules.findings(setup)]
 
 
 def change_text(change: Mapping[str, Any]) -> str:
-    """A change as one writes it: driver_branch=580, torch=2.9.1+cu126."""
+    """Return a change as text: driver_branch=580, torch=2.9.1+cu126."""
     return ", ".join(f"{key}={value.key if isinstance(value, Machine) else value}" for key, value in change.items())
 
 
 def _fix(setup: Setup, finding: Finding) -> Change | None:
-    """The fewest changes after which nothing is wrong, beginning with one that this finding suggests."""
+    """Return the smallest change after which the setup works. It starts with a change that this finding suggests."""
     for steps in range(1, _STEPS + 1):
         for change in _working_changes(setup, finding, steps):
             return change

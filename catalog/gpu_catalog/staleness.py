@@ -1,4 +1,4 @@
-"""What has grown old: prices, images, runners. The day is always given, so that an answer can be had again."""
+"""Finds outdated prices, images and runners. The day is always an argument, so that results are reproducible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .models import Price
 
 PRICES_LAST_DAYS = 90
 RUNNERS_LAST_DAYS = 30
-"""GitHub's rule: an update of the runner is installed within 30 days, or it gets no jobs."""
+"""GitHub's rule: a runner gets no jobs if an update is not installed within 30 days."""
 _WARN_BEFORE_DAYS = 10
 _ENDS_SOON_DAYS = 90
 
@@ -24,7 +24,7 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Something that is too old, or soon will be."""
+    """A warning about something that is outdated now or soon."""
 
     subject: str
     text: str
@@ -35,7 +35,7 @@ class Stale:
 
 
 def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]:
-    """Prices of pools (or whatever else) by name, older than 90 days or of no known day. Unknown ones are not old."""
+    """Return warnings about prices older than 90 days or without a date. Unknown prices are skipped."""
     old: dict[str, list[str]] = {}
     for name, price in priced.items():
         if price is None:
@@ -56,7 +56,7 @@ def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]
 
 
 def stale_days(price: Price, today: date) -> int:
-    """How old a price is that is older than 90 days; 0 for a newer one and for one of no known day."""
+    """Return the age of a price in days if it is more than 90, else 0. Also 0 for a price without a date."""
     days = (today - _last_day(price.date)).days if price.date else 0
     return days if days > PRICES_LAST_DAYS else 0
 
@@ -68,8 +68,11 @@ def _age(verb: str, day: str, today: date) -> str:
 
 
 def image(name: str, today: date) -> tuple[Stale, ...]:
-    """A Google image or family, as projects/<project>/global/images/<name>: what in it has ended, or ends within 90
-    days. Nothing for an image whose name says nothing of what it is made of."""
+    """Return warnings about components of a Google image whose support has ended or ends within 90 days.
+
+    The components are read from the name of the image or family, in the form projects/<project>/global/images/<name>.
+    An image with another name has no warnings.
+    """
     parts = name.split("/")
     project = parts[parts.index("projects") + 1] if "projects" in parts[:-1] else ""
     tags = set(parts[-1].split("-"))
@@ -81,7 +84,7 @@ def image(name: str, today: date) -> tuple[Stale, ...]:
 
 
 def ami_type(name: str, today: date) -> tuple[Stale, ...]:
-    """An EKS AMI type of which there are no new images."""
+    """Return a warning about an EKS AMI type without new images."""
     known = {each.ami_type: each for each in queries.ami_types()}
     if name not in known:
         raise UnknownName(name, known)
@@ -98,16 +101,18 @@ def ami_type(name: str, today: date) -> tuple[Stale, ...]:
 
 
 def runner_floor(version: str) -> str:
-    """The oldest version of the runner that GitHub registers, where this one is older; else nothing. ValueError for
-    what is no version."""
+    """Return the oldest runner version that GitHub registers if this version is older, else an empty text.
+
+    Raise ValueError for an invalid version.
+    """
     floor = str(data_files.document("runners")["floor"]["version"])
     return floor if _parsed(version) < _parsed(floor) else ""
 
 
 def runner(version: str, today: date, released: Mapping[str, date] | None = None) -> tuple[Stale, ...]:
-    """A version of GitHub's runner that gets no jobs, or soon none. ValueError for what is no version.
+    """Return warnings about a version of GitHub's runner that gets no jobs, now or soon.
 
-    `released` adds releases somebody looked up to those known here.
+    `released` adds releases to those in the catalog. Raise ValueError for an invalid version.
     """
     own = _parsed(version)
     out = {_parsed(name): day for name, day in (released or {}).items()}
@@ -147,7 +152,7 @@ def _ended(subject: str, what: str, ends: str, then: str, instead: str, today: d
 
 
 def _last_day(text: str) -> date:
-    """The last day of YYYY, YYYY-MM or YYYY-MM-DD."""
+    """Return the last day of YYYY, YYYY-MM or YYYY-MM-DD."""
     year, month, day = ([int(part) for part in _DIGITS.findall(text)] + [0, 0])[:3]
     month = month or 12
     return date(year, month, day or calendar.monthrange(year, month)[1])
@@ -156,7 +161,7 @@ def _last_day(text: str) -> date:
 def _parsed(version: str) -> tuple[int, int, int]:
     found = _VERSION.fullmatch(version)
     if not found:
-        raise ValueError(f"{version!r} is no version of the runner, such as 2.337.0")
+        raise ValueError(f"{version!r} is not a version of the runner, such as 2.337.0")
     return int(found[1]), int(found[2]), int(found[3])
 
 

@@ -1,1 +1,1 @@
-"""What several packages of this wheel need and no library has; it uses the standard library alone."""
+"""Shared code of the packages in this wheel that no library has. It needs the standard library only."""

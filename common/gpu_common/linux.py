@@ -1,4 +1,4 @@
-"""prctl(2), which Python has no call for. All of it does nothing where the system is not Linux."""
+"""Calls of prctl(2), which Python does not have. On other systems than Linux, they do nothing."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def signal_when_parent_ends(number: int) -> None:
-    """Have the kernel send this process a signal when the thread that started it ends.
+    """Request a signal from the kernel for the end of the thread that started this process.
 
-    Between fork and exec it allocates nothing but the call's own, so it may be a `preexec_fn`.
+    It can be a `preexec_fn`: between fork and exec it allocates only the memory of the call itself.
     """
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of those below this process whose own has ended, so that none can hide from its parent."""
+    """Become the new parent of descendants whose own parent has ended, so that this process can end all of them."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -28,5 +28,5 @@ def _prctl(option: int, value: int) -> None:
         _LIBC.prctl(option, value, 0, 0, 0)
 
 
-# Loaded here, because a child between fork and exec should load nothing.
+# Loaded here, because a process should load nothing between fork and exec.
 _LIBC: Any = ctypes.CDLL(None) if sys.platform.startswith("linux") else None

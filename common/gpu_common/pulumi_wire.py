@@ -1,7 +1,7 @@
-"""How Pulumi writes what JSON has no word for: secrets, assets, references to resources, and unknown values.
+"""Pulumi's JSON format for secrets, assets, references to resources, and unknown values.
 
-Signatures mark an object by their key SIGNATURE (pulumi/pulumi v3.259.0, sdk/go/common/resource/sig/sig.go); an unknown
-value is one text for each type (sdk/go/common/resource/plugin/rpc.go, UnknownBoolValue to UnknownObjectValue).
+The key SIGNATURE marks such an object (pulumi/pulumi v3.259.0, sdk/go/common/resource/sig/sig.go). An unknown value is
+one fixed text for each type (sdk/go/common/resource/plugin/rpc.go, UnknownBoolValue to UnknownObjectValue).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REFERENCE = "5cf8f73096256a8f31e491e813e4eb8e"
 OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 
 UNKNOWN_STRING = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""An unknown text, or an unknown value of no known type."""
+"""An unknown text, or an unknown value of unknown type."""
 UNKNOWNS = frozenset(
     {
         UNKNOWN_STRING,

@@ -1,7 +1,7 @@
-"""What looks like a secret wherever it stands. People paste them one line too high, and a report is a log.
+"""Patterns of secrets. Users may paste a secret into the wrong field, and reports are often logged.
 
-The boot agent (gpu_agent.redact) and the policy pack (gpu_ci_policies.tokens) run without this package and have
-patterns of their own; tests/common/test_secret_patterns.py holds all of them to the same samples.
+The boot agent (gpu_agent.redact) and the policy pack (gpu_ci_policies.tokens) run without this package, so they have
+their own patterns. tests/common/test_secret_patterns.py tests all of them with the same samples.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ GITHUB_TOKEN_PREFIX = re.compile(r"gh[opusr]_|github_pat_")
 
 _TOKENS = (
     r"gh[opusr]_\w{4,}|github_pat_\w{4,}",
-    r"ya29\.[\w.-]+",  # an OAuth access token of Google's
-    r"AIza[\w-]{10,}",  # an API key of Google's
-    r"(?:AKIA|ASIA)[A-Z0-9]{12,}",  # an access key of AWS
+    r"ya29\.[\w.-]+",  # Google OAuth access token
+    r"AIza[\w-]{10,}",  # Google API key
+    r"(?:AKIA|ASIA)[A-Z0-9]{12,}",  # AWS access key
     r"xox[abeprs]-[\w-]+",  # Slack
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*",
 )
-# Group 1 is a secret. What two of these match besides is a run in which no later start can find one, as all of its
-# starts end at the same character. Without it each start would read the run again: n * n steps for n characters.
+# Group 1 is a secret. Two of the patterns also match a run of characters without a secret. They skip it as a whole,
+# because every start in it would end at the same character. Otherwise n characters would need n * n steps.
 _PATTERNS = (
     re.compile(rf"({'|'.join(_TOKENS)})", re.DOTALL),
-    re.compile(r"(eyJ[\w-]{10,}\.[\w.-]+)|eyJ[\w-]*"),  # a JSON web token
+    re.compile(r"(eyJ[\w-]{10,}\.[\w.-]+)|eyJ[\w-]*"),  # JSON web token
     re.compile(r"(?<=://)(?:([^/\s:@]+:[^@\s]+)(?=@)|[^/\s:@]+:[^@\s]+)"),  # user and password in a URL
 )
 
 
 def redact(text: str) -> str:
-    """The text with `[secret]` in the place of what looks like one."""
+    """Return the text with `[secret]` instead of everything that looks like a secret."""
     found = sorted(match.span(1) for each in _PATTERNS for match in each.finditer(text) if match[1])
     kept, at = [], 0
     for start, end in found:

@@ -1,14 +1,14 @@
-"""The name that was probably meant by one that does not exist."""
+"""Suggests a known name for an unknown one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-CUTOFF = 0.6  # difflib's own
+CUTOFF = 0.6  # the default of difflib
 
 
 def closest(name: str, choices: Iterable[str], cutoff: float = CUTOFF) -> str:
-    """The choice most like a name, or nothing where none is as like as `cutoff` (a ratio of difflib's, 0 to 1)."""
-    import difflib  # takes longer than most of its callers, and is needed for mistakes only
+    """Return the most similar choice, or an empty text if no similarity reaches `cutoff` (difflib's ratio, 0 to 1)."""
+    import difflib  # a slow import that only mistakes need
 
     return next(iter(difflib.get_close_matches(name, list(choices), n=1, cutoff=cutoff)), "")

@@ -1,14 +1,15 @@
-"""Texts of a program made visible: nothing in them hides, reorders or moves what stands around it."""
+"""Escapes characters in untrusted text that could hide, reorder or move other text in a terminal or a report."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# Characters of categories that draw nothing or act on their neighbours: controls (ANSI's escape among them), format
-# characters (all that change the direction of writing), surrogates, private and unassigned ones, and separators.
+# The Unicode categories of characters that are invisible or change other characters: controls (including ANSI's
+# escape), format characters (including those that change the direction of text), surrogates, private and unassigned
+# characters, and separators.
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
-# Letters and marks that draw nothing either: the rest of Default_Ignorable_Code_Point in Unicode's
-# DerivedCoreProperties.txt, and Braille's blank.
+# Invisible letters and marks: the rest of Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt, and the
+# blank Braille pattern.
 _BLANK = frozenset(
     code
     for first, last in (
@@ -28,7 +29,7 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class _Escapes(dict[int, str]):
-    """What str.translate asks: each character's own text, found when it is first seen."""
+    """A table for str.translate. It computes the text of a character at its first use."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -43,18 +44,18 @@ _IN_LINES = _Escapes({ord("\n"): "\n", ord("\t"): "\t"})
 
 
 def visible(text: str, limit: int | None = None) -> str:
-    """The text in one line, every character that nobody would see written as `\\u202e`, at most `limit` long."""
+    """Return the text on one line, with invisible characters as escapes such as `\\u202e`, in `limit` characters."""
     return _clipped(text, limit, _IN_A_LINE)
 
 
 def visible_lines(text: str, limit: int | None = None) -> str:
-    """As `visible`, but with its lines and tabs."""
+    """Return the text like `visible`, but keep its line breaks and tabs."""
     return _clipped(text.replace("\r\n", "\n"), limit, _IN_LINES)
 
 
 def _clipped(text: str, limit: int | None, escapes: _Escapes) -> str:
     if limit is None:
         return text.translate(escapes)
-    # Escapes only make a text longer, so nothing of what is shown lies further on.
+    # Escapes only make a text longer, so the result depends on no character after `limit`.
     shown = text[: limit + 1].translate(escapes)
     return shown if len(shown) <= limit else shown[: max(limit - 1, 0)] + "…"

@@ -1,4 +1,4 @@
-"""GPU capacity for CI as Pulumi components: typed pools that prove their GPU before they take a job."""
+"""GPU capacity for CI as Pulumi components: typed pools whose GPUs are checked before they take a job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "kinds",
 ]
 
-# Imported when first used: a program pays for pydantic and pulumi only once it has something to build.
+# Imported at first use, because pydantic and pulumi take long to import and some programs need neither.
 _LATER = {
     "Args": "args",
     "In": "args",

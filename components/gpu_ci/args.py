@@ -1,4 +1,4 @@
-"""The base of every component's arguments: one pydantic model, whose wiring may still be an Output."""
+"""The base model of the arguments of every component. Some of its values may be Outputs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .validation_errors import Loc, explain
 
 
 class Late:
-    """A value that is not there yet; it becomes a checked Output once its whole model is known to be in order."""
+    """A value that is still an Output. It becomes a checked Output after its whole model has been validated."""
 
     def __init__(self, output: pulumi.Output[Any], marker: Marker) -> None:
         self.output = output
         self.marker = marker
 
     def checked(self, at: Loc, owner: Args) -> pulumi.Output[Any]:
-        """The same Output, failing with the field's own message when it resolves to something else."""
+        """Return the same Output. It fails with the message of the field if it resolves to an invalid value."""
         source = self.output
 
         async def check(value: Any) -> Any:
@@ -46,9 +46,9 @@ class Late:
 
 
 class Marker:
-    """Annotation behind `Input[T]`. It keeps `T` whole, because pydantic flattens nested Annotated types.
+    """The annotation that `Input[T]` adds. It stores `T`, because pydantic flattens nested Annotated types.
 
-    `secrecy` is true where only a secret Output will do, false where none may come, and None where either may.
+    `secrecy` is True if the value must be a secret Output, False if it must not be one, and None if both are valid.
     """
 
     def __init__(self, item: Any, secrecy: bool | None = None) -> None:
@@ -67,7 +67,7 @@ class Marker:
 
 
 class Redacted:
-    """Annotation of a field whose wrong values are not shown, because they may be secrets."""
+    """The annotation of a field whose invalid values are not shown, because they may be secrets."""
 
     secrecy = "redacted"
 
@@ -81,42 +81,42 @@ if TYPE_CHECKING:
 else:
 
     class Input:
-        """`Input[T]`: a `T`, checked at once, or an Output of one, checked with the same message when it resolves.
+        """A `T`, or an Output of a `T`. An Output is checked when it resolves, with the same message.
 
-        Constraints belong inside: `Input[Annotated[int, Field(ge=1)]]`.
+        Write constraints inside the brackets: `Input[Annotated[int, Field(ge=1)]]`.
         """
 
         def __class_getitem__(cls, item: Any) -> Any:
             return Annotated[Any, Marker(item)]
 
     class SecretInput:
-        """`SecretInput[T]`: an Output of a `T` that is marked as secret. Errors of such a field never show its value.
+        """An Output of a `T` that is marked as secret. Errors of such a field never show its value.
 
-        Whether an Output is secret can be unknown in a preview, as its value is; it is asked when the value is there.
+        In a preview, it can be unknown if an Output is secret. It is checked when the value resolves.
         """
 
         def __class_getitem__(cls, item: Any) -> Any:
             return Annotated[Any, Marker(item, secrecy=True)]
 
     class PlainInput:
-        """`PlainInput[T]`: as `Input[T]`, but a secret Output is refused, because the value will be readable."""
+        """An `Input[T]` that refuses secret Outputs, because the value is stored in plain text."""
 
         def __class_getitem__(cls, item: Any) -> Any:
             return Annotated[Any, Marker(item, secrecy=False)]
 
-    In = Input  # its name in the first releases
+    In = Input  # the name in the first releases
 
 
 def _secrecy_problem(*, wanted: bool) -> PydanticCustomError:
-    """What is told of a value that is plain where it must be secret, or secret where it may not be."""
+    """Return the error for a plain value that must be secret, or for a secret value that must be plain."""
     if wanted:
-        hint = "pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) answers"
+        hint = "pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) returns"
         return invalid("must be a secret Output, so that neither state nor logs have it in plain text", safe_hint=hint)
-    return invalid("is a secret, and would be readable here", safe_hint="put it under secrets")
+    return invalid("is a secret, but this field is stored in plain text", safe_hint="put it under secrets")
 
 
 def _whole(value: Any) -> Any:
-    """Engine and YAML alike hand over 2.0 for 2; text and booleans are mistakes, though Python would convert them."""
+    """Accept 2.0 for 2, as the engine and YAML may pass it. Refuse text and booleans, which Python would convert."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -125,14 +125,14 @@ def _whole(value: Any) -> Any:
 
 
 Integer = Annotated[int, BeforeValidator(_whole)]
-"""A whole number, also when it arrives as a float."""
+"""A whole number. A float without a fraction is accepted."""
 
 StrictBool = Annotated[bool, Field(strict=True)]
-"""True or false, and no text that could be taken for one."""
+"""True or false. Text such as "yes" is refused."""
 
 
 class Args(BaseModel):
-    """Arguments of a component, or of a part of it. Frozen, in camelCase outside and snake_case inside."""
+    """The arguments of a component, or one object among them. Frozen; users write camelCase, Python snake_case."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -143,10 +143,10 @@ class Args(BaseModel):
     )
 
     WIRING: ClassVar[frozenset[str]] = frozenset()
-    """Fields another resource provides; the others are choices a person makes in a stack file."""
+    """The fields that other resources provide. Users choose the other fields in a stack file."""
 
     DECIDED: ClassVar[Mapping[str, str]] = {}
-    """What people look for among the fields and is decided here, with the reason."""
+    """Names that users may expect as fields but that this package decides, each with the reason."""
 
     _late: list[pulumi.Output[Any]] = PrivateAttr(default_factory=list)
     _subject: str = PrivateAttr(default="")
@@ -160,7 +160,7 @@ class Args(BaseModel):
             raise ArgsError(f"{type(self).__name__}{_caller()}", explain(error, type(self))) from None
         _bind(self, (), self)
 
-    # Pydantic then builds nested models itself, without this constructor, so that their mistakes join the same report.
+    # With this mark, pydantic builds nested models without this constructor, so one report has all their problems.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
@@ -174,25 +174,29 @@ class Args(BaseModel):
 
     @property
     def subject(self) -> str:
-        """What an error about these arguments is about."""
+        """The file or resource that an error about these arguments names first."""
         return self._file or self._subject or type(self).__name__
 
     def about(self, subject: str) -> None:
-        """Name what the arguments belong to, for the errors of values that come later."""
+        """Set the resource that the arguments belong to, for errors of values that resolve later."""
         self._subject = subject
 
     def set_source(self, file: str, place: str) -> None:
-        """Name where a person wrote the arguments: an error that comes later is told there, whatever they belong to."""
+        """Set the file and the path where the user wrote the arguments. Later errors name these, not the resource."""
         self._file, self._place = file, place
 
     def wrong(self, problems: Sequence[Problem]) -> ArgsError:
-        """The error of these problems, each at its place in the arguments."""
+        """Return an error with these problems, each with its full path."""
         return ArgsError(self.subject, [each.under(self._place) if self._place else each for each in problems])
 
     @classmethod
     def choice_problems(cls, choices: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> list[Problem]:
-        """What is wrong with the choices of a stack file, whose wiring the program fills in afterwards: all but what of
-        it is `known`, by which the choices are judged."""
+        """Return the problems of the fields in a stack file, before the program sets the wiring.
+
+        Args:
+            choices: The fields in the stack file, by their camelCase names.
+            known: The wiring that is known already. The fields are checked against it.
+        """
         wiring = {to_camel(name) for name in cls.WIRING}
         problems = [
             Problem(name, "is filled in by the program, not by the stack file", hint="remove it")
@@ -210,16 +214,16 @@ class Args(BaseModel):
 
     @classmethod
     def choice_names(cls) -> tuple[str, ...]:
-        """The keys a stack file may use, in the order of the model."""
+        """Return the keys that a stack file can use, in the order of the model."""
         return tuple(to_camel(name) for name in cls.model_fields if name not in cls.WIRING)
 
     @classmethod
     def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - some need them
-        """Wiring in good order, for looking at choices where no surroundings are at hand."""
+        """Return valid placeholder wiring, to check a stack file without its other resources."""
         return {}
 
     async def settle(self) -> None:
-        """Wait for every value that was late; one ArgsError tells all that is wrong with them."""
+        """Wait for all Outputs among the arguments. Raise one ArgsError with the problems of all of them."""
         problems: list[Problem] = []
         for output in self._late:
             try:
@@ -231,7 +235,7 @@ class Args(BaseModel):
 
 
 def is_late(value: Any) -> bool:
-    """Whether some of the value is still an Output, an awaitable or unknown."""
+    """Return True if the value is or contains an Output, an awaitable or an unknown value."""
     if isinstance(value, pulumi.Output | Unknown) or inspect.isawaitable(value):
         return True
     if isinstance(value, Mapping):
@@ -240,7 +244,7 @@ def is_late(value: Any) -> bool:
 
 
 def marker_of(metadata: list[Any]) -> Marker | None:
-    """The `Input[...]` among a field's annotations, if it has one."""
+    """Return the `Input[...]` among the annotations of a field, or None."""
     return next((mark for mark in metadata if isinstance(mark, Marker)), None)
 
 
@@ -250,7 +254,7 @@ def _adapter(item: Any) -> TypeAdapter[Any]:
 
 
 def _bind(value: Any, at: Loc, owner: Args) -> Any:
-    """Turn every late value below `value` into a checked Output that knows its full path."""
+    """Replace every Late in `value`, at any depth, with a checked Output that knows its full path."""
     if isinstance(value, Late):
         output = value.checked(at, owner)
         owner._late.append(output)
@@ -268,7 +272,7 @@ def _bind(value: Any, at: Loc, owner: Args) -> Any:
 
 
 def _caller() -> str:
-    """Where in the program the arguments were made, such as ` (pools.py:12)`."""
+    """Return the place in the program that created the arguments, such as ` (pools.py:12)`."""
     frame = sys._getframe(1)
     here = str(Path(__file__).parent)
     while frame.f_back and (frame.f_code.co_filename.startswith(here) or "pydantic" in frame.f_code.co_filename):

@@ -1,4 +1,4 @@
-"""Where a pool asks for machines, in order: a capacity ladder as arguments, checked against the catalog."""
+"""The arguments of a capacity ladder: the offers that a pool tries, in order. The catalog checks them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .errors import at_path, invalid, raise_problems
 
 
 def _capability(value: Any) -> Any:
-    """YAML reads 8.9 as a number."""
+    """Return a number as text, because YAML reads 8.9 as a number."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -23,7 +23,7 @@ ComputeCapability = Annotated[str, Field(pattern=r"^[0-9]{1,2}(\.[0-9])?$"), Bef
 
 
 class JobNeeds(Args):
-    """The least a job can do with, on whichever rung it gets its machine."""
+    """The minimum that a job requires of its machine, on every rung."""
 
     gpu_memory_gib: float = Field(default=0, ge=0, description="GiB of one GPU, by its nominal size: 24 for an L4")
     gpu_count: Integer = Field(default=1, ge=1, le=16, description="how many GPUs, 1 to 16")
@@ -46,12 +46,12 @@ class JobNeeds(Args):
     )
 
     def plain(self) -> Needs:
-        """The same as the catalog takes it."""
+        """Return the needs in the catalog's type."""
         return Needs(**{**dict(self), "compute_capability": self.compute_capability or ""})
 
 
 class Rung(Args):
-    """One place to ask: a machine, how it is bought, and where."""
+    """One step of a capacity ladder: a machine type, its market and its region."""
 
     machine: str = Field(
         description="a machine type, such as g2-standard-8; n1 with its GPUs, as n1-standard-8+nvidia-tesla-t4x1"
@@ -72,12 +72,12 @@ class Rung(Args):
     )
 
     def plain(self) -> ladder.Rung:
-        """The same as the catalog takes it."""
+        """Return the rung in the catalog's type."""
         return ladder.Rung(**{**dict(self), "zones": tuple(self.zones)})
 
 
 class CapacityLadder(Args):
-    """Where to ask for machines, from the first rung on; none of them with less than the job needs."""
+    """The machines that a pool tries to get, from the first rung on. Each rung meets the needs of the job."""
 
     needs: JobNeeds | None = Field(
         default=None,
@@ -88,7 +88,7 @@ class CapacityLadder(Args):
     @field_validator("rungs")
     @classmethod
     def _rungs(cls, values: list[Rung], info: ValidationInfo) -> list[Rung]:
-        if "needs" not in info.data:  # they are wrong themselves, and told to be
+        if "needs" not in info.data:  # invalid, which is already reported
             return values
         needs = info.data["needs"]
         problems = ladder.check_ladder([each.plain() for each in values], needs.plain() if needs else None)
@@ -97,7 +97,7 @@ class CapacityLadder(Args):
 
 
 def _details(problem: ladder.RungProblem, rungs: list[Rung]) -> InitErrorDetails:
-    """A problem of the ladder, with the value it is about."""
+    """Return a problem of the ladder as a validation error, with the value that it refers to."""
     value: Any = rungs
     for step in problem.at:
         value = getattr(value, step) if isinstance(step, str) else value[step]

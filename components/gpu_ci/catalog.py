@@ -1,6 +1,6 @@
-"""What can be bought: the package gpu_catalog, under the name by which users of gpu_ci know it.
+"""The names of the package gpu_catalog, for users of gpu_ci.
 
-Loaded when first asked: a program that builds nothing with a GPU pays nothing for it.
+The package is loaded at first use, because a program without GPU pools does not need it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpu_catalog import *  # noqa: F403 - the same names, whatever they are
+    from gpu_catalog import *  # noqa: F403 - all names of that package
     from gpu_catalog import __all__ as __all__
 
 

@@ -1,4 +1,4 @@
-"""The base of every component: a literal type token, children that stay inside, outputs that are what is annotated."""
+"""The base class of every component: its type token, the options of its children, and its outputs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Component(pulumi.ComponentResource):
     """A group of resources with one set of arguments and a few outputs."""
 
     TYPE: ClassVar[str]
-    """The type token, `gpu-ci:<gcp|aws|kubernetes|github>:<Class>`; it is in every state file and never changes."""
+    """The type token, `gpu-ci:<gcp|aws|kubernetes|github>:<Class>`. State files contain it, so it never changes."""
 
     ARGS: ClassVar[type[Args]]
-    """The model of its arguments."""
+    """The model of the arguments."""
 
     KIND: ClassVar[str] = ""
-    """What a stack file calls it; empty for what is no pool."""
+    """The `kind` of the pool in a stack file; empty if the component is not a pool."""
 
     EXAMPLE: ClassVar[dict[str, Any]] = {}
-    """Arguments that work, for documentation and for the tests that hold every component to the same rules."""
+    """Valid arguments, for the documentation and for the tests of all components."""
 
     def __init__(self, name: str, args: Args, opts: pulumi.ResourceOptions | None = None) -> None:
         naming.check(type(self).__name__, name)
@@ -34,31 +34,31 @@ class Component(pulumi.ComponentResource):
         self._after = pulumi.ResourceOptions(depends_on=opts.depends_on if opts else None)
         own = copy.copy(opts)
         if own:
-            # Its children wait. With --continue-on-error the engine leaves out whatever waits for what failed; a
-            # component that it left out fails at its outputs, which ends the program: "cannot complete a resource …
-            # whose registration isn't pending" (pulumi 3.272.0).
+            # The children wait, not the component. With --continue-on-error the engine skips all resources that depend
+            # on a failed one. A skipped component then fails when it registers its outputs, and the program ends:
+            # "cannot complete a resource … whose registration isn't pending" (pulumi 3.272.0).
             own.depends_on = None
         super().__init__(self.TYPE, name, None, own)
 
     def child(self, **options: Any) -> pulumi.ResourceOptions:
-        """Options of a child: never the caller's own, which Pulumi already applies to what it should.
+        """Return the options of a child resource.
 
-        But for one: what the component is to wait for. Pulumi has only the component itself wait, which is nothing in
-        any cloud, and its children would be made at once.
+        Of the caller's options, a child gets only `depends_on`: Pulumi applies it to the component alone, so the
+        children would be created at once. Pulumi itself passes the other options to the children that need them.
         """
         return pulumi.ResourceOptions.merge(self._after, pulumi.ResourceOptions(parent=self, **options))
 
     @classmethod
     def output_names(cls) -> tuple[str, ...]:
-        """The annotated outputs, in the order of the class."""
+        """Return the names of the annotated outputs, in the order of the class."""
         own = [base for base in reversed(cls.__mro__) if issubclass(base, Component)]
         hints = {name: str(hint) for base in own for name, hint in inspect.get_annotations(base).items()}
         return tuple(name for name, hint in hints.items() if hint.startswith("pulumi.Output["))
 
     def register(self) -> None:
-        """Register exactly the annotated outputs; the last statement of a constructor."""
+        """Register exactly the annotated outputs. Constructors call this last."""
         self.register_outputs(self.state())
 
     def state(self) -> dict[str, pulumi.Output[Any]]:
-        """The outputs as the engine and other languages name them."""
+        """Return the outputs by their names in the engine and in other languages."""
         return {to_camel(name): getattr(self, name) for name in self.output_names()}

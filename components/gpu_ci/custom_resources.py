@@ -1,4 +1,4 @@
-"""What the custom resources of the plugin share: their properties as the engine sends them, checks, and log lines."""
+"""Shared code of the plugin's custom resources: reading properties from the engine, checks, and log lines."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pydantic.alias_generators import to_camel
 from .args import Args
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer
-    """Why a resource is not made or changed, as the user reads it."""
+class Refused(Exception):  # noqa: N818 - the expected way to end a request
+    """The reason why a resource is not created or changed, as text for the user."""
 
     def __init__(self, text: str, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN) -> None:
         super().__init__(text)
@@ -25,13 +25,13 @@ class Refused(Exception):  # noqa: N818 - it is an answer
 
 
 class EngineLog:
-    """Lines under a resource in the engine's own display; without an engine they go nowhere."""
+    """A log whose lines the engine shows under a resource. Without an engine, it drops them."""
 
     def __init__(self, engine: Callable[[], str]) -> None:
         self._engine = engine
 
     def __call__(self, urn: str, text: str, stays: bool = False) -> None:
-        """Print a line; one that stays is a warning, and others are shown while the resource is worked on."""
+        """Print a line. With `stays` it is a warning; without, it disappears when the resource is complete."""
         if not self._engine():
             return
         severity = engine_pb2.WARNING if stays else engine_pb2.INFO
@@ -44,15 +44,15 @@ class EngineLog:
 
 
 def checked(request: Any, model: type[Args], in_plain: Mapping[str, str]) -> Any:
-    """The inputs with their defaults, or every problem they have; what is not known yet is let through.
+    """Return the inputs with their defaults, and every problem of them. Unknown values pass.
 
     Args:
-        request: The engine's CheckRequest.
+        request: The CheckRequest of the engine.
         model: The arguments of the resource.
-        in_plain: Inputs that may not be secret, each with where its value is in plain text.
+        in_plain: The inputs that must not be secret, each with the place that has its value in plain text.
     """
     given, hidden = to_plain(request.news), secret_names(request.news)
-    # The engine prints the value of a property that a failure names, also of a secret one.
+    # If a failure names a property, the engine prints its value. Failures of secret properties therefore name none.
     failures = [
         provider_pb2.CheckFailure(reason=f"{problem.path}: {problem.reason}")
         if re.split(r"[.\[]", problem.path)[0] in hidden
@@ -60,7 +60,7 @@ def checked(request: Any, model: type[Args], in_plain: Mapping[str, str]) -> Any
         for problem in model.choice_problems(given)
     ]
     failures += [
-        provider_pb2.CheckFailure(reason=f"{name}: is a secret, and would stand in plain text {where}")
+        provider_pb2.CheckFailure(reason=f"{name}: is a secret, and would be in plain text {where}")
         for name, where in in_plain.items()
         if name in hidden
     ]
@@ -73,7 +73,7 @@ def checked(request: Any, model: type[Args], in_plain: Mapping[str, str]) -> Any
 
 
 def to_plain(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """The values without their secret wrapping, unknown ones as `Unknown`."""
+    """Return the values without their secret wrapping. Unknown values become UNKNOWN of the SDK."""
     found: dict[str, Any] = _to_plain(json_format.MessageToDict(struct))
     return found
 
@@ -89,7 +89,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def secret_names(struct: struct_pb2.Struct) -> set[str]:
-    """The properties that are secret, or hold a secret."""
+    """Return the names of the properties that are or contain a secret."""
     return {name for name, value in json_format.MessageToDict(struct).items() if _holds_secret(value)}
 
 
@@ -100,7 +100,7 @@ def _holds_secret(value: Any) -> bool:
 
 
 def redacted(text: str, inputs: struct_pb2.Struct) -> str:
-    """A text without the secret inputs: not them, nor what a path of them ends in."""
+    """Return the text without the secret inputs, and without the last segment of those that are paths."""
     given = to_plain(inputs)
     whole = {str(given[name]) for name in secret_names(inputs)}
     for secret in sorted(whole | {each.rpartition("/")[2] for each in whole}, key=len, reverse=True):
@@ -109,7 +109,7 @@ def redacted(text: str, inputs: struct_pb2.Struct) -> str:
 
 
 def as_sent(struct: struct_pb2.Struct, name: str) -> Any:
-    """One value as it was sent, secret wrapping and all."""
+    """Return one value as the engine sent it, including the secret wrapping."""
     return json_format.MessageToDict(struct).get(name)
 
 

@@ -1,4 +1,4 @@
-"""What a person reads when something is wrong: one problem, and the report of all of them."""
+"""The error messages of this package: a problem, a report of several problems, and hints."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./:@…-]*")
 _LAST_NUMBER = re.compile(r"([0-9]+)([^0-9]*)$")
 
 
-# What the SDK and the engine put before a provider's own words, as often as they hand them on.
+# The prefixes that the SDK and the engine add to a provider's message, each time that they pass it on.
 _HANDED_ON = re.compile(
     r"^((invoke|invocation) of \S+ (failed|returned an error): |invoking \S+: |\d+ errors? occurred:\s*\* )*"
 )
 
 
 def provider_message(error: Exception) -> str:
-    """What a provider said when it refused, on one line and without what was put before it."""
+    """Return the message of a provider's error on one line, without the prefixes of the SDK and the engine."""
     return _HANDED_ON.sub("", " ".join(str(error).split()))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: where it is, what is wrong, and what would be right. What looks like a secret is never in it."""
+    """One mistake: its place, what is wrong, and what is expected. Text that looks like a secret is redacted."""
 
     path: str
     text: str
@@ -44,38 +44,40 @@ class Problem:
             object.__setattr__(self, field.name, redact(getattr(self, field.name)))
 
     def under(self, prefix: str) -> Problem:
-        """The same problem seen from further out, such as `gpu-ci:pools.l4`."""
+        """Return the problem with a prefix of its path, such as `gpu-ci:pools.l4`."""
         joint = "" if not self.path or self.path.startswith("[") else "."
         return Problem(f"{prefix}{joint}{self.path}", self.text, self.got, self.expected, self.hint)
 
     def render(self, subject: str) -> str:
-        """The problem in the house form, under the file or thing it is about."""
+        """Return the problem as text that starts with the file or resource."""
         lines = [f"{subject}: {self.path}: {self.text}" if self.path else f"{subject}: {self.text}"]
         details = (("got", self.got), ("expected", self.expected), ("hint", self.hint))
         return "\n".join([*lines, *(f"  {label}: {value}" for label, value in details if value)])
 
     @property
     def reason(self) -> str:
-        """The problem without its path, for a report that names the property itself."""
+        """The problem as text without its path, for reports that print the property name."""
         details = (("expected", self.expected), ("hint", self.hint))
         return "; ".join([self.text, *(f"{label}: {value}" for label, value in details if value)])
 
 
 def report(subject: str, problems: Iterable[Problem], line_of: Callable[[str], int | None] = lambda _: None) -> str:
-    """Every problem, one after the other, in the order they were found.
+    """Return all problems as one text, in the order they were found.
 
     Args:
-        line_of: returns the line of the file `subject` that a path stands in, where it is known.
+        subject: The file or resource.
+        problems: The problems.
+        line_of: A function that returns the line of a path in the file, or None if it is unknown.
     """
     places = ((problem, line_of(problem.path)) for problem in problems)
     return "\n".join(problem.render(f"{subject}:{line}" if line else subject) for problem, line in places)
 
 
 class ArgsError(pulumi.InputPropertiesError, pulumi.RunError):
-    """Arguments that cannot be used.
+    """An error for invalid arguments.
 
-    It is both things Pulumi asks for: a program that fails with a RunError shows its text and no traceback, and the
-    plugin passes an InputPropertiesError on to the engine property by property.
+    It derives from two errors of Pulumi. For a RunError, Pulumi shows the text without a traceback. From an
+    InputPropertiesError, the plugin reports each property to the engine.
     """
 
     def __init__(self, subject: str, problems: Sequence[Problem]) -> None:
@@ -88,41 +90,46 @@ class ArgsError(pulumi.InputPropertiesError, pulumi.RunError):
 
 
 def invalid(text: str, *, hint: str = "", expected: str = "", safe_hint: str = "") -> PydanticCustomError:
-    """What a validator raises: never with the value in its text, which may be a secret.
+    """Return the error that a validator raises. The text must not contain the value, which may be a secret.
 
-    A hint that was made from the value is left out for a secret; one given as `safe_hint` was not, and always stays.
+    Args:
+        text: What is wrong.
+        hint: What to do. It may contain the value; it is not shown for a secret.
+        expected: What a valid value looks like.
+        safe_hint: A hint that never contains the value. It is always shown.
     """
     context = {"text": text, "hint": hint, "expected": expected, "safe_hint": safe_hint}
     return PydanticCustomError("gpu_ci", "{text}", context)
 
 
 def at_path(problem: PydanticCustomError, value: Any, *at: int | str) -> InitErrorDetails:
-    """A problem with a value that stands this many steps below the field being checked."""
+    """Return a problem with a value inside the field being checked. `at` is the path from the field to the value."""
     return InitErrorDetails(type=problem, loc=at, input=value)
 
 
 def raise_problems(problems: Sequence[InitErrorDetails]) -> None:
-    """Raise all of these from a validator, so that they join the one report; nothing where there are none."""
+    """Raise these problems from a validator, so that one report has all of them. Do nothing if the list is empty."""
     if problems:
         raise ValidationError.from_exception_data("", list(problems))
 
 
 def whole_value(rule: Callable[[Any], Any]) -> WrapValidator:
-    """Hold a list or map to a rule about the whole of it also where some of its entries are wrong, and tell both.
+    """Return a validator that checks the entries of a list or map, and applies a rule to the whole value.
 
-    The rule then sees the entries as they were given, of whatever type.
+    If entries are invalid, the rule still runs, and the report has the problems of both. The rule then gets the
+    entries as the user wrote them, of any type.
     """
 
     return WrapValidator(lambda value, entries: validate_whole_and_entries(value, entries, rule))
 
 
 def validate_whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: Callable[[Any], Any]) -> Any:
-    """The same, for a field whose rule needs the fields before it."""
+    """Check a value like `whole_value`, for a field whose rule needs the fields before it."""
     try:
         found = entries(value)
     except ValidationError as error:
         problems = _again(error)
-        # A list in the place of a map is nothing the rule could look at.
+        # The rule cannot check a value of the wrong type, such as a list instead of a map.
         if not any(line["type"].endswith("_type") and not line["loc"] for line in error.errors()):
             try:
                 rule(value)
@@ -135,7 +142,7 @@ def validate_whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: 
 
 
 def _again(error: ValidationError) -> list[InitErrorDetails]:
-    """The problems of a failed validation, to be raised once more."""
+    """Return the problems of a failed validation in the form that can be raised again."""
     return [
         InitErrorDetails(
             type=invalid(**line["ctx"]) if line["type"] == "gpu_ci" else line["type"],
@@ -148,18 +155,18 @@ def _again(error: ValidationError) -> list[InitErrorDetails]:
 
 
 def unknown_key(path: str, key: str, known: Sequence[str], decided: Mapping[str, str] | None = None) -> Problem:
-    """A key that nobody reads: most often a slip of the hand, or one that is `decided` for good reason.
+    """Return the problem of an unknown key: misspelt, or `decided` by this package for the reason given there.
 
-    Its value is not shown, nobody knows what it holds.
+    The value is not shown, because it may be a secret.
     """
     if decided and key in decided:
-        return Problem(path, "is not chosen", repr(key), hint=f"remove it: {decided[key]}")
+        return Problem(path, "cannot be set", repr(key), hint=f"remove it: {decided[key]}")
     hint = did_you_mean(key, known) or "remove it"
     return Problem(path, "unknown key", repr(key), f"one of {', '.join(known)}", hint)
 
 
 def in_yaml(value: Any) -> str:
-    """A value on one line, as a stack file has it."""
+    """Return a value as YAML on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{in_yaml(key)}: {in_yaml(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -168,13 +175,16 @@ def in_yaml(value: Any) -> str:
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """A hint that names the nearest choice, or nothing when none is near."""
+    """Return a hint with the most similar choice, or an empty text if none is similar."""
     near = nearest(word, choices)
     return f"did you mean {near}" if near else ""
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """The choice most like a word, or nothing when none is near; of those that differ in size alone the next size."""
+    """Return the choice most similar to a word, or an empty text if none is similar.
+
+    If choices differ from the word in their last number alone, the one with the nearest number is returned.
+    """
     choices = list(choices)
     name, size = _sized(word)
     sizes = [each for each in choices if size is not None and _sized(each)[0] == name]
@@ -184,6 +194,6 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
 
 def _sized(name: str) -> tuple[str, int | None]:
-    """A name without its last number, and that number: of a machine type its vCPUs or its GPUs."""
+    """Split off the last number of a name. In a machine type, that is the number of vCPUs or GPUs."""
     found = _LAST_NUMBER.search(name)
     return (f"{name[: found.start()]} {found[2]}", int(found[1])) if found else (name, None)

@@ -1,6 +1,6 @@
-"""Which components there are, found by reading this package's sources: nothing is imported before it is asked for.
+"""The list of components, found by reading the sources of this package. A component is imported at first use.
 
-A kind's fields are in the file of its component, the class with that `KIND`: `gce-runners` in gcp/runner_pool.py.
+The fields of a kind are in the file of its component, the class with that `KIND`: `gce-runners` in gcp/runner_pool.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ComponentInfo:
-    """A resource class of this package, known by its literal type token."""
+    """A resource class of this package, found by its literal type token."""
 
     token: str
     kind: str
@@ -27,39 +27,39 @@ class ComponentInfo:
     name: str
 
     def load(self) -> type[Component]:
-        """Import the class, and with it the one cloud it uses."""
+        """Import the class, and with it the Pulumi package of its cloud."""
         loaded: type[Component] = getattr(importlib.import_module(self.module), self.name)
         return loaded
 
 
 def kind_names() -> tuple[str, ...]:
-    """Every `kind` a stack file can name."""
+    """Return every `kind` that a stack file can use."""
     return tuple(sorted(each.kind for each in catalog() if each.kind))
 
 
 def component_for(kind: str) -> type[Component]:
-    """The component behind a kind. KeyError for one there is not."""
+    """Return the component of a kind. Raise KeyError for an unknown kind."""
     return {each.kind: each for each in catalog() if each.kind}[kind].load()
 
 
 def args_for(kind: str) -> type[Args]:
-    """The arguments of a kind. KeyError for one there is not."""
+    """Return the arguments of a kind. Raise KeyError for an unknown kind."""
     return component_for(kind).ARGS
 
 
 def kinds() -> dict[str, type[Component]]:
-    """Every kind with its component; this imports every cloud."""
+    """Return every kind with its component. This imports the Pulumi packages of all clouds."""
     return {kind: component_for(kind) for kind in kind_names()}
 
 
 @cache
 def catalog() -> tuple[ComponentInfo, ...]:
-    """Every class with a literal TYPE, in the order of its token."""
+    """Return every class with a literal TYPE, sorted by token."""
     return components_below(Path(__file__).parent, __package__)
 
 
 def components_below(folder: Path, package: str) -> tuple[ComponentInfo, ...]:
-    """The same for the package in a folder, at any depth."""
+    """Return every class with a literal TYPE in a folder and its subfolders, sorted by token."""
     components = [
         ComponentInfo(
             constants["TYPE"], constants.get("KIND", ""), _module(file.relative_to(folder), package), node.name
@@ -77,7 +77,7 @@ def _module(file: Path, package: str) -> str:
 
 
 def _constants(node: ast.ClassDef) -> dict[str, str]:
-    """The class's constants that are plain text, such as TYPE and KIND."""
+    """Return the constants of a class that are literal text, such as TYPE and KIND."""
     return {
         statement.target.id: statement.value.value
         for statement in node.body

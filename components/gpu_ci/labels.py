@@ -1,4 +1,4 @@
-"""Labels in the form every Google service takes."""
+"""Labels in the format that every Google Cloud service accepts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import AfterValidator
 
 from .errors import invalid, whole_value
 
-# cloud.google.com/compute/docs/labeling-resources, "Requirements for labels"; the international letters it also allows
-# are left out, because not every service takes them.
+# cloud.google.com/compute/docs/labeling-resources, "Requirements for labels". That page also allows international
+# characters. They are refused here, because not every service accepts them.
 _KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _MOST = 64
@@ -20,19 +20,19 @@ _OURS = "gpu-ci-"
 
 def _key(key: str) -> str:
     if not _KEY.fullmatch(key):
-        raise invalid("the key is not one Google takes", expected="a-z, 0-9, _ and -, a letter first, at most 63")
+        raise invalid("the key is not a valid label key", expected="a-z, 0-9, _ and -, a letter first, at most 63")
     return key
 
 
 def _not_ours(key: str) -> str:
     if key.startswith(_OURS):
-        raise invalid(f"keys that start with {_OURS} are kept for this package's own labels", hint="rename it")
+        raise invalid(f"keys that start with {_OURS} are reserved for the labels of this package", hint="rename it")
     return key
 
 
 def _value(value: str) -> str:
     if not _VALUE.fullmatch(value):
-        raise invalid("is not a value Google takes", expected="a-z, 0-9, _ and -, at most 63")
+        raise invalid("is not a valid label value", expected="a-z, 0-9, _ and -, at most 63")
     return value
 
 
@@ -48,17 +48,17 @@ def _at_most(most: int) -> Callable[[Any], Any]:
 _Key = Annotated[str, AfterValidator(_key)]
 _Value = Annotated[str, AfterValidator(_value)]
 
-# The check machine gets one more.
+# One label less than Google's limit, because the machine of the check gets one more.
 AllLabels = Annotated[dict[_Key, _Value], whole_value(_at_most(_MOST - 1))]
-"""Google labels, sorted out before any cloud sees them."""
+"""Google Cloud labels, validated before deployment."""
 
-# Room for those that components add.
+# Four labels less than Google's limit, because components add their own.
 Labels = Annotated[dict[Annotated[_Key, AfterValidator(_not_ours)], _Value], whole_value(_at_most(_MOST - 4))]
-"""Those a person chooses, none of which may pass for one of this package's."""
+"""The labels that users choose. Their keys must not start with this package's prefix."""
 
 
 def merge(*maps: Mapping[str, str]) -> dict[str, str]:
-    """All labels in one map, the later part winning, in a fixed order so that no diff comes from ordering."""
+    """Merge labels into one map. Later maps win. The keys are sorted, so that a different order is not a diff."""
     merged: dict[str, str] = {}
     for part in maps:
         merged.update(part)

@@ -1,4 +1,4 @@
-"""Physical names, where a vendor's limit makes one a contract."""
+"""Rules for names of cloud resources, which have limits on length and characters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .errors import ArgsError, Problem
 # A pool's name carries suffixes: -template, Pulumi's own -a1b2c3d, -check-d4e5f6. Google's limit is 63 (RFC 1035).
 PATTERN = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
 FORM = "lower case letters, digits and dashes, a letter first, at most 40 characters"
-"""The same in words."""
+"""The description of PATTERN in messages."""
 _COMPONENT = re.compile(PATTERN)
 
 
 def fit(text: str, limit: int) -> str:
-    """The text as lower case letters, digits and single dashes, starting with a letter, within `limit` characters.
+    """Return the text as lower case letters, digits and single dashes, a letter first, in at most `limit` characters.
 
-    What had to be changed or cut is told apart by a hash, so that two long names stay two names.
+    A changed or shortened text gets a hash at its end, so that different texts keep different names.
     """
     normalized = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     normalized = normalized if normalized[:1].isalpha() else f"x-{normalized}".rstrip("-")
@@ -28,7 +28,7 @@ def fit(text: str, limit: int) -> str:
 
 
 def check(kind: str, name: str) -> None:
-    """Refuse a component name that its children's names could not carry."""
+    """Raise ArgsError for a component name that is too long or invalid as part of its children's names."""
     if not _COMPONENT.fullmatch(name):
         problem = Problem("name", "has a form that is not accepted", repr(name), f"{FORM}, such as l4")
         raise ArgsError(kind, [problem])

@@ -1,4 +1,4 @@
-"""The smoke check and the boot agent, each as one file that Python runs where nothing of this package is."""
+"""The smoke check and the boot agent as archives that Python can run on machines without this package."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from .errors import ArgsError, Problem
 
-# What a statement begins after: the end of the last one, or of the line that opens its block, or the file's.
+# The tokens before a statement: the end of another statement, the start or end of a block, or the end of the file.
 _BEGIN = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
 def smoke_archive() -> str:
-    """The smoke check as a zip in base64: the same bytes for the same sources, on every machine and day."""
+    """Return the smoke check as a zip in base64. The same sources give the same bytes, on every machine and day."""
     return _archive("gpu_smoke")
 
 
 def agent_archive() -> str:
-    """What a machine runs at boot, in the same form."""
+    """Return the agent, which a machine runs at boot, as a zip in base64."""
     return _archive("gpu_agent")
 
 
@@ -32,15 +32,16 @@ def _archive(package: str) -> str:
     spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or ()) if spec else []
     if not folders:
-        text = f"the {package} package is not installed beside gpu_ci"
-        raise ArgsError("gpu-ci", [Problem("", text, hint="install the gpu-ci distribution, which brings it")])
+        text = f"the {package} package is not installed"
+        raise ArgsError("gpu-ci", [Problem("", text, hint="install the gpu-ci distribution, which contains it")])
     return base64.b64encode(pack(Path(folders[0]))).decode()
 
 
 def pack(folder: Path) -> bytes:
-    """The folder as a zip that Python runs, code and data. Times and modes are fixed, so content alone counts.
+    """Return a folder of code and data as a zip that Python can run.
 
-    Of the code, what is for readers is left out: a comment that is reworded replaces no template, and starts no check.
+    File times and modes are fixed, so that the bytes depend on the content alone. Comments and docstrings are removed:
+    if only they change, no template is replaced and no check starts.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -57,12 +58,12 @@ def pack(folder: Path) -> bytes:
 
 
 def without_comments(source: str) -> str:
-    """A module without comments, docstrings and blank lines: the same text on every version of Python.
+    """Return a module without comments, docstrings and blank lines. The text is the same on every version of Python.
 
-    So nothing is written anew from a syntax tree, as `ast.unparse` does, whose text differs between versions; tokens
-    tell only where things stand. A syntax tree would tell too, and takes twice as long, at the start of every program.
+    The code is not generated from a syntax tree, because the text of `ast.unparse` differs between versions. Positions
+    come from tokens: a syntax tree has them too, but takes twice as long at the start of every program.
     """
-    lines = [b"", *source.encode().splitlines()]  # numbered as tokens number them
+    lines = [b"", *source.encode().splitlines()]  # Tokens number lines from 1.
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     gone: set[int] = set()
     for text, is_alone in _texts(tokens):
@@ -81,7 +82,7 @@ def without_comments(source: str) -> str:
 
 
 def _texts(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[tokenize.TokenInfo, bool]]:
-    """The statements that are a text alone, as docstrings are, and whether nothing else stands in their block."""
+    """Yield each statement that is only a string, such as a docstring, and True if its block has no other statement."""
     code = [token for token in tokens if token.type not in (tokenize.NL, tokenize.COMMENT)]
     for before, token, after, last in zip([code[-1], *code], code, code[1:], code[2:], strict=False):
         if token.type == tokenize.STRING and before.type in _BEGIN and after.type == tokenize.NEWLINE:
@@ -89,7 +90,7 @@ def _texts(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[tokenize.Toke
 
 
 def _long_strings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[int, int]]:
-    """The first and the last line of every string of several lines; what an f-string holds are tokens since 3.12."""
+    """Yield the first and last line of every multi-line string. Since Python 3.12, an f-string is several tokens."""
     begun: list[int] = []
     for token in tokens:
         name = tokenize.tok_name[token.type]

@@ -1,7 +1,7 @@
 """The multi-language plugin: builds the components for programs in any Pulumi language, and runs the gates.
 
-It stands on the SDK's stable provider base. What the base's experimental sibling gets wrong (typed Outputs, integers,
-lists of enums, error text, unknown arguments, options) is right here: the component's own model reads the inputs.
+It uses the stable provider base class of the SDK. The SDK's experimental component provider has defects: typed Outputs,
+integers, lists of enums, error text, unknown arguments, and options. Here the model of the component reads the inputs.
 """
 
 # ruff: noqa: ARG002 - the protocol fixes every method's arguments
@@ -45,25 +45,25 @@ from .schema import NAME, as_json
 Service: TypeAlias = GateService | LimitsService | StoppedService
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-# Seconds between two looks at the parent process.
+# Seconds between two checks that the parent process still runs.
 _LOOK_EVERY = 1.0
 
 _constructing: ContextVar[str] = ContextVar("_constructing")
 
 
 class Package(pulumi.provider.Provider):
-    """What the engine can ask to have built."""
+    """The components that the engine can create."""
 
     def construct(
         self, name: str, resource_type: str, inputs: Mapping[str, Any], options: pulumi.ResourceOptions | None = None
     ) -> ConstructResult:
-        """Build a component from arguments that are already read and checked."""
+        """Create a component from its validated arguments."""
         component = component_of(resource_type)(name, inputs["args"], options)
         return ConstructResult(urn=component.urn, state=component.state())
 
 
 def component_of(token: str) -> type[Component]:
-    """The component class of a type token."""
+    """Return the component class of a type token."""
     for found in catalog():
         if found.token == token and issubclass(loaded := found.load(), Component):
             return loaded
@@ -72,7 +72,7 @@ def component_of(token: str) -> type[Component]:
 
 
 class Servicer(ProviderServicer):
-    """The engine's questions, answered."""
+    """The gRPC service that answers the engine's requests."""
 
     def __init__(self, engine_address: str) -> None:
         super().__init__(Package(versions.PACKAGE), [], engine_address)
@@ -111,14 +111,14 @@ class Servicer(ProviderServicer):
         _constructing.set(request.type)
         try:
             response = await self._construct(request, context)
-            # An error inside an apply that nothing waits for would be lost otherwise.
+            # Otherwise an error in an apply without dependents would be lost.
             await wait_for_rpcs(await_all_outstanding_tasks=True)
-        except Exception as error:  # whatever it is, it reaches the user as text
+        except Exception as error:  # any error must reach the user as text
             await self._fail(error, context)
         return response
 
     async def _construct_inputs(self, inputs: struct_pb2.Struct, input_dependencies: Any) -> dict[str, Any]:  # type: ignore[override]
-        """The arguments, read by the component's own model; by now every Output among them has its value."""
+        """Return the arguments, validated by the model of the component. Wait for every Output among them."""
         raw = await ProviderServicer._construct_inputs(inputs, input_dependencies)
         model: type[Args] = component_of(_constructing.get()).ARGS
         args = model(**raw)
@@ -127,7 +127,7 @@ class Servicer(ProviderServicer):
 
     @staticmethod
     def _construct_options(request: Any) -> pulumi.ResourceOptions:
-        """The caller's options, with the time limits, which the base reads and drops."""
+        """Return the caller's options with the custom timeouts, which the base class ignores."""
         options = ProviderServicer._construct_options(request)
         if request.HasField("customTimeouts"):
             timeouts = request.customTimeouts
@@ -137,7 +137,7 @@ class Servicer(ProviderServicer):
         return options
 
     async def _fail(self, error: BaseException, context: Context) -> NoReturn:
-        """End the call with the error's text: by property where the arguments are at fault, and never a traceback."""
+        """End the call with the error's text, without a traceback. Report errors of arguments by property."""
         cause = error.inner if isinstance(error, ComponentInitError) else error
         if isinstance(cause, pulumi.InputPropertiesError):
             await context.abort_with_status(
@@ -169,12 +169,12 @@ class Servicer(ProviderServicer):
         return empty_pb2.Empty()
 
     async def close(self) -> None:
-        """Stop what runs, and let it clean up behind itself."""
+        """Cancel the running requests, and wait until they have cleaned up."""
         self._cancel()
         await asyncio.gather(*(service.drained() for service in self._services.values()))
 
     def _service(self, request: Any) -> Service:
-        """What looks after resources of the request's type."""
+        """Return the service for resources of the request's type."""
         return self._services[request.urn.split("::")[2].rpartition("$")[2]]
 
     def _cancel(self) -> None:
@@ -189,9 +189,9 @@ class Servicer(ProviderServicer):
 
 
 async def serve(engine_address: str) -> None:
-    """Serve until a signal or the end of the parent process; prints the port to standard output, for the engine.
+    """Print the port to standard output for the engine. Serve until a signal, or until the parent process ends.
 
-    An engine that was killed sends no signal; without this check the plugin would run forever.
+    A killed engine sends no signal. If the plugin did not check its parent process, it would run forever.
     """
     parent = os.getppid()
     server = grpc.aio.server(options=_GRPC_CHANNEL_OPTIONS)
@@ -211,8 +211,9 @@ async def serve(engine_address: str) -> None:
 
 
 def main() -> None:
-    """Entry point of the plugin; the engine's address is its first argument, or comes later where it attaches."""
-    # A failed component leaves futures unread, which asyncio would report on top of the error; so does Pulumi's runner.
+    """Run the plugin. The first argument is the engine's address; without it, the engine attaches later."""
+    # A failed component leaves unread futures. asyncio would report them in addition to the error. Pulumi's own Python
+    # runner sets the same level.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     addresses = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     asyncio.run(serve(addresses[0] if addresses else ""))

@@ -1,4 +1,4 @@
-"""The package's Pulumi schema, made from the same models and classes that validate and build."""
+"""The Pulumi schema of the package, generated from the models and classes of the components."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _OUTPUTS = {"str": "string", "int": "integer", "float": "number", "bool": "boole
 
 
 def schema() -> dict[str, Any]:
-    """The schema of everything this package can build."""
+    """Return the schema of all components."""
     types: dict[str, Any] = {}
     resources = {found.token: _resource(found.load(), found.token, types) for found in catalog()}
     return {
         "name": NAME,
         "version": versions.PACKAGE,
         "displayName": "GPU CI",
-        "description": "GPU capacity for CI: typed pools that prove their GPU before they take a job.",
+        "description": "GPU capacity for CI: typed pools whose GPUs are checked before they take a job.",
         "keywords": ["pulumi", "gpu", "ci", "category/infrastructure", "kind/component"],
         "license": "Apache-2.0",
         "meta": {"moduleFormat": "(.*)"},
@@ -45,7 +45,7 @@ def schema() -> dict[str, Any]:
 
 
 def as_json() -> str:
-    """The schema as the engine is given it."""
+    """Return the schema as JSON text for the engine."""
     return json.dumps(schema(), indent=2) + "\n"
 
 
@@ -80,7 +80,7 @@ def _required(model: type[Args]) -> list[str]:
 
 
 def _default(field: FieldInfo) -> dict[str, Any]:
-    """Defaults a schema can say: plain numbers, text and booleans."""
+    """Return the default of a field if a schema can contain it: a number, text or a boolean."""
     return {"default": field.default} if isinstance(field.default, str | int | float | bool) else {}
 
 
@@ -93,7 +93,7 @@ def _type(field: FieldInfo, enum: str, token: str, types: dict[str, Any]) -> dic
 def _spec(annotation: Any, enum: str, token: str, types: dict[str, Any], *, plain: bool) -> dict[str, Any]:
     origin, arguments = get_origin(annotation), get_args(annotation)
     mark = {"plain": True} if plain else {}
-    if hasattr(annotation, "__metadata__"):  # Annotated: the constraints are ours, the type is the first argument
+    if hasattr(annotation, "__metadata__"):  # Annotated: the first argument is the type, the others are constraints
         marker = marker_of(list(annotation.__metadata__))
         inner = marker.item if marker else arguments[0]
         return _spec(inner, enum, token, types, plain=plain and marker is None)
@@ -137,7 +137,7 @@ def _object(model: type[Args], token: str, types: dict[str, Any]) -> str:
 
 
 def _one_of(models: list[type[Args]], token: str, types: dict[str, Any]) -> dict[str, Any]:
-    """A choice of models, told apart by the one field that has a word of its own in each."""
+    """Return the schema of a choice of models. The discriminator is the field with one fixed value in each model."""
     keys = {tag_of(model): f"#/types/{_object(model, token, types)}" for model in models}
     ((name, _), *_) = keys
     return {
@@ -154,7 +154,7 @@ def _outputs(cls: type[pulumi.Resource]) -> dict[str, Any]:
 
 
 def _annotated(cls: type[pulumi.Resource]) -> Iterator[tuple[str, str, str]]:
-    """Each `name: pulumi.Output[kind]` of the class with the docstring under it."""
+    """Yield name, kind and docstring of each `name: pulumi.Output[kind]` of a class."""
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     assert isinstance(node, ast.ClassDef)  # noqa: S101 - getsource of a class is a class
     for statement, following in zip(node.body, [*node.body[1:], None], strict=True):

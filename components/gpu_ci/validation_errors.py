@@ -1,4 +1,4 @@
-"""Turns what pydantic found into problems a person can act on."""
+"""Converts pydantic's validation errors to problems with paths, expected values and hints."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ _TEXTS = {
     "string_pattern_mismatch": "has a form that is not accepted",
 }
 _MEANT = "did you mean "
-_HIDDEN = "a value that is not shown, as it may be a secret"
+_HIDDEN = "a value that is not shown, because it may be a secret"
 _NO_MAP = ("dict_type", "model_type", "model_attributes_type")
 _ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
-"""The same of a least length of one."""
+"""Texts for a minimum length of one."""
 
 
 class Place(NamedTuple):
-    """A place in a model, as a report speaks of it."""
+    """A place in a model, with the information that a report needs."""
 
     path: str
     description: str
-    """That of the nearest field."""
+    """The description of the nearest field."""
     choices: list[str]
-    """What can follow: the keys of the model there; of a choice of models those that tell them apart."""
+    """The keys of the model at this place. For a choice of models, the values of the discriminator."""
     tag: str
-    """Of a choice of models, the key that has this word; else nothing."""
+    """The discriminator of a choice of models; empty otherwise."""
     redacted: bool
-    """Whether it holds secrets."""
+    """True if the value may be a secret."""
     example: str
-    """A hint with the field's own example, where the place is a field that has one."""
+    """A hint with the example of the field; empty if it has none."""
 
 
 def explain(
@@ -66,17 +66,21 @@ def explain(
     show: bool = True,
     hidden: Collection[str] = (),
 ) -> list[Problem]:
-    """Every problem of a failed validation, with its path as a stack file writes it.
+    """Return every problem of a failed validation. Paths have the form of a stack file.
 
-    `under` is where in the model the validated value stands; `show` is false for secrets, of whose value nothing is
-    told; `hidden` are keys that are not offered to whoever wrote an unknown one.
+    Args:
+        error: The errors of pydantic.
+        model: The model of the whole value.
+        under: The place of the validated value in the model.
+        show: False for secrets. Their values are not shown.
+        hidden: Keys that are not suggested for an unknown key.
     """
     found = [_explain(dict(line), model, under, show, hidden) for line in error.errors(include_url=False)]
     return without_misspelt(found)
 
 
 def without_misspelt(problems: list[Problem]) -> list[Problem]:
-    """Leave out that a key is missing where the report asks whether an unknown key beside it means that key."""
+    """Drop the problem of a missing key if an unknown key next to it has that key as its suggestion."""
     meant = {
         f"{each.path.rpartition('.')[0]}.{each.hint.removeprefix(_MEANT)}".lstrip(".")
         for each in problems
@@ -112,26 +116,28 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
 
 
 def _same_word(value: Any, expected: str) -> str:
-    """A hint for a word of a choice in another case. A word that only resembles one may mean its opposite, as enabled
-    resembles disabled."""
-    words = re.findall(r"'([^']*)'", expected)  # as pydantic quotes them
+    """Return a hint if the value differs from a choice in upper and lower case only.
+
+    Similar values get no hint, because they may mean the opposite: enabled resembles disabled.
+    """
+    words = re.findall(r"'([^']*)'", expected)  # pydantic quotes each choice
     found = next((word for word in words if word.casefold() == str(value).casefold()), "")
     return f"did you mean {found}" if found else ""
 
 
 def _unknown_choice(kind: str, path: str, context: Mapping[str, Any], choices: list[str], show: bool) -> Problem:
-    """A choice of models whose word is not there, or is none of theirs."""
+    """Return the problem of a choice of models whose discriminator is missing or has an unknown value."""
     expected = f"one of {', '.join(choices)}"
     tag = context["discriminator"].strip("'")
     path = join(path, tag)
     if kind == "union_tag_not_found":
         return Problem(path, "is missing", "nothing", expected, f"such as {choices[0]}")
     hint = (did_you_mean(str(context["tag"]), choices) if show else "") or f"such as {tag}: {choices[0]}"
-    return Problem(path, "is none of those there are", repr(context["tag"]) if show else _HIDDEN, expected, hint)
+    return Problem(path, "is not one of the choices", repr(context["tag"]) if show else _HIDDEN, expected, hint)
 
 
 def _no_choice(path: str, value: Any, description: str, choice: tuple[str, list[str]], show: bool) -> Problem:
-    """A choice of models that is no map: most often the word alone."""
+    """Return the problem of a choice of models that is not a map. Users often write only the discriminator's value."""
     tag, choices = choice
     word = nearest(value, choices) if show and isinstance(value, str) else ""
     meant = f"write it as {{{tag}: {word}}}" if word else f"such as {{{tag}: {choices[0]}}}"
@@ -140,17 +146,17 @@ def _no_choice(path: str, value: Any, description: str, choice: tuple[str, list[
 
 
 def _locate(loc: Loc, model: type[BaseModel]) -> Place:
-    """What a report has to know of a place in a model."""
+    """Return the information about a place in a model."""
     path, description, redacted, example = "", "", False, ""
     at: list[type[BaseModel]] = [model]
-    by_name = False  # the next step is the name of an entry, which may well be that of a field
+    by_name = False  # The next step is the name of an entry. A field may have the same name.
     for step in loc:
-        if step == "[key]":  # pydantic's way to say that the key itself is wrong, not its value
+        if step == "[key]":  # pydantic adds this step if the key is wrong, not its value
             continue
         if by_name:
             path, by_name, example = join(path, step), False, ""
             continue
-        # It names the model it took of several by the word that tells that one apart.
+        # For a choice of models, pydantic adds the discriminator's value as a step.
         if len(at) > 1 and (chosen := [each for each in at if tag_of(each)[1] == step]):
             at = chosen
             continue
@@ -170,12 +176,12 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
 
 
 def _holds_secrets(*annotations: Any) -> bool:
-    """Whether a field takes secret Outputs alone, or a collection of them: then even a wrong value may be a secret."""
+    """Return True if a field takes secret Outputs or a collection of them. Its invalid values may be secrets too."""
     return any(getattr(each, "secrecy", None) or _holds_secrets(*get_args(each)) for each in annotations)
 
 
 def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:
-    """The models a field holds, several where it is a choice, however deep in lists, options and In[...] they stand."""
+    """Yield the models in a field's annotation, at any depth in lists, unions and In[...]."""
     for annotation in annotations:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             yield annotation
@@ -185,19 +191,19 @@ def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:
 
 
 def tag_of(model: type[BaseModel]) -> tuple[str, str]:
-    """What tells a model apart from the others it is a choice with: a field with one single word, and that word.
+    """Return the discriminator of a model in a choice: the field with one fixed value, and that value.
 
-    LookupError for a model without one, which no choice can have.
+    Raise LookupError if the model has no such field. It cannot be part of a choice then.
     """
     for name, field in model.model_fields.items():
         choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
         if len(choices) == 1:
             return str(field.alias or name), str(choices[0])
-    raise LookupError(f"{model.__name__} has no field with one word of its own")
+    raise LookupError(f"{model.__name__} has no field with one fixed value")
 
 
 def join(path: str, step: str | int) -> str:
-    """A property path as Pulumi writes it: `zones[1]`, `smoke.deadlineSec`, `labels["a.b"]`."""
+    """Add a step to a property path in Pulumi's format: `zones[1]`, `smoke.deadlineSec`, `labels["a.b"]`."""
     if isinstance(step, int):
         return f"{path}[{step}]"
     if not step.replace("_", "a").replace("-", "a").isalnum():
@@ -214,6 +220,6 @@ def _got(value: Any) -> str:
 
 
 def _pydantic_text(message: str) -> str:
-    """Pydantic's own sentence, in the form of ours: lower case, no full stop."""
+    """Return pydantic's own message in the form of this package: lower case, no full stop."""
     message = message.removeprefix("Value error, ").rstrip(".")
     return message[:1].lower() + message[1:]

@@ -1,1 +1,1 @@
-"""The rules of gpu-ci's policy pack, as plain Python: nothing here but pack.py knows pulumi_policy."""
+"""The rules of gpu-ci's policy pack in plain Python. Only pack.py uses pulumi_policy."""

@@ -1,4 +1,4 @@
-"""No machine has an address that the internet reaches."""
+"""The rule that no machine has a public address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GCP_MACHINES = {
     "gcp:compute/instanceTemplate:InstanceTemplate",
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
 }
-# AWS: where in a resource the switch stands.
+# AWS: the path of the setting in each resource.
 AWS_SWITCHES = {
     "aws:ec2/instance:Instance": "associatePublicIpAddress",
     "aws:ec2/launchConfiguration:LaunchConfiguration": "associatePublicIpAddress",

@@ -1,4 +1,4 @@
-"""What runs in a pod is the image that was tried, and a pod gets the GPUs it asks for."""
+"""The rules of containers: images are pinned, and a pod's GPU limit equals its GPU request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def unpinned_images(resource: Resource, _context: RuleContext) -> Iterator[str]:
 def unequal_gpu_requests(resource: Resource, _context: RuleContext) -> Iterator[str]:
     for path, container in containers(resource):
         requests, most = mapping(at(container, "resources", "requests")), at(container, "resources", "limits")
-        # A limit alone is the request as well, so only what is requested can differ from it.
+        # Without a request, Kubernetes uses the limit as the request. So only a given request can differ.
         for name in sorted(filter(GPU.fullmatch, requests)):
             request, limit = requests[name], at(most, name)
             if request is UNKNOWN or limit is UNKNOWN:

@@ -1,4 +1,4 @@
-"""Nothing with a GPU runs for ever."""
+"""The rule that machines, jobs and builds with GPUs have a time limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEMPLATES = {
 }
 JOB = "kubernetes:batch/v1:Job"
 TRIGGER = "gcp:cloudbuild/trigger:Trigger"
-# The machine series that have GPUs of their own, by their names' beginnings.
+# The prefixes of the machine series with built-in GPUs.
 GPU_SERIES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
 
 
@@ -31,7 +31,7 @@ def missing_time_limits(resource: Resource, context: RuleContext) -> Iterator[st
     if resource.type == TRIGGER:
         timeout = at(resource.props, "build", "timeout")
         seconds = timeout.removesuffix("s") if isinstance(timeout, str) else timeout
-        yield from limit_problems("build.timeout", seconds, most, must=False)  # 60 minutes where nothing is set
+        yield from limit_problems("build.timeout", seconds, most, must=False)  # the default is 60 minutes
 
 
 RUN_DURATION = ("scheduling", "maxRunDuration", "seconds")
@@ -49,7 +49,7 @@ def limit_problems(path: str, value: object, most: float, *, must: bool) -> Iter
 
 
 def has_gpu(resource: Resource) -> bool:
-    """Whether machines of a template have a GPU, or belong to a pool of gpu-ci's."""
+    """Return True if the machines of a template have a GPU or belong to a gpu-ci pool."""
     machine = at(resource.props, "machineType")
     return (
         bool(entries(resource.props, "guestAccelerators"))

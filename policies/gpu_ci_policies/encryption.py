@@ -1,4 +1,4 @@
-"""Disks and registries are encrypted, where asked for with a key of one's own."""
+"""The rule that disks and registries are encrypted, with a customer-managed key if that is required."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .properties import UNKNOWN, at, boolean, entries
 from .rule import Resource, Rule, RuleContext
 
 OF_A_MACHINE: dict[str, tuple[str, ...]] = {"rootBlockDevice": (), "ebsBlockDevices": ()}
-# AWS: the lists of disks of a resource, and where in an entry the disk itself is.
+# AWS: the properties of a resource that list disks, and the path of the disk in an entry.
 AWS_DISKS: dict[str, dict[str, tuple[str, ...]]] = {
     "aws:ec2/launchTemplate:LaunchTemplate": {"blockDeviceMappings": ("ebs",)},
     "aws:ec2/instance:Instance": OF_A_MACHINE,
     "aws:ec2/launchConfiguration:LaunchConfiguration": OF_A_MACHINE,
 }
 VOLUME = "aws:ebs/volume:Volume"
-# What holds data, and the property that names the key: whatever is there counts, as long as it is something.
+# The resources that store data, and the property that names the key. Any value other than an empty one counts.
 KEYS = {
     VOLUME: ("kmsKeyId",),
     "aws:ecr/repository:Repository": ("encryptionConfigurations",),
@@ -54,7 +54,7 @@ def is_missing(value: object) -> bool:
 
 
 def aws_disks(resource: Resource) -> Iterator[tuple[str, object]]:
-    """Each disk of EBS that a resource names, with the path of its switch."""
+    """Yield each EBS disk of a resource, with the path of its encryption setting."""
     if resource.type == VOLUME:
         yield "encrypted", resource.props
     for key, inner in AWS_DISKS.get(resource.type, {}).items():

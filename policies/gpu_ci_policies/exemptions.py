@@ -1,4 +1,4 @@
-"""Who may break a rule, why, and until when."""
+"""Exemptions from rules, each with a reason and an end date."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SCHEMA: dict[str, Any] = {
         },
     },
 }
-"""Of the setting `exempt` of every rule. The engine refuses a configuration that does not fit: one with no reason, or
-with no day on which it ends."""
+"""The JSON Schema of the setting `exempt` of every rule. The engine refuses a configuration that does not match, such
+as an exemption without a reason or without an end date."""
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,19 @@ class Exemption:
     """A URN or the name of a resource, with * for any part of it."""
     reason: str
     until: date
-    """The last day on which it holds."""
+    """The last day of the exemption."""
 
     def covers(self, name: str, urn: str) -> bool:
         return fnmatchcase(name, self.resource) or fnmatchcase(urn, self.resource)
 
 
 def read(entries: Iterable[Mapping[str, str]]) -> tuple[Exemption, ...]:
-    """Those of a configuration that fits SCHEMA. ValueError for a day there is none of, such as 2027-02-30."""
+    """Return the exemptions of a configuration that matches SCHEMA. Raise ValueError for a date such as 2027-02-30."""
     return tuple(Exemption(each["resource"], each["reason"], date.fromisoformat(each["until"])) for each in entries)
 
 
 def violation_text(text: str, name: str, urn: str, exemptions: Iterable[Exemption], today: date) -> str | None:
-    """A violation as it is reported: None where it is exempt, and with a word about an exemption that has expired."""
+    """Return the text of a violation, or None if the resource is exempt. The text mentions an expired exemption."""
     covering = [each for each in exemptions if each.covers(name, urn)]
     if any(each.until >= today for each in covering):
         return None

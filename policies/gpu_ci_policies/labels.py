@@ -1,4 +1,4 @@
-"""Whatever costs money says whose it is."""
+"""The rule that resources which cost money have labels or tags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .properties import UNKNOWN, at, mapping
 from .rule import Resource, Rule, RuleContext
 
-# What has labels or tags of its own, and costs money or holds data.
+# The resources that have labels or tags, and cost money or store data.
 LABELLED = {
     "aws:ebs/volume:Volume": "tags",
     "aws:ec2/instance:Instance": "tags",
@@ -31,7 +31,7 @@ def missing_labels(resource: Resource, context: RuleContext) -> Iterator[str]:
     if not key:
         return
     own = at(resource.props, key)
-    # What a provider puts on everything it makes counts too.
+    # Labels that the provider adds to all its resources count too.
     shared = [at(resource.provider, "defaultLabels"), at(resource.provider, "defaultTags", "tags")]
     maps = [own, *shared]
     if any(each is UNKNOWN for each in maps):

@@ -1,4 +1,4 @@
-"""What a process on an EC2 machine must show before it gets the machine's credentials."""
+"""The rule that EC2 machines require a session token for their metadata service (IMDSv2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def hop_limit_problems(resource: Resource, context: RuleContext) -> Iterator[str
 
 
 def has_metadata_service(resource: Resource) -> bool:
-    """Whether it is a machine with a metadata service, as far as is known."""
+    """Return True if the resource is a machine whose metadata service is not disabled and not unknown."""
     endpoint = at(resource.props, "metadataOptions", "httpEndpoint")
     return resource.type in MACHINES and endpoint is not UNKNOWN and endpoint != "disabled"
 

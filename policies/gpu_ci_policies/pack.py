@@ -1,4 +1,4 @@
-"""Serves the rules to the engine: the only file that knows pulumi_policy."""
+"""Serves the rules to the engine. It is the only module that uses pulumi_policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DOCUMENTATION = "docs/guides/policies.md"
 
 
 class Servicer(sdk._PolicyAnalyzerServicer):  # type: ignore[misc]
-    """The SDK's, which refuses settings that no rule reads."""
+    """The SDK's service, extended: it refuses settings that no rule reads."""
 
     def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
         configured = {name: each.properties.keys() for name, each in request.policyConfig.items()}
@@ -43,8 +43,8 @@ class Servicer(sdk._PolicyAnalyzerServicer):  # type: ignore[misc]
 
 
 def serve() -> None:
-    """Answer the engine until it ends us."""
-    # The engine hands over settings that no schema of a rule has, and the SDK has no public place to look at them.
+    """Serve the rules until the engine ends the process."""
+    # The engine also passes settings that no rule has, and the SDK has no public method to check them.
     sdk._PolicyAnalyzerServicer = Servicer
     PolicyPack(NAME, [policy(rule) for rule in RULES], enforcement_level=EnforcementLevel.MANDATORY)
 
@@ -108,7 +108,7 @@ def report_violations(
 
 
 def sentence(text: str) -> str:
-    """With its full stop, as lines are read as one text where nothing keeps them apart."""
+    """Return the text with a full stop, because some outputs join the lines into one text."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
@@ -117,8 +117,11 @@ def resource(kind: str, name: str, urn: str, props: Mapping[str, Any], provider:
 
 
 def plain_values(value: Any) -> Any:
-    """The properties as plain data. The SDK raises at each value that is not known yet, and would then call the whole
-    rule one that cannot be run; UNKNOWN in its place lets the rule judge the rest."""
+    """Return the properties as plain data, with UNKNOWN for unknown values.
+
+    For an unknown value, the SDK raises an error and reports that the whole rule cannot run. With UNKNOWN, the rule can
+    still check the other values.
+    """
     if isinstance(value, Mapping):
         return {key: value_at(value, key) for key in value}
     if is_list(value):

@@ -1,4 +1,4 @@
-"""The pods that a resource of Kubernetes, or a chart of GitHub's, starts."""
+"""The pods that a Kubernetes resource or GitHub's scale set chart starts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .properties import at, entries
 from .rule import Resource
 
 GPU = re.compile(r"nvidia\.com/(?:gpu|mig-).*|amd\.com/gpu")
-"""The names under which a container asks for GPUs."""
+"""The resource names with which a container requests GPUs."""
 SCALE_SET_CHART = "gha-runner-scale-set"
 _TEMPLATE = ("spec", "template", "spec")
-# Where the pod's own spec stands.
+# The path of the pod's spec in each resource.
 SPECS: dict[str, tuple[str, ...]] = {
     "kubernetes:core/v1:Pod": ("spec",),
     "kubernetes:batch/v1:Job": _TEMPLATE,
@@ -24,7 +24,7 @@ SPECS: dict[str, tuple[str, ...]] = {
     "kubernetes:apps/v1:StatefulSet": _TEMPLATE,
 }
 CHARTS = {"kubernetes:helm.sh/v3:Release", "kubernetes:helm.sh/v4:Chart"}
-# What runs somebody's job, or a check: not a service that an operator installed.
+# The resources that run jobs or checks, in contrast to services that an operator installs.
 JOBS = {
     "kubernetes:core/v1:Pod",
     "kubernetes:batch/v1:Job",
@@ -35,20 +35,20 @@ JOBS = {
 
 
 def chart(resource: Resource) -> str:
-    """The last part of a chart's name, whichever registry it comes from; empty for what is no chart."""
+    """Return the name of a chart without its registry; empty if the resource is not a chart."""
     name = at(resource.props, "chart") if resource.type in CHARTS else None
     return name.rpartition("/")[2] if isinstance(name, str) else ""
 
 
 def spec_path(resource: Resource) -> tuple[str, ...]:
-    """Where in a resource the spec of its pods stands; nothing where it starts none that are described in it."""
+    """Return the path of the pod spec in a resource; empty if the resource has none."""
     if chart(resource) == SCALE_SET_CHART:
         return ("values", "template", "spec")
     return SPECS.get(resource.type, ())
 
 
 def containers(resource: Resource) -> Iterator[tuple[str, object]]:
-    """Every container, those that come first included, by its path."""
+    """Yield every container, including init containers, with its path."""
     path = spec_path(resource)
     if not path:
         return

@@ -1,4 +1,4 @@
-"""Reading properties of which some are not known yet: in a preview, whatever comes from a resource that is not made."""
+"""Reads properties that may be unknown. In a preview, outputs of resources that do not exist yet are unknown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, TypeGuard
 
 
 class Unknown:
-    """Stands for a value that nobody knows before the update. It is neither true, false, empty nor missing."""
+    """A value that is unknown before the update. It is neither true, false, empty nor missing."""
 
     def __repr__(self) -> str:
         return "(unknown)"
@@ -21,7 +21,7 @@ UNKNOWN: Final = Unknown()
 
 
 def at(value: object, *path: str) -> Any:
-    """What stands at the path: None where nothing does, UNKNOWN where something on the way is unknown."""
+    """Return the value at a path: None if it is missing, UNKNOWN if it or a parent is unknown."""
     for key in path:
         if value is UNKNOWN:
             return UNKNOWN
@@ -30,7 +30,7 @@ def at(value: object, *path: str) -> Any:
 
 
 def entries(value: object, *path: str) -> list[Any]:
-    """The known entries of the list at the path; an object is a list of one, and nothing or an unknown an empty one."""
+    """Return the known entries of the list at a path. An object counts as a list of one, an unknown as empty."""
     found = at(value, *path)
     if isinstance(found, Mapping):
         return [found]
@@ -38,24 +38,24 @@ def entries(value: object, *path: str) -> list[Any]:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """An object; an empty one for whatever is none."""
+    """Return the value if it is an object, else an empty object."""
     return value if isinstance(value, Mapping) else {}
 
 
 def is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether it is a list, and not a text."""
+    """Return True if the value is a list, not text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def boolean(value: object) -> bool | None:
-    """A switch, which some providers write as a text; None where it is missing, unknown, or something else."""
+    """Return a boolean, which some providers write as text; None if it is missing, unknown or of another type."""
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
 
 
 def number(value: object) -> float | None:
-    """A number, which some providers write as a text; None where it is missing, unknown, or something else."""
+    """Return a number, which some providers write as text; None if it is missing, unknown or of another type."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -65,7 +65,7 @@ def number(value: object) -> float | None:
 
 
 def document(value: object) -> Any:
-    """What a property holds that is JSON as a text, or that JSON itself; None where it is neither."""
+    """Return the value of a property that is JSON or JSON text; None if the text is not JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -75,7 +75,7 @@ def document(value: object) -> Any:
 
 
 def texts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every text below a value, with its path as the engine writes it, such as `metadata.startup-script`."""
+    """Yield every text in a value, with its path in the engine's format, such as `metadata.startup-script`."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a rule is. Its texts are data, because the pack, its documentation and the tests all read them."""
+"""The type of a rule. Its texts are data, because the pack, its documentation and the tests use them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Resource:
-    """One resource as the engine is about to make it; values nobody knows yet are UNKNOWN."""
+    """One resource that the engine is about to create or change. Unknown values are UNKNOWN."""
 
     type: str
     """The token in a URN, such as `gcp:compute/instance:Instance`."""
@@ -18,30 +18,30 @@ class Resource:
     urn: str
     props: Mapping[str, Any]
     provider: Mapping[str, Any] = field(default_factory=dict)
-    """The settings of the provider that makes it."""
+    """The settings of the resource's provider."""
 
 
 @dataclass(frozen=True)
 class RuleContext:
-    """What a rule gets besides the resource: its settings, and the day."""
+    """The settings of a rule, and the current day."""
 
     settings: Mapping[str, Any]
     today: date
 
 
 Check = Callable[[Resource, RuleContext], Iterable[str]]
-"""What is wrong with a resource, each as one sentence; nothing where the rule has nothing to say about it."""
+"""A function that returns the violations of a resource, each as one sentence."""
 StackCheck = Callable[[Sequence[Resource], RuleContext], Iterable[str]]
-"""What is wrong with the stack as a whole."""
+"""A function that returns the violations of the stack as a whole."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One policy; `check` for each resource, or `check_stack` for all of them together."""
+    """One policy. It has `check` for each resource, or `check_stack` for all resources together."""
 
     name: str
     title: str
-    """What must be so, as one sentence."""
+    """The requirement, as one sentence."""
     why: str
     fix: str
     sources: tuple[str, ...]
@@ -49,11 +49,11 @@ class Rule:
     check_stack: StackCheck | None = None
     level: Literal["mandatory", "advisory"] = "mandatory"
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """JSON schemas by name, with `description` and, where there is one, `default`."""
+    """JSON schemas by name, with `description` and optionally `default`."""
     needs_catalog: bool = False
-    """Whether it can only be asked where the package gpu_catalog is installed."""
+    """True if the rule needs the package gpu_catalog."""
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The settings as they are where nobody chose any."""
+        """The default values of the settings."""
         return {name: schema["default"] for name, schema in self.settings.items() if "default" in schema}

@@ -1,4 +1,4 @@
-"""Every rule of the pack, in the order in which the documentation shows them."""
+"""The rules of the pack, in the order of the documentation."""
 
 from __future__ import annotations
 

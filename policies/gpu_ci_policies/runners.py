@@ -1,4 +1,4 @@
-"""Runners take one job, and are of a version that GitHub gives jobs to."""
+"""The rules that runners take one job each, and have a version to which GitHub sends jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .properties import at, boolean, document, texts
 from .rule import Resource, Rule, RuleContext
 from .tokens import decoded
 
-# A registration in a script, with its arguments; a backslash continues a line.
+# The registration of a runner in a script, with its arguments. A backslash continues a line.
 CONFIGURES = re.compile(r"\bconfig\.(?:sh|cmd)\b(?P<arguments>(?:\\\r?\n|[^\n;&|])*)")
 OLD_CHART = "actions-runner-controller"
 OLD_KINDS = {
@@ -21,7 +21,7 @@ OLD_KINDS = {
 VERSION = r"(\d+\.\d+\.\d+)"
 ARCHIVE = re.compile(rf"actions-runner-(?:linux|win|osx)-(?:x64|arm64|arm)-{VERSION}\.")
 TAG = re.compile(rf".*:v?{VERSION}(?:-[\w.-]*)?(?:@sha256:[0-9a-f]+)?")
-# The container of a scale set's template that is the runner, by the chart's own rule.
+# The name of the runner's container in the template of a scale set, by the rule of the chart.
 RUNNER_CONTAINER = "[runner]"
 
 
@@ -39,7 +39,7 @@ def persistent_runners(resource: Resource, _context: RuleContext) -> Iterator[st
 
 
 def versions(resource: Resource) -> dict[str, str]:
-    """The runners of a resource: path -> version. Those of images that do not say which one they hold are missing."""
+    """Return the runner versions of a resource by path. Images whose tag is not a version are left out."""
     found = {}
     config = document(at(resource.props, "metadata", "gpu-agent-config"))
     version = at(config, "runner", "version")
@@ -61,7 +61,7 @@ SCALE_SETS = {"kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"}
 
 
 def refused_versions(resource: Resource, _context: RuleContext) -> Iterator[str]:
-    from gpu_catalog import staleness  # only where it is installed: Rule.needs_catalog
+    from gpu_catalog import staleness  # an optional package: Rule.needs_catalog
 
     for path, version in versions(resource).items():
         if floor := staleness.runner_floor(version):

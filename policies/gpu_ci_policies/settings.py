@@ -1,4 +1,4 @@
-"""Finds settings that no rule reads, of which the engine says nothing: a typing error would switch a rule off."""
+"""Finds settings that no rule reads. The engine does not report them, so a misspelt setting would disable a rule."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .rules import RULES
 
 EVERY_RULE = "all"
 COMMON = ("enforcementLevel", "exempt")
-"""What every rule takes; the engine keeps the first for itself."""
+"""The settings of every rule. The engine itself reads the first one."""
 
 
 def problems(configured: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """What is wrong with the names of rules, and of the settings of each."""
+    """Yield a problem for each unknown rule and each unknown setting."""
     settings_of = {rule.name: (*rule.settings, *COMMON) for rule in RULES} | {EVERY_RULE: COMMON[:1]}
     for name, settings in sorted(configured.items()):
         if name not in settings_of:

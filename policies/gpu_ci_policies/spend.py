@@ -1,4 +1,4 @@
-"""What a stack may cost by the hour when everything it may start runs."""
+"""The rule on the maximum cost of a stack by the hour, with all machines that it may start."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def over_ceiling(resources: Sequence[Resource], context: RuleContext) -> Iterato
     if ceiling is None:
         return
     counted = sum(filter(None, map(usd_per_hour, resources)))
-    # The most machines of a group on Compute Engine stands in none of its properties; our own program says what its
-    # pools cost. A program that says less than its resources show is not believed.
+    # The properties of a Compute Engine group do not contain the maximum number of its machines, but gpu-ci exports the
+    # cost of its pools. If the exported cost is less than the cost of the resources, the latter counts.
     declared = max(
         (number(at(each.props, "cost", "usdPerHourAtMax")) or 0.0 for each in stacks(resources)), default=0.0
     )
@@ -30,7 +30,7 @@ def stacks(resources: Sequence[Resource]) -> list[Resource]:
 
 
 def usd_per_hour(resource: Resource) -> float | None:
-    """What a resource costs at most, as far as its properties say; None where they do not, or no price is known."""
+    """Return the maximum cost of a resource, or None if its properties do not show it or a price is unknown."""
     props = resource.props
     if resource.type == "aws:eks/nodeGroup:NodeGroup":
         types, most = entries(props, "instanceTypes"), number(at(props, "scalingConfig", "maxSize"))
@@ -56,7 +56,7 @@ def highest_price(types: Sequence[object], region: object, market: str, count: f
             try:
                 listed = price(name, region, market)
             except UnknownName:
-                continue  # a machine the catalog does not have, such as one without a GPU
+                continue  # a machine that is not in the catalog, such as one without a GPU
             if listed:
                 found.append(listed.usd_per_hour)
     return max(found) * count if found and count is not None else None

@@ -1,4 +1,4 @@
-"""No token of GitHub's stands in a resource. What is found is never repeated: a message names the place alone."""
+"""The rule that no resource contains a GitHub token. Messages name the path of a token, never the token."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collections.abc import Iterator
 from .properties import at, mapping, texts
 from .rule import Resource, Rule, RuleContext
 
-# How GitHub's tokens begin, and how long they are at least.
+# The prefixes and minimum lengths of GitHub tokens.
 TOKENS = {
     "a personal access token": re.compile(r"\b(?:ghp_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})"),
     "a token of an app or of a user's sign-in": re.compile(r"\bgh[ousr]_[A-Za-z0-9_.-]{36,}"),
     "a token that registers runners": re.compile(r"(?:--token[ =]|RUNNER_TOKEN[\"']?\s*[=:]\s*)[\"']?A[A-Z0-9]{28}\b"),
 }
-# A script that asks GitHub for a registration token, which registers any number of runners for an hour.
+# A request in a script for a registration token. Such a token registers any number of runners for an hour.
 REGISTRATION_REQUEST = re.compile(r"/actions/runners/registration-token\b")
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]{40,}(?:={1,2}\s*)?")
 
 
 def github_tokens(resource: Resource, _context: RuleContext) -> Iterator[str]:
     if resource.type.startswith("pulumi:providers:"):
-        return  # what a deployment itself signs in with reaches no machine and no job
+        return  # credentials of the deployment itself, which reach no machine and no job
     for path, text in texts(resource.props):
         for readable in (text, decoded(text)):
             for kind, pattern in TOKENS.items():
@@ -35,7 +35,7 @@ def github_tokens(resource: Resource, _context: RuleContext) -> Iterator[str]:
 
 
 def arc_token(resource: Resource) -> Iterator[str]:
-    """The key by which a scale set signs in with a personal access token, whatever its value is."""
+    """Yield the path of a scale set's personal access token, with any value."""
     key_paths = {
         "kubernetes:core/v1:Secret": (("data",), ("stringData",)),
         "kubernetes:helm.sh/v3:Release": (("values", "githubConfigSecret"),),
@@ -47,7 +47,7 @@ def arc_token(resource: Resource) -> Iterator[str]:
 
 
 def decoded(text: str) -> str:
-    """What a text of base64 stands for, as Latin-1, so that every byte is a character; empty where it is no base64."""
+    """Decode base64 as Latin-1, in which every byte is a character. Return an empty text if it is not base64."""
     if not BASE64.fullmatch(text):
         return ""
     try:

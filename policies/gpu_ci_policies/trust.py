@@ -1,4 +1,4 @@
-"""Which workflows of GitHub may become a role or an account of a cloud."""
+"""The rule on which GitHub workflows can assume a cloud role or service account."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .rule import Resource, Rule, RuleContext
 
 ISSUER = "token.actions.githubusercontent.com"
 SUBJECT = f"{ISSUER}:sub"
-# The conditions that a subject has to meet; those of a negative, or with IfExists, let others in.
+# The operators that restrict a subject. Negative operators, and those with IfExists, also match other subjects.
 MATCHING_OPERATORS = re.compile(r"(?:ForAnyValue:)?String(?:Equals(?:IgnoreCase)?|Like)")
-# A subject that begins with an owner spelled out: `repo:acme/…`, or `repository_owner_id:123…` of a custom claim.
+# A subject that begins with a literal owner: `repo:acme/…`, or `repository_owner_id:123…` for a custom claim.
 NAMED_OWNER = re.compile(r"\w+:[^*?:/]+(?:[/:].*)?")
-# What in a condition of Google's ties it to an owner, a repository or a subject.
+# The claims that restrict a Google Cloud condition to an owner, a repository or a subject.
 IDENTIFYING_CLAIMS = re.compile(
     r"\b(?:assertion|attribute)\.(?:sub|repository|repository_id|repository_owner|repository_owner_id|job_workflow_ref)\b"
     r"|\bgoogle\.subject\b"
@@ -41,7 +41,7 @@ def trusts_github(federated: object) -> bool:
 
 
 def subject_problem(conditions: object) -> str:
-    """What is wrong with the conditions of a statement, all of which must hold; empty where one names who it is."""
+    """Return the problem of a statement's conditions; empty if one of them restricts the subject to an owner."""
     if conditions is UNKNOWN:
         return ""
     open_subjects: list[Any] = []

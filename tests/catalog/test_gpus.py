@@ -44,9 +44,9 @@ def test_every_accelerator_type_names_one_card() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a100", "no GPU 'a100'; which one: a100-40gb or a100-80gb?"),
-        ("h100s", "no GPU 'h100s'; did you mean h100?"),
-        ("something", "no GPU 'something'"),
+        ("a100", "unknown GPU 'a100'; which one: a100-40gb or a100-80gb?"),
+        ("h100s", "unknown GPU 'h100s'; did you mean h100?"),
+        ("something", "unknown GPU 'something'"),
     ],
 )
 def test_a_card_there_is_not(name: str, text: str) -> None:

@@ -46,21 +46,21 @@ def test_a_ladder_has_at_least_one_rung() -> None:
 @pytest.mark.parametrize(
     ("rung", "at", "text"),
     [
-        ({"machine": "g2-standard-9"}, (1, "machine"), "no machine type with a GPU 'g2-standard-9'"),
-        ({"machine": "n1-standard-8"}, (1, "machine"), "no machine type with a GPU 'n1-standard-8'"),
+        ({"machine": "g2-standard-9"}, (1, "machine"), "unknown machine type with a GPU 'g2-standard-9'"),
+        ({"machine": "n1-standard-8"}, (1, "machine"), "unknown machine type with a GPU 'n1-standard-8'"),
         (
             {"machine": "n1-standard-8+nvidia-tesla-v100x3"},
             (1, "machine"),
             "no machine has 3 x nvidia-tesla-v100; it can have 1, 2, 4, 8",
         ),
-        ({"market": "sport"}, (1, "market"), "no market 'sport'"),
+        ({"market": "sport"}, (1, "market"), "unknown market 'sport'"),
         (
             {"market": "reservation"},
             (1, "market"),
             "gcp/g2-standard-8 is not sold as reservation: only as standard, spot, flex-start",
         ),
-        ({"cloud": "aws"}, (1, "machine"), "no machine type with a GPU 'g2-standard-8'"),
-        ({"cloud": "azure"}, (1, "cloud"), "no cloud 'azure'"),
+        ({"cloud": "aws"}, (1, "machine"), "unknown machine type with a GPU 'g2-standard-8'"),
+        ({"cloud": "azure"}, (1, "cloud"), "unknown cloud 'azure'"),
         (
             {"region": "us-east5"},
             (1, "region"),
@@ -72,8 +72,8 @@ def test_a_ladder_has_at_least_one_rung() -> None:
             "us-central1-f has no gcp/g2-standard-8; us-central1-a, us-central1-b, us-central1-c have",
         ),
         ({"zones": ("us-east1-b",)}, (1, "zones", 0), "us-east1-b is not in us-central1"),
-        ({"zones": ("us-central1-a", "us-central1-a")}, (1, "zones", 1), "us-central1-a is there twice"),
-        ({"timeout_sec": 0}, (1, "timeout_sec"), "waits 0 seconds: nothing comes that soon"),
+        ({"zones": ("us-central1-a", "us-central1-a")}, (1, "zones", 1), "us-central1-a is listed twice"),
+        ({"timeout_sec": 0}, (1, "timeout_sec"), "waits 0 seconds: must be more than 0"),
     ],
 )
 def test_a_rung_that_cannot_be_is_refused(rung: dict[str, Any], at: tuple[str | int, ...], text: str) -> None:
@@ -82,7 +82,7 @@ def test_a_rung_that_cannot_be_is_refused(rung: dict[str, Any], at: tuple[str | 
 
 def test_a_name_nearly_right_is_answered_with_the_right_one() -> None:
     (found,) = check_ladder([Rung(**{**L4, "machine": "g2-standart-8"})])
-    assert str(found) == "rung 1: no machine type with a GPU 'g2-standart-8'; did you mean g2-standard-8?"
+    assert str(found) == "rung 1: unknown machine type with a GPU 'g2-standart-8'; did you mean g2-standard-8?"
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_a_job_that_needs_more_than_the_first_rung_has_is_reported() -> None:
 def test_a_location_a_market_and_a_budget_the_job_insists_on_are_kept() -> None:
     found = wrong(L4, needs=Needs(market="standard", region="us-east1", budget_usd_per_hour=0.5))
     assert found == [
-        ((0, "market"), "is spot, and the job asks for standard"),
-        ((0, "region"), "is us-central1, and the job asks for us-east1"),
+        ((0, "market"), "is spot, but the job needs standard"),
+        ((0, "region"), "is us-central1, but the job needs us-east1"),
         ((0,), "gcp/g2-standard-8 costs 0.5121 USD/h, and the budget is 0.5"),
     ]
 
@@ -134,16 +134,16 @@ def test_a_budget_does_not_reject_an_unknown_price() -> None:
 
 def test_what_amd_made_and_what_is_retired_are_on_no_ladder() -> None:
     (found,) = wrong({"machine": "g4ad.xlarge", "market": "spot", "region": "us-east-1"})
-    assert found[1] == "aws/g4ad.xlarge has a Radeon Pro V520, which is AMD's: no NVIDIA driver and no CUDA"
+    assert found[1] == "aws/g4ad.xlarge has a Radeon Pro V520, an AMD GPU: it has no NVIDIA driver and no CUDA"
     (found,) = wrong({"machine": "p2.xlarge", "market": "spot", "region": "us-east-1"})
-    assert found[1] == "aws/p2.xlarge has a K80, which is retired: drivers and torch have left it behind"
+    assert found[1] == "aws/p2.xlarge has a K80, which is retired: current drivers and torch do not support it"
 
 
 def test_what_was_asked_for_already_is_not_asked_for_again() -> None:
     again = {**L4, "machine": "gcp/g2-standard-8", "market": "SPOT", "timeout_sec": 900}
-    assert wrong(L4, again) == [((1,), "rung 1 asks us-central1 for gcp/g2-standard-8 as spot already")]
+    assert wrong(L4, again) == [((1,), "rung 1 already tries gcp/g2-standard-8 as spot in us-central1")]
     zones = {**L4, "zones": ("us-central1-a", "us-central1-b")}
-    text = "asks us-central1-b for gcp/g2-standard-8 as spot already"
+    text = "already tries gcp/g2-standard-8 as spot in us-central1-b"
     assert wrong(zones, {**L4, "zones": ("us-central1-c", "us-central1-b")}) == [((1, "zones", 1), f"rung 1 {text}")]
     assert wrong(L4, {**L4, "zones": ("us-central1-b",)}) == [((1, "zones", 0), f"rung 1 {text}")]
 
@@ -216,7 +216,7 @@ def test_a_budget_keeps_dear_neighbours_off_the_default_ladder() -> None:
         ("g2-standard-8", {"regions": ["us-east5"]}, "but asked for is spot or standard in us-east5"),
         ("g2-standard-8", {"needs": Needs(gpu_memory_gib=40)}, "has 24 GiB of GPU memory, not 40"),
         ("g2-standard-8", {"needs": Needs(budget_usd_per_hour=0.1)}, "for at most 0.1 USD/h"),
-        ("g4ad.xlarge", {}, "which is AMD's"),
+        ("g4ad.xlarge", {}, "an AMD GPU"),
         ("p6e-gb200.36xlarge", {"markets": ["capacity-block"]}, "in no known region"),
     ],
 )

@@ -41,7 +41,7 @@ def test_limits_are_read_by_region_and_metric() -> None:
             {"us-centrall": {}},
             Mistake(
                 ("us-centrall",),
-                "is no region with a GPU",
+                "is not a region with a GPU",
                 "'us-centrall'",
                 "a region, or global",
                 "did you mean us-central1?",
@@ -51,9 +51,9 @@ def test_limits_are_read_by_region_and_metric() -> None:
             {"us-central1": {"NVIDIA_L4_GPU": 4}},
             Mistake(
                 ("us-central1", "NVIDIA_L4_GPU"),
-                "is no quota that a machine with a GPU draws from",
+                "is not a quota that a machine with a GPU uses",
                 "'NVIDIA_L4_GPU'",
-                "a metric of a quota that machines with GPUs draw from",
+                "a metric of a quota that machines with GPUs use",
                 "did you mean NVIDIA_L4_GPUS?",
             ),
         ),
@@ -188,5 +188,5 @@ def test_the_answer_of_list_service_quotas_is_read_for_a_region() -> None:
 
 
 def test_another_answer_is_refused() -> None:
-    with pytest.raises(ValueError, match="no answer about quotas"):
+    with pytest.raises(ValueError, match="is not about quotas"):
         limits.from_answer({"error": {}})

@@ -64,7 +64,7 @@ def test_local_disks_depend_on_the_zone() -> None:
         ("n1-standard-8", "nvidia-tesla-t4", 3, catalog.DoesNotFit, "it can have 1, 2, 4"),
         ("n1-standard-8", "nvidia-tesla-t44", 1, catalog.UnknownAccelerator, "did you mean nvidia-tesla-t4?"),
         ("n1-standrd-8", "nvidia-tesla-t4", 1, catalog.UnknownMachine, "did you mean n1-standard-8?"),
-        ("n1-standard-8", "nvidia-l4", 1, catalog.UnknownAccelerator, "no accelerator that n1 takes 'nvidia-l4'"),
+        ("n1-standard-8", "nvidia-l4", 1, catalog.UnknownAccelerator, "unknown accelerator that n1 takes 'nvidia-l4'"),
     ],
 )
 def test_what_cannot_be_attached(machine: str, card: str, count: int, error: type[LookupError], text: str) -> None:

@@ -222,7 +222,7 @@ def test_the_need_that_excludes_the_most_is_named_and_the_nearest_machine() -> N
     assert (why.need, why.nearest.machine_type) == ("budget_usd_per_hour", "g2-standard-4")
     assert why.text == (
         "budget_usd_per_hour excludes the most: 319 of 319 machines; without budget_usd_per_hour 78 would do; the "
-        "nearest is gcp/g2-standard-4: it costs 0.2709 USD/h at the least, not 0.1"
+        "nearest is gcp/g2-standard-4: it costs at least 0.2709 USD/h, not 0.1"
     )
 
 

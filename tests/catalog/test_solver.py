@@ -117,9 +117,14 @@ def test_a_driver_branch_below_a_gpus_first_is_refused_where_a_vendor_says_which
     ("machine", "choices", "text", "fix"),
     [
         ("g2-standard-8", {"nic": "GVNICC"}, "gcp has no network interface GVNICC; did you mean GVNIC?", "GVNIC"),
-        ("a4-highgpu-8g", {"nic": "efa"}, "efa is a network interface of aws, and gcp/a4-highgpu-8g is not", "GVNIC"),
-        ("g6.xlarge", {"nic": "gvnic"}, "GVNIC is a network interface of gcp, and aws/g6.xlarge is not", "ena"),
-        ("g6.xlarge", {"boot_disk": "pd-ssd"}, "pd-ssd is a boot disk of gcp, and aws/g6.xlarge is not", "gp3"),
+        (
+            "a4-highgpu-8g",
+            {"nic": "efa"},
+            "efa is a network interface of aws, but gcp/a4-highgpu-8g is on gcp",
+            "GVNIC",
+        ),
+        ("g6.xlarge", {"nic": "gvnic"}, "GVNIC is a network interface of gcp, but aws/g6.xlarge is on aws", "ena"),
+        ("g6.xlarge", {"boot_disk": "pd-ssd"}, "pd-ssd is a boot disk of gcp, but aws/g6.xlarge is on aws", "gp3"),
         ("g6.xlarge", {"boot_disk": "gp33"}, "aws has no boot disk gp33; did you mean gp3?", "gp3"),
         ("a4-highgpu-8g", {"boot_disk": "floppy"}, "gcp has no boot disk floppy", "hyperdisk-balanced"),
     ],
@@ -195,8 +200,8 @@ def test_a_market_may_be_called_what_the_cloud_calls_it() -> None:
 @pytest.mark.parametrize(
     ("choices", "text"),
     [
-        ({"market": "rented"}, "no market 'rented'"),
-        ({"driver_source": "bottlerockt"}, "no driver source 'bottlerockt'; did you mean bottlerocket?"),
+        ({"market": "rented"}, "unknown market 'rented'"),
+        ({"driver_source": "bottlerockt"}, "unknown driver source 'bottlerockt'; did you mean bottlerocket?"),
     ],
 )
 def test_a_choice_that_does_not_exist_is_no_verdict_but_a_mistake(choices: dict[str, Any], text: str) -> None:

@@ -108,7 +108,7 @@ def test_a_runner_below_the_floor_is_not_registered() -> None:
 def test_the_floor_is_reported_to_versions_below_it_alone() -> None:
     assert staleness.runner_floor("2.328.0") == staleness.runner_floor("v2.311.0") == "2.329.0"
     assert staleness.runner_floor("2.329.0") == staleness.runner_floor("2.1000.0") == ""
-    with pytest.raises(ValueError, match="'latest' is no version of the runner"):
+    with pytest.raises(ValueError, match="'latest' is not a version of the runner"):
         staleness.runner_floor("latest")
 
 
@@ -149,5 +149,5 @@ def test_releases_that_were_looked_up_count() -> None:
 
 @pytest.mark.parametrize("version", ["latest", "2.337", "", "2.337.0-rc1"])
 def test_what_is_no_version_is_refused(version: str) -> None:
-    with pytest.raises(ValueError, match=r"is no version of the runner, such as 2\.337\.0"):
+    with pytest.raises(ValueError, match=r"is not a version of the runner, such as 2\.337\.0"):
         staleness.runner(version, TODAY)

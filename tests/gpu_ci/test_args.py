@@ -240,7 +240,7 @@ def test_a_program_fails_on_a_late_value_that_nothing_uses() -> None:
         (
             {"source": "instaler"},
             "driver.source",
-            "is none of those there are",
+            "is not one of the choices",
             "one of image, installer",
             "did you mean installer",
         ),

@@ -52,12 +52,12 @@ def test_a_rung_with_less_than_the_first_is_refused_with_a_hint() -> None:
         "memory, not 24\n"
         "  got: 'n1-standard-8+nvidia-tesla-t4x1'\n"
         "  expected: a machine type, such as g2-standard-8; n1 with its GPUs, as n1-standard-8+nvidia-tesla-t4x1\n"
-        "  hint: no rung may have less than the first, unless the job's needs are given\n"
+        "  hint: no rung may have less than the first, unless the ladder has needs\n"
         "Pulumi.staging.yaml: gpu-ci:pools.l4.rungs[1].machine: gcp/n1-standard-8+nvidia-tesla-t4x1 has compute "
         "capability 7.5, not 8.9\n"
         "  got: 'n1-standard-8+nvidia-tesla-t4x1'\n"
         "  expected: a machine type, such as g2-standard-8; n1 with its GPUs, as n1-standard-8+nvidia-tesla-t4x1\n"
-        "  hint: no rung may have less than the first, unless the job's needs are given"
+        "  hint: no rung may have less than the first, unless the ladder has needs"
     )
     assert problems(rungs=[L4, t4], needs={"gpuMemoryGib": 16, "computeCapability": 7.5}) == []
 
@@ -76,9 +76,9 @@ def test_every_problem_is_told_at_once_where_it_stands() -> None:
             "rungs[0].zones[1]",
             "us-central1-f has no gcp/g2-standard-8; us-central1-a, us-central1-b, us-central1-c have",
         ),
-        ("rungs[1].zones[0]", "rung 1 asks us-central1-a for gcp/g2-standard-8 as spot already"),
+        ("rungs[1].zones[0]", "rung 1 already tries gcp/g2-standard-8 as spot in us-central1-a"),
         ("rungs[2].market", "gcp/a3-highgpu-1g is not sold as standard: only as spot, flex-start"),
-        ("rungs[3].machine", "no machine type with a GPU 'g2-standart-8'"),
+        ("rungs[3].machine", "unknown machine type with a GPU 'g2-standart-8'"),
     ]
 
 

@@ -144,5 +144,5 @@ def test_the_real_check_fits_what_carries_it_with_room() -> None:
 def test_a_missing_check_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     payload._archive.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ArgsError, match="gpu-ci: the gpu_smoke package is not installed beside gpu_ci"):
+    with pytest.raises(ArgsError, match="gpu-ci: the gpu_smoke package is not installed"):
         payload.smoke_archive()

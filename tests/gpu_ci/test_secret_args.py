@@ -32,7 +32,11 @@ NOT_SECRET = "must be a secret Output, so that neither state nor logs have it in
         (lambda: {"hidden": {"a": 5}}, "hidden.a", NOT_SECRET),
         (lambda: {"hidden": "hush!"}, "hidden", "must be a map"),
         (lambda: {"hidden": {"a": pulumi.Output.secret("hush!!")}}, "hidden.a", "must have at most 5 characters"),
-        (lambda: {"shown": pulumi.Output.secret("hush!")}, "shown", "is a secret, and would be readable here"),
+        (
+            lambda: {"shown": pulumi.Output.secret("hush!")},
+            "shown",
+            "is a secret, but this field is stored in plain text",
+        ),
     ],
 )
 def test_what_must_be_secret_and_what_must_not_is_refused_without_being_told(
@@ -46,7 +50,7 @@ def test_what_must_be_secret_and_what_must_not_is_refused_without_being_told(
         return ()
 
     [found] = run(settled())
-    assert (found.path, found.text, found.got) == (path, text, "a value that is not shown, as it may be a secret")
+    assert (found.path, found.text, found.got) == (path, text, "a value that is not shown, because it may be a secret")
     assert "hush" not in found.render("Vault")
 
 

@@ -158,12 +158,12 @@ def test_runners_that_wait_are_no_more_than_there_are_gpus_also_while_the_runner
         ),
         (
             {"runner": {"image": IMAGE, "containerMode": {"kind": "docker"}}},
-            "runner.containerMode.kind: is none of those there are",
+            "runner.containerMode.kind: is not one of the choices",
             "such as kind: none",
         ),
         (
             {"machineType": "g5.2xlarge"},
-            "machineType: is not chosen",
+            "machineType: cannot be set",
             "remove it: use instanceTypes instead, which takes a list, such as [g6.2xlarge, g6.4xlarge]",
         ),
         (

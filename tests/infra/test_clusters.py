@@ -331,7 +331,7 @@ def test_two_scale_sets_of_one_name_on_one_cluster_are_told_before_one_takes_the
     assert told(values) == (
         "Pulumi.staging.yaml: gpu-ci:pools.b.runner.scaleSetName: is the name of the scale set of a10g on the same "
         "cluster\n  got: 'a10g'\n  expected: a name no other pool has, which workflows write as runs-on\n"
-        "  hint: leave it out, and it is named after its pool"
+        "  hint: leave it out: the scale set is then named after its pool"
     )
 
 
@@ -454,8 +454,8 @@ def test_a_release_of_the_image_may_be_for_the_version_of_any_cluster() -> None:
 @pytest.mark.parametrize(
     ("field", "problem"),
     [
-        ("taints", "is not chosen"),
-        ("labels", "is not chosen"),
+        ("taints", "cannot be set"),
+        ("labels", "cannot be set"),
         ("tolerations", "unknown key"),
         ("nodeSelector", "unknown key"),
         ("affinity", "unknown key"),

@@ -149,7 +149,7 @@ def test_the_key_of_the_app_given_as_its_value_is_told_to_be_kept_in_secret_mana
         app = {"id": 1, "installationId": 1, "privateKey": given}
         assert told(stack(app=app)) == (
             "Pulumi.staging.yaml: gpu-ci:site.github.app.privateKey: is not the name of a secret in Secret Manager\n"
-            "  got: a value that is not shown, as it may be a secret\n"
+            "  got: a value that is not shown, because it may be a secret\n"
             "  expected: the secret of Secret Manager with its private key, as projects/<project>/secrets/<name>\n"
             "  hint: store the value in Secret Manager, and give the name of the secret here: "
             "projects/<project>/secrets/<name>"

@@ -61,7 +61,7 @@ def test_runners_on_a_cluster_do_not_register_as_that_app_either() -> None:
 def test_two_entries_are_two_apps_with_two_keys(field: str, text: str) -> None:
     assert told(stack(app=ADMIN, runnerApp={**RUNNERS, field: ADMIN[field]})) == (
         f"Pulumi.staging.yaml: gpu-ci:site.github.runnerApp.{field}: {text}\n"
-        "  got: a value that is not shown, as it may be a secret\n"
+        "  got: a value that is not shown, because it may be a secret\n"
         "  expected: a GitHub App of its own, with a key of its own\n"
         "  hint: make another GitHub App (docs/guides/github.md, Apps and their permissions)"
     )

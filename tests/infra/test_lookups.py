@@ -88,10 +88,10 @@ def test_a_repository_that_may_not_be_looked_up_is_told_with_githubs_words() -> 
 def test_a_secret_that_may_not_be_read_is_told_where_the_stack_file_names_it() -> None:
     asked = {"secrets": {"k": {"scope": {"kind": "repository", "repository": "k"}, "secrets": {"TOKEN": TOKEN}}}}
     assert told(asked, refusing(SECRET, NO_ACCESS)) == (
-        f"Pulumi.stack.yaml: gpu-ci:github.secrets.k.secrets.TOKEN: Secret Manager does not give out {TOKEN}\n"
+        f"Pulumi.stack.yaml: gpu-ci:github.secrets.k.secrets.TOKEN: cannot read {TOKEN} from Secret Manager\n"
         f"  got: {NO_ACCESS}\n"
-        "  expected: a secret with a version, which whoever runs this may read (roles/secretmanager.secretAccessor)\n"
-        "  hint: check its name and who may read it: gcloud secrets get-iam-policy registry-token --project=example-ci"
+        "  expected: a secret with a version that the deployer can read (roles/secretmanager.secretAccessor)\n"
+        "  hint: check its name and its permissions: gcloud secrets get-iam-policy registry-token --project=example-ci"
     )
 
 
@@ -117,6 +117,6 @@ def test_the_key_of_the_app_that_may_not_be_read_is_told_at_the_app() -> None:
     app = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}
     text = told({"rules": {"k": {"repository": "kernels"}}}, refusing(SECRET, NO_ACCESS), app=app)
     assert text.startswith(
-        "Pulumi.stack.yaml: gpu-ci:site.github.app.privateKey: Secret Manager does not give out "
-        "projects/example-ci/secrets/app-key\n"
+        "Pulumi.stack.yaml: gpu-ci:site.github.app.privateKey: cannot read "
+        "projects/example-ci/secrets/app-key from Secret Manager\n"
     )

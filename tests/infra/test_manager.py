@@ -67,7 +67,7 @@ def test_a_stack_without_the_managers_app_has_no_such_output() -> None:
 def test_the_managers_app_is_none_of_the_others() -> None:
     assert told(stack(managerApp={**MANAGER, "id": 27})) == (
         "Pulumi.staging.yaml: gpu-ci:site.github.managerApp.id: is the App of runnerApp too\n"
-        "  got: a value that is not shown, as it may be a secret\n"
+        "  got: a value that is not shown, because it may be a secret\n"
         "  expected: a GitHub App of its own, with a key of its own\n"
         "  hint: make another GitHub App (docs/guides/github.md, Apps and their permissions)"
     )

@@ -72,9 +72,9 @@ def test_a_pool_whose_name_is_the_beginning_of_one_with_a_mistake_still_counts()
     [
         ([], "gpu-ci:quotas", "must be a map"),
         ({"us-central1": 4}, "gpu-ci:quotas.us-central1", "must be a map"),
-        ({"us-central1": {"NVIDIA_L4": 4}}, "gpu-ci:quotas.us-central1.NVIDIA_L4", "is no quota that a machine"),
+        ({"us-central1": {"NVIDIA_L4": 4}}, "gpu-ci:quotas.us-central1.NVIDIA_L4", "is not a quota that a machine"),
         ({"us-central1": {"NVIDIA_L4_GPUS": "4"}}, "gpu-ci:quotas.us-central1.NVIDIA_L4_GPUS", "must be a number"),
-        ({"us-centrall": {}}, "gpu-ci:quotas.us-centrall", "is no region with a GPU"),
+        ({"us-centrall": {}}, "gpu-ci:quotas.us-centrall", "is not a region with a GPU"),
     ],
 )
 def test_what_is_no_limit_is_a_mistake_with_a_hint(values: Any, path: str, text: str) -> None:

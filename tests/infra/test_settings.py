@@ -157,8 +157,8 @@ def test_a_full_self_link_is_a_subnetwork_too() -> None:
 def test_every_wrong_label_is_reported() -> None:
     error = refused(config(**site(labels={"Team": "a", "cost": "A B", "level": 4, "fine": "yes"})))
     assert [(problem.path, problem.text) for problem in error.problems] == [
-        ("gpu-ci:site.labels.Team", "the key is not one Google takes"),
-        ("gpu-ci:site.labels.cost", "is not a value Google takes"),
+        ("gpu-ci:site.labels.Team", "the key is not a valid label key"),
+        ("gpu-ci:site.labels.cost", "is not a valid label value"),
         ("gpu-ci:site.labels.level", "must be text"),
     ]
 
@@ -166,10 +166,10 @@ def test_every_wrong_label_is_reported() -> None:
 def test_a_label_is_told_by_its_key_and_its_value() -> None:
     error = refused(config(**site(labels={"Team": "A B", "gpu-ci-pool": "X", "level": 4})))
     assert [(problem.path.rpartition(".")[2], problem.text, problem.got) for problem in error.problems] == [
-        ("Team", "the key is not one Google takes", "'Team'"),
-        ("Team", "is not a value Google takes", "'A B'"),
-        ("gpu-ci-pool", "keys that start with gpu-ci- are kept for this package's own labels", "'gpu-ci-pool'"),
-        ("gpu-ci-pool", "is not a value Google takes", "'X'"),
+        ("Team", "the key is not a valid label key", "'Team'"),
+        ("Team", "is not a valid label value", "'A B'"),
+        ("gpu-ci-pool", "keys that start with gpu-ci- are reserved for the labels of this package", "'gpu-ci-pool'"),
+        ("gpu-ci-pool", "is not a valid label value", "'X'"),
         ("level", "must be text", "4"),
     ]
 
@@ -177,7 +177,7 @@ def test_a_label_is_told_by_its_key_and_its_value() -> None:
 def test_too_many_labels_are_told_beside_a_wrong_one() -> None:
     error = refused(config(**site(labels={f"k{number}": "x" for number in range(60)} | {"Team": "a"})))
     assert [(problem.path, problem.text) for problem in error.problems] == [
-        ("gpu-ci:site.labels.Team", "the key is not one Google takes"),
+        ("gpu-ci:site.labels.Team", "the key is not a valid label key"),
         ("gpu-ci:site.labels", "has more than 60 labels"),
     ]
 
@@ -251,7 +251,7 @@ def test_a_secret_is_refused_and_never_shown(key: str) -> None:
     values = config() | {key: {"l4": {"kind": "hunter2", "hunter2": "hunter2"}}}
     text = told(values, secrets=[key])
     assert text.startswith(f"Pulumi.staging.yaml: {key}: is a secret, but ")
-    assert f"pulumi config set --plaintext '{key}' …; where one value in it says secure, that one alone: " in text
+    assert f"pulumi config set --plaintext '{key}' …; if only one value under it is `secure`, set that one: " in text
     assert "hunter2" not in text
 
 

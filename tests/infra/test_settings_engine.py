@@ -46,5 +46,5 @@ def test_an_encrypted_value_is_refused_and_never_shown(sandbox: SandboxRunner) -
     path = ("--path", "gpu-ci:pools.l4.machineType", "hunter2")
     sandbox.run("config", "set", "--stack", "staging", "--config-file", file, "--secret", *path)
     failed = sandbox.run("preview", "--stack", "staging", "--config-file", file, ok=False)
-    assert failed.has("gpu-ci:pools: is a secret, but what is made of it can be read")
+    assert failed.has("gpu-ci:pools: is a secret, but resources and stack outputs show it in plain text")
     assert "hunter2" not in failed.output

@@ -203,7 +203,7 @@ def type_of(field: dict[str, Any], found: dict[str, Any]) -> str:
 
 
 def gpu_section() -> Iterator[str]:
-    """Which machine types a pool on Google Cloud can have, from the catalog."""
+    """Yield the table of the machine types of pools on Google Cloud, from the catalog."""
     yield "## GPUs on Google Cloud"
     yield ""
     yield "Machine types a pool can have. In which zones they are, the error for a wrong zone tells; the facts and"

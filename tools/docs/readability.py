@@ -107,7 +107,7 @@ def sentences(text: str) -> list[str]:
 
 
 def words(sentence: str) -> int:
-    """How many words a sentence has; code in backticks counts as one."""
+    """Return the number of words in a sentence. Code in backticks counts as one."""
     plain = re.sub(r"`[^`]*`", "code", sentence)
     return len(re.findall(r"[^\s]*\w[^\s]*", plain))
 

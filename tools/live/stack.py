@@ -122,10 +122,10 @@ class Live:
 
 
 def _awaited(process: subprocess.Popen[str]) -> tuple[str, bool]:
-    """What a program printed, and whether Ctrl-C was pressed before it ended.
+    """Run a program. Return its output, and True if Ctrl-C was pressed before its end.
 
-    The terminal sends Ctrl-C to the program too. `subprocess.run` would kill it a quarter of a second later, and a
-    killed `pulumi up` leaves its stack locked and resources out of its state, so that no destruction would follow.
+    The terminal sends Ctrl-C to the program too. `subprocess.run` would kill the program a quarter of a second later.
+    A killed `pulumi up` leaves its stack locked and its state incomplete, so the stack could not be destroyed.
     """
     interrupted = False
     while True:
@@ -168,13 +168,13 @@ def written(environment: Mapping[str, str], folder: Path) -> Path:
 
 
 def targets(config: Mapping[str, Any]) -> str:
-    """What the user has to name: the project, and the clusters."""
+    """Return the names that the user must confirm: the project and the clusters."""
     names = [config.get("gcp:project"), *(config.get("gpu-ci:clusters") or {})]
     return ",".join(str(name) for name in names if name)
 
 
 def plan(file: Path) -> str:
-    """What will be deployed and what it costs, from `gpu-ci check` and `gpu-ci cost`. RefusedError for a mistake."""
+    """Return the plan and its cost from `gpu-ci check` and `gpu-ci cost`. Raise RefusedError for a mistake."""
     texts = []
     for command in ("check", "cost"):
         out, err = io.StringIO(), io.StringIO()

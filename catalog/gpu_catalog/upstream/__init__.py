@@ -1,8 +1,7 @@
-"""What others publish about machines with GPUs: one module a source, each in the source's own words.
+"""Published data about machines with GPUs, one module for each source, in the terms of the source.
 
-Only `gpu_catalog.refresh` and the tests read these. Everything else asks the catalog's own rows, which need nothing
-installed. Files of other packages are read where they lie, mostly without importing the package: its import is slow,
-and what counts is the data.
+Only `gpu_catalog.refresh` and the tests use these modules. All other code uses the catalog's own rows, which need no
+other package. Data files of installed packages are read directly, mostly without an import, because imports are slow.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from typing import Any
 
 
 class UpstreamError(Exception):
-    """A source cannot be read, or is not what this module knows. The text says which, and what to do."""
+    """An error for a source that cannot be read or has an unknown format. The text says what to do."""
 
 
 def folder(package: str, distribution: str) -> Path:
-    """Where an installed package lies, without importing it."""
+    """Return the folder of an installed package, without importing it."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise UpstreamError(
@@ -35,7 +34,7 @@ def version(distribution: str) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file, packed or not."""
+    """Read a JSON file, compressed or not."""
     try:
         data = path.read_bytes()
         return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)

@@ -1,4 +1,4 @@
-"""AWS's instance types in the fields of data/aws_machines.json: what the catalog has, and what the sources say.
+"""AWS's instance types in the fields of data/aws_machines.json, from the catalog and from the sources.
 
 The sources are the pinned botocore, moto and cfn-lint, so a refresh is as new as they are: `make lock UPGRADE=1` first.
 """
@@ -9,7 +9,7 @@ from gpu_catalog import data_files
 from gpu_catalog.refresh import GONE, Row, Rows
 from gpu_catalog.upstream import botocore, cfn_lint, moto, spellings
 
-# EC2's usage classes in the catalog's words, in the catalog's order.
+# The catalog's markets by EC2's usage classes, in the catalog's order.
 MARKETS = {"on-demand": "standard", "spot": "spot", "capacity-block": "capacity-block"}
 
 
@@ -18,7 +18,7 @@ def covers(machine: str) -> bool:
 
 
 def current() -> Rows:
-    """The catalog's rows. What it does not know is left out."""
+    """Return the rows of the catalog. Unknown fields are left out."""
     return {f"aws/{row['machine_type']}": _current(row) for row in data_files.rows("aws_machines")}
 
 
@@ -36,7 +36,7 @@ def _current(row: data_files.Json) -> Row:
 
 
 def upstream(known: Rows) -> Rows:
-    """What the sources say of every GPU instance type that EC2's API knows, and of those in the catalog."""
+    """Return the sources' rows for every GPU instance type in EC2's API or in the catalog."""
     rows: dict[str, Row] = {}
     for name in botocore.instance_types():
         key = f"aws/{name}"
@@ -44,7 +44,7 @@ def upstream(known: Rows) -> Rows:
             mine = known.get(key, {}).get("regions")
             rows[key] = _upstream(moto.instance_types()[name], mine if isinstance(mine, tuple) else ())
         elif key in known or spellings.GPU_FAMILIES.match(name):
-            # EC2 still has the word, and nobody recorded more: neither gone nor different.
+            # EC2's API still has the name, but no source has more about it. It is neither missing nor different.
             rows[key] = {}
     return rows
 
@@ -66,7 +66,7 @@ def _upstream(found: moto.InstanceType, known_regions: tuple[str, ...]) -> Row:
 
 
 def _regions(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Where it is: EC2's own answer where one was recorded, else the price list, else what the catalog says."""
+    """Return the regions from EC2's recorded answer, or else from the price list, or else from the catalog."""
     offered = {region for region, types in moto.offerings().items() if name in types}
     priced = {region for region, types in cfn_lint.table().items() if name in types}
     elsewhere = {region for region in known if region not in moto.offerings() and region not in cfn_lint.table()}
@@ -74,7 +74,7 @@ def _regions(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _card(found: moto.InstanceType) -> str:
-    """The key of the catalog's card. EC2's own name for a card the catalog does not have, which a person then adds."""
+    """Return the catalog's key of a GPU. For a GPU that a maintainer still has to add, return EC2's name."""
     whole_mib = found.gpu_memory_mib / min(1, found.gpu_count)
     same = [card for card in data_files.gpus().values() if spellings.same_card(card.name, found.gpu_model)]
     nearest = min(same, key=lambda card: abs(card.memory_gib * 1024 - whole_mib), default=None)

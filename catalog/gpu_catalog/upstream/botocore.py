@@ -1,4 +1,4 @@
-"""AWS's own lists of words, from the service models that botocore bundles: EC2 instance types, EKS AMI types."""
+"""AWS's lists of EC2 instance types and EKS AMI types, from the service models in botocore."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHAPES = {"InstanceType": "ec2", "AMITypes": "eks"}
 
 @dataclass(frozen=True, slots=True)
 class ApiEnum:
-    """The values one name of an API may have, in the API's order."""
+    """Return the values of an enumeration of an API, in its order."""
 
     service: str
     api_version: str
@@ -22,12 +22,12 @@ class ApiEnum:
 
 @cache
 def enums() -> dict[str, ApiEnum]:
-    """Shape -> its words."""
+    """Return the values of each enumeration by its name."""
     return {shape: _read_enum(service, shape) for shape, service in SHAPES.items()}
 
 
 def _read_enum(service: str, shape: str) -> ApiEnum:
-    # Folders are named after the API's date; the newest one is what botocore itself uses.
+    # The name of a folder is the date of an API version. botocore itself uses the newest.
     models = sorted(folder("botocore", "botocore").glob(f"data/{service}/*/service-2.json*"))
     if not models:
         raise UpstreamError(f"botocore {version('botocore')}: has no model of {service}")

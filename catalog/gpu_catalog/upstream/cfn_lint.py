@@ -1,8 +1,7 @@
-"""Which EC2 instance types each region has, from the table cfn-lint checks `AWS::EC2::Instance` with.
+"""The EC2 instance types of each region, from the table with which cfn-lint checks `AWS::EC2::Instance`.
 
-cfn-lint makes the table from AWS's price lists. So it names types that still have a price and are no longer sold (p3),
-and misses those without an on-demand price (p5e, sold as capacity blocks). Both are in
-docs/reference/catalog-agreement.md.
+cfn-lint generates the table from AWS's price lists. So it has types that have a price but are no longer sold (p3), and
+lacks types without an on-demand price (p5e, sold as capacity blocks). docs/reference/catalog-agreement.md lists both.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ NO_REGIONS = ("all", "description")
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """The regions that have an instance type."""
+    """Return the regions of an instance type."""
 
     instance_type: str
     regions: tuple[str, ...]
@@ -28,7 +27,7 @@ class Offered:
 
 @cache
 def table() -> dict[str, tuple[str, ...]]:
-    """Region -> its instance types."""
+    """Return the instance types by region."""
     path = folder("cfnlint", "cfn-lint") / TABLE
     return parse(read_json(path), path)
 
@@ -42,7 +41,7 @@ def parse(document: dict[str, Any], path: Path) -> dict[str, tuple[str, ...]]:
 
 @cache
 def offered() -> dict[str, Offered]:
-    """Instance type -> where it is."""
+    """Return the regions by instance type."""
     regions: dict[str, list[str]] = {}
     for region in sorted(table()):
         for name in table()[region]:
@@ -52,6 +51,6 @@ def offered() -> dict[str, Offered]:
 
 @cache
 def as_of() -> str:
-    """The day cfn-lint made its tables."""
+    """Return the day on which cfn-lint generated its tables."""
     stamp: str = read_json(folder("cfnlint", "cfn-lint") / "data/schemas/version.json")["schema_date"]
     return stamp[:10]

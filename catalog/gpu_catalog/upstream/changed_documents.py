@@ -1,6 +1,6 @@
-"""A refresh put into the data files: the documents as they would be, and what is left to a person.
+"""Applies a refresh to the data files: it returns the new documents, and the changes to make by hand.
 
-Still nothing is written here. `gpu-ci catalog refresh` shows the diff and what is left, and then writes `text` of each.
+This module writes nothing. `gpu-ci catalog refresh` shows both, and then writes the `text` of each document.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from gpu_catalog.refresh import GONE, Change, Diff, Row, value_text
 
 FILES = {"aws": "aws_machines", "gcp": "gcp_machines"}
 
-# Field of a data file -> the fact whose source it is (`Machine`'s name of it). Other fields are a family's, or zones,
-# which several sources name side by side: those a person changes.
+# The facts of `Machine` by the field of a data file. A maintainer changes the other fields: those of families, and
+# zones, for which several sources are listed together.
 FACTS = {
     "aws": {
         "vcpus": "vcpus",
@@ -31,20 +31,20 @@ FACTS = {
     },
     "gcp": {"vcpus": "vcpus", "memory_gib": "memory_gib", "api_gpu_count": "api_gpu_count"},
 }
-# What a row of aws_machines.json must have and no source of a refresh tells.
+# The required fields of a row of aws_machines.json that no source of a refresh has.
 UNKNOWN_FIELDS = {"network_mbps": None, "hypervisor": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedDocuments:
-    """Data file -> its new document, only those that change; and lines for what has to be done by hand."""
+    """Return the new documents of the data files that change, and a line for each change to make by hand."""
 
     documents: dict[str, data_files.Json]
     by_hand: tuple[str, ...]
 
 
 def apply_diff(diff: Diff, source: str) -> ChangedDocuments:
-    """`source` is the key in sources.json under which the new facts stand."""
+    """Return the changed documents. `source` is the key of the new facts in sources.json."""
     documents = {file: copy.deepcopy(data_files.document(file)) for file in FILES.values()}
     rows = {f"{cloud}/{row['machine_type']}": row for cloud, file in FILES.items() for row in documents[file]["rows"]}
     by_hand: list[str] = []
@@ -82,7 +82,7 @@ def _mark(row: data_files.Json | None, name: str, new_row: Row) -> Iterator[str]
 
 
 def _new(cloud: str, machine_type: str, facts_known: Row, source: str) -> data_files.Json | None:
-    """A new row of a family the catalog has; None when anything but a number would have to be invented."""
+    """Return a new row of a known family, or None if the source lacks more than numbers."""
     facts = FACTS["aws"]
     families = {row["family"]: row for row in data_files.rows("aws_families")} if cloud == "aws" else {}
     shared = families.get(str(facts_known.get("family")))
@@ -99,13 +99,13 @@ def _new(cloud: str, machine_type: str, facts_known: Row, source: str) -> data_f
 
 
 def with_source(document: data_files.Json, key: str, what: str, day: date) -> data_files.Json:
-    """sources.json with one more source, or with this one anew."""
+    """Return sources.json with this source added or replaced."""
     others = [row for row in document["rows"] if row["key"] != key]
     return {**document, "rows": [*others, {"key": key, "what": what, "date": day.isoformat(), "certain": True}]}
 
 
 def text(document: data_files.Json) -> str:
-    """A data file's form: one row a line, so that a diff of the file is a diff of rows."""
+    """Return the text of a data file. Each row is one line, so that a diff of the file is a diff of rows."""
     head = {key: value for key, value in document.items() if key != "rows"}
     lines = [f" {json.dumps(key)}: {_block(value)}," for key, value in head.items()]
     rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in document["rows"])

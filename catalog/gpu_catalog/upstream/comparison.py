@@ -1,4 +1,4 @@
-"""Counting what two sides say about the same facts."""
+"""Counts the facts on which the catalog and a source agree or differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Fact: TypeAlias = "str | int | float | bool"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One fact on which the catalog and a source differ."""
+    """A fact on which the catalog and a source differ."""
 
     machine: str
     field: str
@@ -20,7 +20,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Uncompared:
-    """One fact of the catalog that the source has nothing to say on."""
+    """A fact of the catalog that the source does not have."""
 
     machine: str
     field: str
@@ -29,19 +29,19 @@ class Uncompared:
 
 @dataclass(slots=True)
 class Comparison:
-    """One source against the catalog."""
+    """The comparison of one source with the catalog."""
 
     name: str
     source: str
     about: str
-    origin: str = ""  # what makes agreement worth less: that the catalog has its facts from there
-    agree: dict[str, int] = field(default_factory=dict)  # field -> facts that are equal
+    origin: str = ""  # a reason why agreement proves less: the catalog took facts from this source
+    agree: dict[str, int] = field(default_factory=dict)  # the number of equal facts by field
     differ: list[Difference] = field(default_factory=list)
     uncompared: list[Uncompared] = field(default_factory=list)
     machines: set[str] = field(default_factory=set)
 
     def compare(self, machine: str, name: str, ours: Fact, theirs: Fact, column: str = "") -> None:
-        """Compare one fact; `column` is what it counts under when its name is a region or another value."""
+        """Compare one fact. If the name of the fact is a value such as a region, it counts under `column`."""
         self.machines.add(machine)
         self.agree.setdefault(column or name, 0)
         if ours == theirs:
@@ -58,5 +58,5 @@ class Comparison:
 
     @property
     def whole(self) -> int:
-        """Machines that were compared and differ in nothing."""
+        """The machines that were compared and do not differ."""
         return len(self.machines - {each.machine for each in self.differ})

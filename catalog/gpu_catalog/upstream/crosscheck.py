@@ -1,7 +1,7 @@
-"""The catalog's rows against what others publish, counted: what agrees, what differs, what nobody else has.
+"""Compares the catalog with published data, and counts facts that agree, that differ, and that no source has.
 
-A comparison is between single facts, such as the vCPUs of one machine type. Whatever could not be compared is counted
-with its reason, so that a source which lost its data cannot pass for one that agrees.
+A fact is, for example, the vCPUs of one machine type. Facts that could not be compared are counted with the reason.
+Otherwise a source that has lost its data would seem to agree.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def compare_with_offerings() -> Comparison:
 
 
 def _compare_regions(comparison: Comparison, table: dict[str, frozenset[str]], unknown: str) -> None:
-    """Every pair of a machine and a region that one of both has. Pairs that neither has prove nothing."""
+    """Compare every pair of machine and region that the catalog or the source has. Other pairs prove nothing."""
     for machine in aws():
         name = machine.machine_type
         theirs = {region for region, types in table.items() if name in types}
@@ -160,7 +160,7 @@ def compare_with_gpuhunt_by_machine() -> Comparison:
 
 
 def _in_gpuhunt(name: str, memory_gib: float) -> gpuhunt.Gpu | None:
-    """The card of that name; of several memory sizes the nearest one, so that a wrong size still differs."""
+    """Return the GPU of that name. Of several memory sizes, return the nearest, so that a wrong size differs."""
     fitting = [each for each in gpuhunt.gpus().values() if each.name == spellings.in_gpuhunt(name)]
     return min(fitting, key=lambda each: abs(each.memory_gib - memory_gib), default=None)
 

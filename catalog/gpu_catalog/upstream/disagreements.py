@@ -1,4 +1,4 @@
-"""The differences that are known, each with who is right and why (data/disagreements.json)."""
+"""The known differences, each with the source that is right and the reason (data/disagreements.json)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Right = Literal["catalog", "source", "both", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """What one reason explains: each of the machines differs in each of the fields."""
+    """The differences with one reason: each of the machines differs in each of the fields."""
 
     checks: tuple[str, ...]
     machines: tuple[str, ...]
@@ -29,7 +29,7 @@ class Disagreement:
     why: str
 
     def differences(self, machines: Iterable[str]) -> Iterator[Difference]:
-        """Fact by fact, for those of the machines that it means."""
+        """Yield each explained fact of the machines."""
         for name in machines:
             if any(fnmatchcase(name, pattern) for pattern in self.machines):
                 yield from (Difference(name, field, self.ours, self.theirs) for field in self.fields)
@@ -51,5 +51,5 @@ def explanations(comparison: Comparison) -> list[Disagreement]:
 
 
 def expected(comparison: Comparison) -> list[Difference]:
-    """Every difference that is explained; more than once when two explanations meet."""
+    """Return every explained difference. A difference with two explanations appears twice."""
     return [each for one in explanations(comparison) for each in one.differences(sorted(comparison.machines))]

@@ -1,9 +1,9 @@
-"""Prices of Compute Engine's parts from the Cloud Billing catalog, and a machine's price put together from them.
+"""Prices of Compute Engine's components from the Cloud Billing catalog, and the prices of machines computed from them.
 
-`fetch` asks Google with application default credentials. It has only been tried with recorded-shape answers: no
-Google Cloud account was at hand. What Google calls its SKUs is in no schema. The descriptions below were seen in public
-repositories that print the live catalog (2026), and g2-standard-8 in us-central1 adds up to the price the catalog has.
-Series not below are not priced, because a description guessed wrong makes a machine look cheap.
+`fetch` calls Google's API with application default credentials. It has only been tested with answers in the documented
+format, not with a Google Cloud account. No schema has the descriptions of Google's SKUs. The ones below are from public
+repositories that print the live catalog (2026). With them, the price of g2-standard-8 in us-central1 equals that of the
+catalog. Other series have no prices here, because a wrong description would make a machine look cheap.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 from gpu_catalog.upstream import UpstreamError
 
-# Compute Engine's id among Google's services (docs.cloud.google.com/billing/docs/how-to/get-pricing-information-api).
+# The service id of Compute Engine (docs.cloud.google.com/billing/docs/how-to/get-pricing-information-api).
 SERVICE = "services/6F81-5844-456A"
 PAGE_SIZE = 5000
 MARKETS = {"OnDemand": "on-demand", "Preemptible": "spot"}
 NANO = Decimal("1e-9")
 
-# Series, or accelerator type -> how the SKU of a part begins, after what marks it as spot.
+# The prefixes of SKU descriptions by series or accelerator type, without the prefix of spot SKUs.
 SKU_DESCRIPTIONS = {
     ("g2", "core"): "G2 Instance Core running in",
     ("g2", "ram"): "G2 Instance Ram running in",
@@ -39,7 +39,7 @@ SPOT_MARKS = re.compile(r"^Spot Preemptible |attached to Spot Preemptible VMs ")
 
 @dataclass(frozen=True, slots=True)
 class Sku:
-    """One part's price in the regions it holds for, in USD for an hour of it."""
+    """The price of one component in some regions, in USD an hour."""
 
     sku_id: str
     description: str
@@ -51,7 +51,7 @@ class Sku:
 
 
 def fetch(billing: Any = None) -> list[Mapping[str, Any]]:
-    """The pages of services.skus.list for Compute Engine. `billing` is a client of google-api-python-client."""
+    """Return the pages of services.skus.list for Compute Engine. `billing` is a google-api-python-client client."""
     if billing is None:
         from googleapiclient import discovery
 
@@ -68,7 +68,7 @@ def _pages(collection: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def skus(pages: Iterable[Mapping[str, Any]]) -> dict[str, Sku]:
-    """The on-demand and spot SKUs; commitments and the rest are none of ours."""
+    """Return the on-demand and spot SKUs. Others, such as commitments, are left out."""
     found = {}
     for page in pages:
         for each in page.get("skus", []):
@@ -84,7 +84,7 @@ def _sku(each: Mapping[str, Any], market: str) -> Sku | None:
     price = each["pricingInfo"][-1]
     expression = price["pricingExpression"]
     rates = expression.get("tieredRates", [])
-    # Tiers are for things with a free amount or a discount by volume; machines and GPUs have one rate.
+    # Only SKUs with a free amount or a volume discount have several tiers. Machines and GPUs have one rate.
     if len(rates) != 1 or rates[0]["unitPrice"].get("currencyCode", "USD") != "USD":
         return None
     money = rates[0]["unitPrice"]
@@ -100,7 +100,7 @@ def _sku(each: Mapping[str, Any], market: str) -> Sku | None:
 
 
 def find_sku(found: Iterable[Sku], key: tuple[str, str], region: str, market: str) -> Sku | None:
-    """The one SKU of a part. Two would be a guess between prices, so two are an error."""
+    """Return the SKU of a component. Two matching SKUs are an error, because the price would be a guess."""
     beginning = SKU_DESCRIPTIONS.get(key)
     if beginning is None:
         return None
@@ -118,7 +118,7 @@ def find_sku(found: Iterable[Sku], key: tuple[str, str], region: str, market: st
 def price_usd_per_hour(
     found: Iterable[Sku], region: str, market: str, quantities: Mapping[tuple[str, str], float]
 ) -> Decimal | None:
-    """What so much of each part costs in an hour; None when a part has no price here, never a part of the sum."""
+    """Return the price an hour of these amounts of components, or None if one of them has no price in the region."""
     total = Decimal(0)
     all_skus = list(found)
     for key, quantity in quantities.items():

@@ -1,7 +1,7 @@
-"""Machine types and accelerator types as Compute Engine lists them, zone by zone.
+"""Machine types and accelerator types from Compute Engine's lists by zone.
 
-`fetch` asks Google with application default credentials. It has only been tried with recorded-shape answers, which the
-tests check against Google's discovery document: no Google Cloud account was at hand.
+`fetch` calls Google's API with application default credentials. It has only been tested with answers that match
+Google's discovery document, not with a Google Cloud account.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from gpu_catalog.upstream import UpstreamError
 
 PAGE_SIZE = 500
-# What a scope answers when it simply has none; every other warning means that an answer is missing.
+# The warning of a scope without results. Every other warning means that results are missing.
 NO_RESULTS = "NO_RESULTS_ON_PAGE"
 
 
 @dataclass(frozen=True, slots=True)
 class MachineType:
-    """A machine type, and the zones that have it. N1 types carry no accelerator: there it is attached."""
+    """A machine type and its zones. N1 types have no accelerator, because it is attached."""
 
     name: str
     zones: tuple[str, ...]
@@ -34,7 +34,7 @@ class MachineType:
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorType:
-    """An accelerator type, the zones that have it, and the most of them one machine takes."""
+    """An accelerator type, its zones, and its maximum number in one machine."""
 
     name: str
     zones: tuple[str, ...]
@@ -46,10 +46,10 @@ Page = Mapping[str, Any]
 
 
 def fetch(project: str, compute: Any = None) -> tuple[list[Page], list[Page]]:
-    """The pages of machineTypes.aggregatedList and of acceleratorTypes.aggregatedList.
+    """Return the pages of machineTypes.aggregatedList and of acceleratorTypes.aggregatedList.
 
-    `compute` is a client of google-api-python-client; without one, it is made from the application default
-    credentials, which need compute.machineTypes.list and compute.acceleratorTypes.list in the project.
+    `compute` is a google-api-python-client client. By default it is created from the application default credentials,
+    which need compute.machineTypes.list and compute.acceleratorTypes.list in the project.
     """
     if compute is None:
         from googleapiclient import discovery
@@ -59,7 +59,7 @@ def fetch(project: str, compute: Any = None) -> tuple[list[Page], list[Page]]:
 
 
 def _pages(collection: Any, project: str) -> Iterator[Page]:
-    # Without returnPartialSuccess, Google answers with an error rather than with half of the zones.
+    # Without returnPartialSuccess, Google returns an error instead of the results of some zones.
     request = collection.aggregatedList(project=project, maxResults=PAGE_SIZE)
     while request is not None:
         page = request.execute(num_retries=5)
@@ -68,7 +68,7 @@ def _pages(collection: Any, project: str) -> Iterator[Page]:
 
 
 def machine_types(pages: Iterable[Page]) -> dict[str, MachineType]:
-    """Machine types with GPUs, and N1, which takes them; every zone must agree on what a type is."""
+    """Return machine types with GPUs, and N1 machine types. A type must be the same in every zone."""
     found: dict[str, MachineType] = {}
     for each in _entries(pages, "machineTypes"):
         accelerators = each.get("accelerators", [])
@@ -82,7 +82,7 @@ def machine_types(pages: Iterable[Page]) -> dict[str, MachineType]:
             zones=(_last(each["zone"]),),
             vcpus=each["guestCpus"],
             memory_mib=each["memoryMb"],
-            # Left out by Google for types that are older than the field.
+            # Google leaves the field out for types that are older than the field.
             architecture=each.get("architecture", "").lower(),
             accelerator=accelerator.get("guestAcceleratorType", ""),
             accelerator_count=accelerator.get("guestAcceleratorCount", 0),
@@ -110,7 +110,7 @@ Listed = TypeVar("Listed", MachineType, AcceleratorType)
 
 
 def _joined(first_zone: Listed, one: Listed) -> Listed:
-    """The same thing in one more zone. `deprecated` is a zone's own word, so the first zone's stays."""
+    """Add a zone to a type. `deprecated` differs by zone, so that of the first zone is kept."""
     for field in fields(one):
         if field.name in ("zones", "deprecated"):
             continue

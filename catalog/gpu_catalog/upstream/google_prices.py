@@ -1,7 +1,7 @@
-"""Google's prices by machine, region and market: what the catalog has, what Cloud Billing's parts add up to.
+"""Google's prices by machine, region and market, from the catalog and computed from Cloud Billing's components.
 
-Only machines whose every part has a known name are priced: G2, A2 with 40 GB cards, N1 and what attaches to it. The
-others bundle local SSDs or are sold in ways whose SKUs were not seen; their prices stay as they are.
+Prices are computed only if the SKUs of all components are known: G2, A2 with 40 GB GPUs, N1 and its accelerators. The
+other machines bundle local SSDs or have unknown SKUs. Their prices do not change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Quantities = Mapping[tuple[str, str], float]
 
 
 def billed_quantities() -> dict[str, Quantities]:
-    """Machine type or accelerator -> how much of each part an hour of it is."""
+    """Return the amount of each component in a machine type or accelerator."""
     found: dict[str, Quantities] = {}
     for row in data_files.rows("gcp_machines"):
         accelerator = data_files.family("gcp_families", row["family"])["accelerator"]
@@ -46,7 +46,7 @@ def covers(machine: str) -> bool:
 
 
 def current() -> Rows:
-    """The newest price the catalog has, under fields such as "us-central1 spot"."""
+    """Return the newest prices of the catalog, with fields such as "us-central1 spot"."""
     newest: dict[str, dict[str, float]] = {}
     rows = [row for row in data_files.rows("prices") if row["cloud"] == "gcp"]
     for row in sorted(rows, key=lambda each: data_files.sources()[each["source"]].date or ""):
@@ -61,7 +61,7 @@ def _name(row: data_files.Json) -> str:
 
 
 def upstream(skus: Iterable[Sku]) -> Rows:
-    """Every price that can be put together; a machine without any is left out."""
+    """Return every price that can be computed. Machines without one are left out."""
     all_skus = list(skus)
     regions = sorted({region for sku in all_skus for region in sku.regions})
     rows: dict[str, Row] = {}
@@ -78,10 +78,10 @@ def upstream(skus: Iterable[Sku]) -> Rows:
 
 
 def changed_documents(found: Diff, prices: Rows, today: date) -> dict[str, data_files.Json]:
-    """prices.json and sources.json with these prices beside those of others; nothing when no price moved.
+    """Return prices.json and sources.json with the new prices, or nothing if no price has changed.
 
-    Each refresh is a source of its own, so that every price keeps its day. Of an earlier refresh stays what this one
-    has no price for.
+    Each refresh is a source of its own, so that every price keeps its date. Prices of an earlier refresh stay if the
+    new one does not have them.
     """
     if not (found.added or found.changed):
         return {}
@@ -99,7 +99,7 @@ def _is_refresh(source: str) -> bool:
 
 
 def _without(row: data_files.Json, prices: Rows) -> data_files.Json | None:
-    """A row of an earlier refresh without what is priced anew; any other row as it is."""
+    """Return a row of an earlier refresh without the prices that are new. Return any other row unchanged."""
     new = prices.get(f"gcp/{_name(row)}", {})
     if row["cloud"] != "gcp" or not _is_refresh(row["source"]):
         return row
@@ -112,7 +112,7 @@ def _without(row: data_files.Json, prices: Rows) -> data_files.Json | None:
 
 
 def price_row(name: str, fields: Row, source: str) -> data_files.Json:
-    """A row of prices.json: of an accelerator for what attaches to N1, else of a machine type."""
+    """Return a row of prices.json: of an accelerator if it attaches to N1, else of a machine type."""
     bare = name.removeprefix("gcp/")
     usd_per_hour: dict[str, dict[str, object]] = {}
     for field, usd in fields.items():

@@ -1,7 +1,7 @@
-"""Google's machine types in the catalog's fields: what the catalog has, and what Compute Engine's lists say.
+"""Google's machine types in the fields of the catalog, from the catalog and from Compute Engine's lists.
 
-N1 is not in these lists with its GPUs; there an accelerator's zones and largest number are compared, under names such
-as gcp/n1+nvidia-tesla-t4.
+The lists do not have N1 with attached GPUs. For N1, the zones and the maximum number of each accelerator are compared,
+with names such as gcp/n1+nvidia-tesla-t4.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gpu_catalog import data_files, n1
 from gpu_catalog.refresh import GONE, Row, Rows
 from gpu_catalog.upstream.google_compute import AcceleratorType, MachineType
 
-WORKSTATION = "-vws"  # the same card with another licence
+WORKSTATION = "-vws"  # the same GPU with another licence
 WITHOUT_DISKS = "-nolssd"  # the same machine without its local SSDs
 
 
@@ -21,7 +21,7 @@ def covers(machine: str) -> bool:
 
 
 def current() -> Rows:
-    """The catalog's rows, zones as it answers for them."""
+    """Return the rows of the catalog, with the zones that its queries return."""
     built_in = {f"gcp/{row['machine_type']}": _current(row) for row in data_files.rows("gcp_machines")}
     return built_in | {f"gcp/n1+{accelerator}": _attachable(accelerator) for accelerator in n1.attachable()}
 
@@ -53,7 +53,7 @@ def _attachable(accelerator: str) -> Row:
 
 
 def upstream(machines: Mapping[str, MachineType], accelerators: Mapping[str, AcceleratorType]) -> Rows:
-    """What Compute Engine lists, for one project: zones that are not open to it are not in the answer."""
+    """Return the rows of Compute Engine's lists for one project. Zones that are not open to the project are missing."""
     rows: dict[str, Row] = {}
     for machine in machines.values():
         twin = machine.name.removesuffix(WITHOUT_DISKS)

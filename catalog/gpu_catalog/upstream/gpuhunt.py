@@ -1,4 +1,4 @@
-"""The table of NVIDIA GPUs that gpuhunt carries: memory and compute capability by name."""
+"""The table of NVIDIA GPUs in gpuhunt: memory and compute capability by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLE = "KNOWN_NVIDIA_GPUS"
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU; a name with two memory sizes (A100, V100) is two of them."""
+    """One GPU. A name with two memory sizes (A100, V100) has two entries."""
 
     name: str
     memory_gib: int
@@ -23,7 +23,7 @@ class Gpu:
 
 @cache
 def gpus() -> dict[tuple[str, int], Gpu]:
-    """(name, memory) -> the GPU."""
+    """Return the GPUs by name and memory."""
     path = folder("gpuhunt", "gpuhunt") / "_internal" / "constraints.py"
     return parse(path.read_text(encoding="utf-8"))
 

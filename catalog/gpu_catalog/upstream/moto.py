@@ -1,7 +1,7 @@
-"""Answers of EC2 that moto recorded: DescribeInstanceTypes and, a file a region, DescribeInstanceTypeOfferings.
+"""EC2's answers recorded by moto: DescribeInstanceTypes, and one file of DescribeInstanceTypeOfferings for each region.
 
-`parse` reads what AWS's API answers, so it also reads a fresh `aws ec2 describe-instance-types`. That has only been
-tried with moto's recording: no AWS account was at hand.
+`parse` reads the format of AWS's API, so it can also read a new output of `aws ec2 describe-instance-types`. It has
+only been tested with moto's recording, not with an AWS account.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpu_catalog.upstream import UpstreamError, folder, read_json
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """One instance type with GPUs, in EC2's words. A fraction of a card counts as that fraction."""
+    """One instance type with GPUs, in EC2's terms. A fraction of a GPU counts as that fraction."""
 
     name: str
     manufacturer: str
@@ -33,7 +33,7 @@ class InstanceType:
 
 @cache
 def instance_types() -> dict[str, InstanceType]:
-    """Every recorded instance type that has a GPU."""
+    """Return every recorded instance type with a GPU."""
     return parse(read_json(folder("moto", "moto") / "ec2/resources/instance_types.json.gz").values())
 
 
@@ -64,7 +64,7 @@ def _instance_type(each: dict[str, Any]) -> InstanceType:
 
 @cache
 def offerings() -> dict[str, frozenset[str]]:
-    """Region -> the instance types it offers. Regions that were not recorded are missing."""
+    """Return the offered instance types by region. Regions that were not recorded are missing."""
     files = sorted((folder("moto", "moto") / "ec2/resources/instance_type_offerings/region").glob("*.json*"))
     if not files:
         raise UpstreamError("moto: ec2/resources/instance_type_offerings/region: has no files")

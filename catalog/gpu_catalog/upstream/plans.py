@@ -1,4 +1,4 @@
-"""A refresh from each source, ready to be shown and then saved: what `gpu-ci catalog refresh` calls.
+"""The refresh from each source, to be shown and then saved by `gpu-ci catalog refresh`.
 
 for plan in (aws(today), google(today, project), google_prices(today)): show plan.diff.lines() and plan.by_hand
 save(plans) once somebody has said yes
@@ -22,7 +22,7 @@ from gpu_catalog.upstream.changed_documents import apply_diff, text, with_source
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one source would change: data file -> its new document, and what is left to a person."""
+    """The changes from one source: the new documents by data file, and the changes to make by hand."""
 
     diff: Diff
     documents: dict[str, data_files.Json]
@@ -30,7 +30,7 @@ class Plan:
 
 
 def aws(today: date) -> Plan:
-    """From the pinned packages; needs neither network nor account."""
+    """Return the changes from the pinned packages. This needs neither network nor account."""
     packages = f"botocore {version('botocore')}, moto {version('moto')}, cfn-lint {version('cfn-lint')}"
     current = aws_rows.current()
     found = diff(current, aws_rows.upstream(current), source=packages, today=today, covers=aws_rows.covers)
@@ -39,7 +39,7 @@ def aws(today: date) -> Plan:
 
 
 def google(today: date, project: str, compute: Any = None) -> Plan:
-    """From Compute Engine's lists, as one project sees them. Not tried against the real API."""
+    """Return the changes from Compute Engine's lists for one project. Not tested with the real API."""
     machines, accelerators = google_compute.fetch(project, compute)
     upstream = google_rows.upstream(
         google_compute.machine_types(machines), google_compute.accelerator_types(accelerators)
@@ -49,7 +49,7 @@ def google(today: date, project: str, compute: Any = None) -> Plan:
 
 
 def google_prices(today: date, billing: Any = None) -> Plan:
-    """From the Cloud Billing catalog. Not tried against the real API."""
+    """Return the changes from the Cloud Billing catalog. Not tested with the real API."""
     upstream = prices.upstream(google_billing.skus(google_billing.fetch(billing)).values())
     found = diff(prices.current(), upstream, source="Cloud Billing", today=today, covers=prices.covers)
     return Plan(found, prices.changed_documents(found, upstream, today), ())
@@ -64,7 +64,7 @@ def _plan(found: Diff, source: str, what: str, today: date) -> Plan:
 
 
 def save(plans: Iterable[Plan], folder: Path = data_files.DATA) -> list[Path]:
-    """Write the documents of all plans. Each plan may bring sources, so these are joined by their keys."""
+    """Write the documents of all plans. Several plans may have sources, so these are merged by key."""
     documents: dict[str, data_files.Json] = {}
     for plan in plans:
         for file, document in plan.documents.items():

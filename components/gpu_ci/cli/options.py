@@ -63,7 +63,7 @@ class Name(click.ParamType[Any]):
             self._refuse(text, hint, parameter, context)
         spelled = {each.lower(): each for each in self._known()}
         if value.lower() not in spelled:
-            self._refuse(f"no {self.name} {value!r}", self._meant(value, spelled.values()), parameter, context)
+            self._refuse(f"unknown {self.name} {value!r}", self._meant(value, spelled.values()), parameter, context)
         return spelled[value.lower()]
 
     def _refuse(self, text: str, hint: str, parameter: click.Parameter | None, context: click.Context | None) -> None:

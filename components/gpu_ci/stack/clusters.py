@@ -89,7 +89,10 @@ def _namespaces_of_two(name: str, described: Any) -> list[Problem]:
 
 
 def _no_plugin(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
-    """The plugin stays away from pools that are said to have one; of these here it is known which have none."""
+    """Report pools in `builtInPools` whose nodes have no device plugin of their own.
+
+    The stack's plugin does not run on the nodes of these pools, so they would have no plugin at all.
+    """
     plugin = described.get("devicePlugin") if isinstance(described, Mapping) else None
     kept_off = plugin.get("builtInPools") if isinstance(plugin, Mapping) else None
     without = {_name(pool) for pool in pools if not _brings_plugin(pool)}
@@ -183,7 +186,7 @@ def known_wiring(clusters: Any) -> dict[str, dict[str, Any]]:
 
 
 def _subnets(given: Mapping[str, Any], region: Any) -> dict[str, str]:
-    """The subnets of zones of the region. One that is none has a stand-in, so that its zone is known to the pools."""
+    """Return the subnets of the region by zone. A placeholder replaces an invalid subnet, so that its zone is known."""
     found: dict[str, str] = {}
     for at, (zone, subnet) in enumerate(given.items()):
         in_order = isinstance(subnet, str) and re.fullmatch(SUBNET, subnet) and subnet not in found.values()
@@ -197,6 +200,6 @@ def unknown(path: str, choices: Mapping[str, Any], known: Mapping[str, Any]) -> 
     name = choices.get("clusterName")
     if not isinstance(name, str) or name in known:
         return []
-    others = f"one of {', '.join(known)}" if known else f"a cluster that stands under {CLUSTERS}"
+    others = f"one of {', '.join(known)}" if known else f"a cluster under {CLUSTERS}"
     hint = did_you_mean(name, known) or f"describe it: pulumi config set --path '{join(CLUSTERS, name)}.region' …"
     return [Problem(join(path, "clusterName"), "is a cluster that is not described", repr(name), others, hint)]

@@ -23,8 +23,10 @@ class Billed(Protocol):
 
 
 def of_pools(pools: Iterable[tuple[str, Args]]) -> cost.StackCost:
-    """What they cost; a pool of neither sort costs nothing of its own. One with a ladder may cost what its dearest rung
-    does."""
+    """Return the cost of the pools. A pool without machines of its own costs nothing.
+
+    For a pool with a ladder, the cost is that of its most expensive rung.
+    """
     found = list(pools)
     metered = [
         cost.Metered(name, args.machine_type, args.region, args.billed_by)
@@ -38,6 +40,6 @@ def of_pools(pools: Iterable[tuple[str, Args]]) -> cost.StackCost:
 
 
 def _dearest(rungs: Iterable[Demand]) -> Demand:
-    """The rung whose machine costs most; one whose price is unknown may."""
+    """Return the most expensive rung. A rung with an unknown price counts as the most expensive."""
     prices = {demand: price(demand.machine, demand.region, demand.market) for demand in rungs}
     return max(prices, key=lambda demand: found.usd_per_hour if (found := prices[demand]) else float("inf"))

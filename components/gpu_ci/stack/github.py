@@ -16,12 +16,13 @@ from ..github.names import KeysOnce, SettingName
 from ..github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from ..github.runner_group import RunnerGroup, RunnerGroupArgs
 
-# The fields of a scope that identify a secret's place. An organization has a name once, for any set of repositories.
+# The fields of a scope that identify a secret's place. In an organization the name of a secret is unique, whichever
+# repositories may use it.
 _PLACE = {"kind", "repository", "environment"}
 
 
 def _name(value: str) -> str:
-    """One that becomes part of resources' names."""
+    """Refuse a name that cannot be part of a resource's name."""
     if not re.fullmatch(naming.PATTERN, value):
         raise invalid("the name has a form that is not accepted", expected=naming.FORM, safe_hint="such as kernels")
     return value

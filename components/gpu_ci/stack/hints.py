@@ -17,7 +17,10 @@ _STEP = re.compile(r"[^.\[\]\"]+")
 
 
 def examples_of(args: type[Args], example: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for every choice: the example's, else the field's own or the default; None for what is best left out."""
+    """Return an example value for every field: from the example, the field, or its default.
+
+    The value is None if the field is best left out.
+    """
     values: dict[str, Any] = {}
     for field in args.model_fields.values():
         default = field.get_default()

@@ -1,4 +1,4 @@
-"""Checks of the pools of a stack file: each with the model of its kind, then all of them together."""
+"""Checks of the pools in a stack file: each with the model of its kind, then all together."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class PoolSpec:
         return list(dict.fromkeys([self.region, *(_region_of(rung) for rung in rungs)]))
 
     def alone(self) -> Args:
-        """The arguments without the stack's surroundings: what these provide is stood in for."""
+        """Return the arguments of the pool, with placeholders for values from other resources of the stack."""
         model = self.component.ARGS
         return model(**self.choices, **self.wiring())
 
     def wiring(self) -> dict[str, Any]:
-        """What stands in for the stack's surroundings, and what of them is known."""
+        """Return placeholders for values from other resources of the stack, and the values that are known."""
         return {**self.component.ARGS.stand_in_wiring(self.region, self.choices), **self.known_wiring}
 
 
@@ -92,10 +92,13 @@ def in_order(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterat
 def check(
     pools: Any, described: Any = None, readable: bool = True, registration: Mapping[str, Any] | None = None
 ) -> tuple[list[PoolSpec], list[Problem]]:
-    """Every pool whose kind is known, and every mistake; the order is that of the names.
+    """Return every pool of a known kind, and every problem, sorted by the names of the pools.
 
-    `described` is what the stack file says of clusters, in whatever order it is; `readable` is false where it may say
-    something and nobody can read it. `registration` is the wiring of pools whose runners the runner manager registers.
+    Args:
+        pools: The value of gpu-ci:pools.
+        described: The value of gpu-ci:clusters. It may be invalid.
+        readable: False if gpu-ci:clusters cannot be read, because it is secret.
+        registration: The wiring of pools whose runners the runner manager registers.
     """
     known = clusters.known_wiring(described)
     example = f"l4: {{kind: {_USUAL}, …}}"
@@ -128,7 +131,7 @@ def check(
 
 
 def _name_problems(name: str) -> list[Problem]:
-    """A pool's name becomes part of its resources' names."""
+    """Report an invalid name. The name of a pool becomes part of the names of its resources."""
     try:
         naming.check("pool", name)
     except ArgsError as error:
@@ -148,7 +151,7 @@ def images(pools: Iterable[tuple[str, Args]]) -> list[str]:
 
 @dataclass(frozen=True)
 class KindOfPool:
-    """The component a pool is to be, by the key that says so; not `sure` where its kind had to be guessed."""
+    """The component of a pool, and the key that selects it. `sure` is False if the kind had to be guessed."""
 
     component: type[Component]
     key: str = "kind"
@@ -156,7 +159,10 @@ class KindOfPool:
 
 
 def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
-    """What a pool is to be; a mistake about it is added, and the nearest kind taken so that the rest is checked."""
+    """Return the kind of a pool. For an unknown kind, report it and return the most similar one.
+
+    The other fields can then be checked too.
+    """
     kinds = kind_names()
     if not isinstance(value, Mapping):
         hint = f"such as {{kind: {_USUAL}, …}}; to remove the pool, delete its name too"

@@ -1,4 +1,4 @@
-"""What has to exist in Google Cloud before the first `pulumi up`, as far as a stack file's pools show it."""
+"""The prerequisites in Google Cloud that the pools of a stack file need before the first `pulumi up`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..args import Args
 from ..validation_errors import join
 from .pools import POOLS
 
-# cloud.google.com/build/docs/locations: where projects build that are restricted to a few regions.
+# The regions in which restricted projects can build (cloud.google.com/build/docs/locations).
 _UNRESTRICTED = (
     "us-central1", "us-west2", "europe-west1", "asia-east1", "australia-southeast1", "southamerica-east1",
 )  # fmt: skip
-# Google's own image projects, which every project may use.
+# Google's public image projects.
 _PUBLIC_IMAGES = (
     "cos-cloud", "debian-cloud", "deeplearning-platform-release", "rhel-cloud", "rocky-linux-accelerator-cloud",
     "rocky-linux-cloud", "ubuntu-os-accelerator-images", "ubuntu-os-cloud", "ubuntu-os-pro-cloud",
@@ -23,16 +23,16 @@ _GRANTS = {
     "image": "grant both roles/compute.imageUser in its project",
     "reservation": "share the reservation with this project",
 }
-"""Fields that can name something of another project, and what that project has to allow."""
+"""The fields that can name a resource of another project, and the permission that this project must grant."""
 
 
 def other_projects(
     pools: Iterable[tuple[str, Any]], project: str, fields: Collection[str] = tuple(_GRANTS)
 ) -> list[str]:
-    """Fields of pools that name something of another project.
+    """Return a warning for each field of a pool that names a resource of another project.
 
-    The check of a template uses the rights of the deployer. The machines of a group are made by the Google APIs service
-    agent, so a check that passes does not show that the group can start a machine
+    The check of a template uses the permissions of the deployer. The machines of a group are created by the Google APIs
+    service agent. So a group may fail to start a machine although the check has passed
     (cloud.google.com/compute/docs/access/service-accounts#google_apis_service_agent).
     """
     return [
@@ -46,13 +46,13 @@ def other_projects(
 
 
 def _project_of(link: Any) -> str:
-    """The project in a resource's path; empty for a bare name, and for what is not known yet."""
+    """Return the project in the path of a resource; empty for a name without a path and for an unknown value."""
     steps = link.split("/") if isinstance(link, str) else []
     return steps[steps.index("projects") + 1] if "projects" in steps else ""
 
 
 def build_pools(pools: Iterable[tuple[str, Args]]) -> list[str]:
-    """What Cloud Build needs that no API of it shows: quota for private pools, and connected repositories."""
+    """Return the prerequisites of Cloud Build that its API does not show: quota and connected repositories."""
     return [text for name, args in pools if hasattr(args, "triggers") for text in _build_pool(name, args)]
 
 

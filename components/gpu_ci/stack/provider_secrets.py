@@ -1,4 +1,4 @@
-"""Check that a stack file has secrets of Pulumi's own providers encrypted, or not at all."""
+"""Checks that the secrets of Pulumi's providers in a stack file are encrypted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 from ..errors import Problem
 from ..validation_errors import join
 
-# What pulumi_gcp 10.2, pulumi_github 6.15 and pulumi_aws 7.51 keep secret (provider.py, additional_secret_outputs), and
-# the two keys that can hold a secret; with the variable it is taken from instead: hashicorp/terraform-provider-google@
-# e03b762:google/provider/provider.go, the texts of pulumi_github, and docs.aws.amazon.com/cli/latest/userguide/
+# The keys that pulumi_gcp 10.2, pulumi_github 6.15 and pulumi_aws 7.51 mark as secret (provider.py,
+# additional_secret_outputs), and two more keys that can contain a secret: gcp:credentials and github:appAuth. Each has
+# the environment variable to use instead. Sources of the variables: hashicorp/terraform-provider-google@e03b762:
+# google/provider/provider.go, the docstrings of pulumi_github, and docs.aws.amazon.com/cli/latest/userguide/
 # cli-configure-envvars.html.
 _VARIABLES = {
     "aws:accessKey": "AWS_ACCESS_KEY_ID",
@@ -23,8 +24,8 @@ _VARIABLES = {
     "github:token": "GITHUB_TOKEN",
 }
 
-# The keys by which pulumi-gcp authenticates, with the variables that the smoke gate reads too: a key of the stack file
-# reaches the provider alone (gcp/gate/credentials.py).
+# The keys with which pulumi-gcp authenticates. The smoke gates cannot read keys of the stack file, only the variables
+# (gcp/gate/credentials.py).
 _IDENTITY = {
     "gcp:accessToken": "GOOGLE_OAUTH_ACCESS_TOKEN",
     "gcp:credentials": "GOOGLE_CREDENTIALS",
@@ -33,9 +34,9 @@ _IDENTITY = {
 
 
 def unseen_by_gates(present: Collection[str], environ: Mapping[str, str]) -> list[str]:
-    """A warning for each key of a stack file by which only pulumi-gcp authenticates, and its smoke gates do not.
+    """Return a warning for each key of a stack file that authenticates pulumi-gcp but not the smoke gates.
 
-    A variable that is empty counts as one that is not set, as in the gates.
+    An empty variable counts as a missing one, as in the gates.
     """
     return [
         f"{key}: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or as none; "
@@ -46,9 +47,11 @@ def unseen_by_gates(present: Collection[str], environ: Mapping[str, str]) -> lis
 
 
 def in_plain_text(config: Mapping[str, Any], encrypted: Collection[str] = ()) -> list[Problem]:
-    """Those of a stack's configuration that anybody who has the file can read; their values are never shown.
+    """Return a problem for each secret in plain text. The values are never shown.
 
-    `encrypted` are the keys whose values were, for a program that gets them decrypted.
+    Args:
+        config: The values of the stack file.
+        encrypted: The keys with encrypted values, for programs that get the values decrypted.
     """
     return [
         Problem(
@@ -65,14 +68,14 @@ def in_plain_text(config: Mapping[str, Any], encrypted: Collection[str] = ()) ->
 
 
 def _secrets(key: str, given: Any) -> Iterator[str]:
-    """Where in the value of a key a secret stands in plain text."""
+    """Yield the path of each secret in plain text in the value of a key."""
     value = _decoded(given)
     if not value or _is_encrypted(value):
         return
     if key == "github:appAuth" and isinstance(value, Mapping):
         if value.get("pemFile") and not _is_encrypted(value["pemFile"]):
             yield join(key, "pemFile")
-    elif key != "gcp:credentials" or isinstance(value, Mapping) or "{" in str(value):  # it may be the name of a file
+    elif key != "gcp:credentials" or isinstance(value, Mapping) or "{" in str(value):  # else it is the name of a file
         yield key
 
 
@@ -81,7 +84,7 @@ def _is_encrypted(value: Any) -> bool:
 
 
 def _decoded(value: Any) -> Any:
-    """A map as the engine and `pulumi config set` write one, as JSON text."""
+    """Decode JSON text, the form in which the engine and `pulumi config set` write a map. Return other values as is."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError:

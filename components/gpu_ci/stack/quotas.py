@@ -63,9 +63,9 @@ def ladder_demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
 def check(
     values: Any, demands: Iterable[Demand], project: str, ladders: Iterable[Demand] = ()
 ) -> tuple[Quotas, list[Problem]]:
-    """The limits, and every mistake in them; a limit that is too small for the pools is one.
+    """Return the limits and every problem with them. A limit that is too small for the pools is a problem.
 
-    One that is too small for a rung of a ladder is no mistake, as there are others: a warning.
+    A limit that is too small for a rung of a ladder is only a warning, because the pool can use other rungs.
     """
     if values is None:
         return Quotas(), []

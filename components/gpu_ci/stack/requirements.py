@@ -1,4 +1,4 @@
-"""Check that a stack file gives what its pools need from other keys: subnetworks, and where runners register."""
+"""Checks that a stack file has the other keys its pools need: subnetworks, and the registration of runners."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .site import GITHUB, MANAGER, SITE, Site
 
 
 def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]) -> list[Problem]:
-    """Regions that have a pool and no subnetwork, as far as the pools' zones are known to be right."""
+    """Report regions that have a pool but no subnetwork. Pools with invalid zones are skipped."""
     subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
@@ -40,7 +40,7 @@ def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]
 
 
 def _regions(site: Any) -> set[str] | None:
-    """The regions whose machines have a subnetwork to join; nothing where the site is too wrong to tell."""
+    """Return the regions that have a subnetwork, or None if the site is too invalid to know them."""
     if site is None:
         return set()
     maps = [site.get(key) or {} for key in ("subnetworks", "networks")] if isinstance(site, Mapping) else [None]
@@ -60,10 +60,10 @@ _SECOND_APP = (
 
 
 def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread: Collection[str]) -> list[Problem]:
-    """What pools register their runners with, where it is missing; of keys that were not read, nothing is known.
+    """Report missing keys that pools need to register their runners. Keys that could not be read are skipped.
 
-    Runners on clusters always register. Machines do where the stack file has a group; without an App for runners, one
-    with app alone would register as the App that administers the organization. A runner manager registers for them.
+    Runners on clusters always register. Machines register themselves if the stack file has a runner group and no App
+    for the manager. They must not use `app`, the App that administers the organization, so they need `runnerApp`.
     """
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
@@ -91,7 +91,7 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
     }
     problems = []
     for path, (given, waiting, expected, hint) in needed.items():
-        # What is kept on GitHub needs the owner too, and its own check says so.
+        # The check of gpu-ci:github reports a missing owner too.
         reported = path.endswith(".owner") and github is not None
         if waiting and not given and not reported and not path.startswith(tuple(unread)):
             text = f"is missing, and the runners of {', '.join(waiting)} need it"
@@ -102,7 +102,7 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
 
 
 def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unread: Collection[str]) -> list[Problem]:
-    """What the runner manager needs, where it is missing: its App, and machines that register runners."""
+    """Report missing keys that the runner manager needs: its App, a runner group, and a pool of machines."""
     if values.get(MANAGER) is None:
         return []
     site, github = values.get(SITE), values.get(GITHUB)
@@ -133,7 +133,7 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
 
 
 def _too_many_instances(manager: Any, pools: int) -> list[Problem]:
-    """More managers than pools. A value that is no number has a problem of its own."""
+    """Report more managers than pools. The model reports a value that is not a number."""
     from ..gcp.runner_manager import too_many_instances  # loads Pulumi's Google package
 
     instances = manager.get("instances") if isinstance(manager, Mapping) else None
@@ -142,7 +142,7 @@ def _too_many_instances(manager: Any, pools: int) -> list[Problem]:
 
 
 def managed_registration(site: Any, github: Any) -> dict[str, Any]:
-    """What pools of machines are judged by where the runner manager registers their runners; nothing elsewhere."""
+    """Return placeholder wiring for pools whose runners the manager registers; empty for a stack without a manager."""
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     managed = isinstance(owner, Mapping) and owner.get("managerApp") and group
@@ -150,13 +150,13 @@ def managed_registration(site: Any, github: Any) -> dict[str, Any]:
 
 
 def with_incompatible(found: list[Problem], choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
-    """These problems and those of registering runners. A choice that has to be removed need not be corrected first."""
+    """Add the problems of registering runners. Drop problems with fields that must be removed anyway."""
     more = incompatible(choices, site, github)
     return [problem for problem in found if not is_superseded(problem, more)] + more
 
 
 def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
-    """What does not go with registering runners: a system without them, and secrets that no job can read."""
+    """Report choices that prevent registering runners: images without runners, and secrets that no job can read."""
     owner = site.get("github") if isinstance(site, Mapping) else None
     app = (owner.get("managerApp") or owner.get("runnerApp")) if isinstance(owner, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
@@ -185,12 +185,12 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
     return problems
 
 
-# What goes, or is put right, with a choice that a pool which registers runners cannot have.
+# If the field of the key is removed or corrected, the problems of the fields on the right disappear too.
 _WITH_IT = {"driver.source": ("driver", "image", "torch"), "standby": ("standby",)}
 
 
 def is_superseded(problem: Problem, incompatible: list[Problem]) -> bool:
-    """Whether another problem of the pool ends this one, whose own hint would lead nowhere."""
+    """Return True if the correction of another problem also corrects this one. Its own hint would not help."""
     if any(problem.text == each.text and problem.path.startswith(each.path) for each in incompatible):
         return True
     over = [
@@ -204,7 +204,7 @@ def is_superseded(problem: Problem, incompatible: list[Problem]) -> bool:
 
 
 def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
-    """Pools of one cluster whose scale sets would have one name: the second would not come up, or take the first's."""
+    """Report pools of one cluster whose scale sets have the same name. The second would fail or replace the first."""
     owners: dict[tuple[str, str], str] = {}
     problems = []
     for spec in choices:
@@ -217,7 +217,6 @@ def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
             path = f"{spec.path}.runner.scaleSetName" if chosen else spec.path
             text = f"is the name of the scale set of {owner} on the same cluster"
             expected = "a name no other pool has, which workflows write as runs-on"
-            problems.append(
-                Problem(path, text, repr(chosen or spec.name), expected, "leave it out, and it is named after its pool")
-            )
+            hint = "leave it out: the scale set is then named after its pool"
+            problems.append(Problem(path, text, repr(chosen or spec.name), expected, hint))
     return problems

@@ -25,7 +25,7 @@ of_stacks = pytest.mark.parametrize("command", ["check", "cost", "quota"])
         (
             "catalog --region us-centrall1",
             {
-                "text": "gpu-ci catalog list: Invalid value for '--region': no region with a GPU 'us-centrall1'",
+                "text": "gpu-ci catalog list: Invalid value for '--region': unknown region with a GPU 'us-centrall1'",
                 "hint": "did you mean us-central1?",
             },
         ),

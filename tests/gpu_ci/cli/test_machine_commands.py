@@ -58,10 +58,13 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("check g2-standart-8", "gpu-ci check: no machine type with a GPU 'g2-standart-8'\n  hint: did you mean "),
+        ("check g2-standart-8", "gpu-ci check: unknown machine type with a GPU 'g2-standart-8'\n  hint: did you mean "),
         ("check g2-standard-8 --torch new", "gpu-ci check: "),
         ("check g2-standard-8 --python three", "gpu-ci check: --python: is no version of Python\n  got: 'three'\n"),
-        ("check g2-standard-8 --driver-source cso", "gpu-ci check: Invalid value for '--driver-source': no driver s"),
+        (
+            "check g2-standard-8 --driver-source cso",
+            "gpu-ci check: Invalid value for '--driver-source': unknown dr",
+        ),
         ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market: for one machine only, not for "),
         (
             "check g2-standard-8 g2-standard-4",
@@ -70,7 +73,7 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
         ("recommend --gpu-memory-gib -1", "gpu-ci recommend: --gpu-memory-gib must be a number from 0 on, not -1.0\n"),
         ("recommend --budget 0", "gpu-ci recommend: --budget must be more than 0"),
         ("recommend --compute-capability new", "gpu-ci recommend: 'new' is no compute capability; such as 8.0\n"),
-        ("recommend --dtype fp9", "gpu-ci recommend: Invalid value for '--dtype': no number type 'fp9'\n  hint: "),
+        ("recommend --dtype fp9", "gpu-ci recommend: Invalid value for '--dtype': unknown number type 'fp9'\n  hint: "),
         ("catalog refresh --no-aws", "gpu-ci catalog refresh: no source\n"),
         ("schema --site nothing", "gpu-ci schema: --site: 'nothing' cannot be imported\n"),
         ("schema --site json:JSONDecoder", "gpu-ci schema: --site: 'json:JSONDecoder' is not a model\n"),
@@ -273,4 +276,4 @@ def test_a_runner_that_github_gives_no_jobs_is_a_note(ask: Ask, version: str, no
 def test_what_is_no_version_of_the_runner_is_told(ask: Ask) -> None:
     answer = ask("check", "g6.xlarge", "--runner", "latest")
     assert answer.code == 2
-    assert answer.err.startswith("gpu-ci check: --runner: 'latest' is no version of the runner")
+    assert answer.err.startswith("gpu-ci check: --runner: 'latest' is not a version of the runner")

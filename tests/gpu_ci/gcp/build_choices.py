@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "a network of a kind there is not": (
         pool(network={**PEERED, "kind": "peerd"}),
         "network.kind",
-        "is none of those there are",
+        "is not one of the choices",
         "did you mean peered",
     ),
     "peered and private service connect": (
@@ -170,7 +170,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "an event of a kind there is not": (
         trigger(event={"kind": "pull", "branch": "^main$"}),
         f"{T}.event.kind",
-        "is none of those there are",
+        "is not one of the choices",
         "such as kind: push",
     ),
     "a push of branches and tags": (

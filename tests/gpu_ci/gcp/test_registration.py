@@ -102,7 +102,8 @@ def test_a_secret_where_it_would_be_readable_is_refused() -> None:
         choices = {**RunnerPool.EXAMPLE, "project": PROJECT, "subnetwork": SUBNETWORK}
         RunnerPool("l4", RunnerPoolArgs(**choices, github={**GITHUB, "owner": owner}))
 
-    with pytest.raises(ArgsError, match=r"RunnerPool 'l4': github.owner: is a secret, and would be readable here"):
+    message = r"RunnerPool 'l4': github.owner: is a secret, but this field is stored in plain text"
+    with pytest.raises(ArgsError, match=message):
         deploy(program, computed=COMPUTED)
 
 

@@ -115,10 +115,10 @@ def test_a_secret_given_in_plain_text_is_refused_without_being_told() -> None:
         run(lambda: ActionsSecrets("ci", ActionsSecretsArgs(scope=REPOSITORY, secrets={"TOKEN": HUSH})))
     assert str(caught.value).endswith(
         "secrets.TOKEN: must be a secret Output, so that neither state nor logs have it in plain text\n"
-        "  got: a value that is not shown, as it may be a secret\n"
+        "  got: a value that is not shown, because it may be a secret\n"
         "  expected: secrets by name, 1 to 49152 bytes each; every value must be a secret Output. At most 100 in a "
         "repository or an environment, 1000 in an organization\n"
-        "  hint: pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) answers"
+        "  hint: pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) returns"
     )
     assert HUSH not in str(caught.value)
 

@@ -114,7 +114,7 @@ REFUSED: dict[str, Case] = {
         RULES,
         lambda: {"bypassActors": [{"type": "team", "id": 5}]},
         "bypassActors[0].type",
-        "is none of those there are",
+        "is not one of the choices",
         "did you mean Team",
     ),
     "a team without its number": (

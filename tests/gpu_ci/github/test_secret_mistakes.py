@@ -10,7 +10,7 @@ from tests.gpu_ci.github.mistakes import HUSH, SECRET, Case, hidden, judge, prob
 
 NAMES = "letters, digits and underscores, such as API_TOKEN"
 A_SECRET = "must be a secret Output, so that neither state nor logs have it in plain text"
-HOW = "pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) answers"
+HOW = "pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) returns"
 
 REFUSED: dict[str, Case] = {
     "a secret in plain text": (SECRET, lambda: {"secrets": {"TOKEN": HUSH}}, "secrets.TOKEN", A_SECRET, HOW),
@@ -48,7 +48,7 @@ REFUSED: dict[str, Case] = {
         SECRET,
         lambda: {"variables": {"REGION": hidden()}},
         "variables.REGION",
-        "is a secret, and would be readable here",
+        "is a secret, but this field is stored in plain text",
         "put it under secrets",
     ),
     "a variable that is a number": (SECRET, lambda: {"variables": {"MAX": 5}}, "variables.MAX", "must be text", ""),
@@ -136,14 +136,14 @@ REFUSED: dict[str, Case] = {
         SECRET,
         lambda: {"scope": {"kind": "repo", "repository": "web"}},
         "scope.kind",
-        "is none of those there are",
+        "is not one of the choices",
         "such as kind: repository",
     ),
     "a misspelt scope": (
         SECRET,
         lambda: {"scope": {"kind": "organisation"}},
         "scope.kind",
-        "is none of those there are",
+        "is not one of the choices",
         "did you mean organization",
     ),
     "an environment without its name": (

@@ -314,7 +314,7 @@ def test_a_key_that_is_no_key_is_refused_and_not_told() -> None:
         deploy(program, computed=COMPUTED)
     assert str(caught.value) == (
         "RunnerScaleSet 'gpu': app.privateKey: is not a private key\n"
-        "  got: a value that is not shown, as it may be a secret\n"
+        "  got: a value that is not shown, because it may be a secret\n"
         "  expected: the App's private key in PEM form, as a secret Output\n"
         "  hint: use the whole .pem file from GitHub, including its first line"
     )

@@ -30,7 +30,7 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
         return
     except gpu_catalog.UnknownName as error:
         hint = error.hint or "gpu-ci catalog lists machines; a stack file's name ends in .yaml"
-        raise InputError(f"gpu-ci check: no {error.kind} {error.name!r}", hint=hint) from None
+        raise InputError(f"gpu-ci check: unknown {error.kind} {error.name!r}", hint=hint) from None
     except ValueError as error:
         raise InputError(f"gpu-ci check: {error}") from None
     problems: list[dict[str, Any]] = []

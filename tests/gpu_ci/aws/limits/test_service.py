@@ -233,5 +233,5 @@ def test_a_maximum_that_an_output_repeats_cannot_be_secret() -> None:
     message = provider_pb2.CheckRequest(urn=URN, news=struct({**INPUTS, "maxSize": secret(4), **SECRETS}))
     answer = ask(FakeEks(), lambda running: running.stub.Check(message))
     assert [(failure.property, failure.reason) for failure in answer.failures] == [
-        ("", "maxSize: is a secret, and would stand in plain text in currentMaxSize")
+        ("", "maxSize: is a secret, and would be in plain text in currentMaxSize")
     ]

@@ -33,13 +33,13 @@ from tests.gpu_ci.aws.node_groups import BLOCK, EFA, RESERVATION, SUBNET_A, prob
         (
             {"instance_types": ["g4ad.xlarge"]},
             "instanceTypes[0]",
-            "g4ad.xlarge has a Radeon Pro V520, which is AMD's: no NVIDIA driver and no CUDA",
+            "g4ad.xlarge has a Radeon Pro V520, an AMD GPU: it has no NVIDIA driver and no CUDA",
             "such as g4dn.xlarge",
         ),
         (
             {"instance_types": ["p2.xlarge"]},
             "instanceTypes[0]",
-            "p2.xlarge has a K80, which is retired: drivers and torch have left it behind",
+            "p2.xlarge has a K80, which is retired: current drivers and torch do not support it",
             "such as g4dn.xlarge",
         ),
         ({"instance_types": ["g6.xlarge", "g6.xlarge"]}, "instanceTypes[1]", "is a duplicate", "remove it"),

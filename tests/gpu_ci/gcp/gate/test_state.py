@@ -58,8 +58,8 @@ def test_check_tells_a_problem_of_a_secret_without_its_property_which_the_engine
 def test_what_names_the_check_machine_cannot_be_secret(setting: Setting) -> None:
     _, failures = check(setting, {**INPUTS, "pool": secret("l4"), "zones": [secret("us-central1-a")]})
     assert failures == [
-        ("", "pool: is a secret, and would stand in plain text in the check machine's name"),
-        ("", "zones: is a secret, and would stand in plain text in the messages of the check"),
+        ("", "pool: is a secret, and would be in plain text in the check machine's name"),
+        ("", "zones: is a secret, and would be in plain text in the messages of the check"),
     ]
 
 

@@ -56,7 +56,7 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
             "is not supported for a repository, which has no runner groups",
             "remove it, or use the URL of the organization",
         ),
-        ({"githubToken": "ghp_aaaaaaaa"}, "githubToken", "is not chosen", f"remove it: {NO_TOKEN}"),
+        ({"githubToken": "ghp_aaaaaaaa"}, "githubToken", "cannot be set", f"remove it: {NO_TOKEN}"),
         ({"scaleSetName": "g" * 46}, "scaleSetName", "must have at most 45 characters", "such as scaleSetName: gpu-l4"),
         ({"scaleSetName": "Gpu_L4"}, "scaleSetName", FORM, "such as scaleSetName: gpu-l4"),
         ({"scaleSetLabels": [""]}, "scaleSetLabels[0]", "must not be empty", ""),
@@ -86,7 +86,7 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
         (
             {"containerMode": {"kind": "docker"}},
             "containerMode.kind",
-            "is none of those there are",
+            "is not one of the choices",
             "such as kind: none",
         ),
         ({"containerMode": "kubernetes"}, "containerMode", "must be a map", "write it as {kind: kubernetes}"),
@@ -162,7 +162,7 @@ def test_what_is_no_credential_of_an_app_is_refused_without_being_told(
         return ()
 
     [found] = asyncio.run(settle())
-    assert (found.text, found.got, found.hint) == (text, "a value that is not shown, as it may be a secret", hint)
+    assert (found.text, found.got, found.hint) == (text, "a value that is not shown, because it may be a secret", hint)
 
 
 def test_a_plain_key_and_a_foreign_controller_are_refused_in_one_report() -> None:
