@@ -63,8 +63,8 @@ def stale_days(price: Price, today: date) -> int:
 
 def _age(verb: str, day: str, today: date) -> str:
     if not day:
-        return f"{verb} on no known day"
-    return f"{verb} on {day}, {(today - _last_day(day)).days} days ago, more than {PRICES_LAST_DAYS}"
+        return f"{verb} on an unknown date"
+    return f"{verb} on {day}, {(today - _last_day(day)).days} days ago (limit: {PRICES_LAST_DAYS} days)"
 
 
 def image(name: str, today: date) -> tuple[Stale, ...]:

@@ -23,7 +23,7 @@ def test_prices_are_old_after_ninety_days_and_not_before() -> None:
     assert staleness.prices({"l4": price("2026-08-03")}, read + timedelta(90)) == ()
     [old] = staleness.prices({"l4": price("2026-08-03")}, read + timedelta(91))
     assert str(old) == (
-        "the price of l4 was read on 2026-08-03, 91 days ago, more than 90; "
+        "the price of l4 was read on 2026-08-03, 91 days ago (limit: 90 days); "
         "hint: run gpu-ci catalog refresh, or compare with the cloud's own price list"
     )
 
@@ -34,9 +34,9 @@ def test_old_prices_are_reported_by_day_undated_ones_first_and_unknown_ones_not_
         TODAY,
     )
     assert [(each.subject, each.text) for each in found] == [
-        ("the price of b", "was read on no known day"),
-        ("the price of c", "was read on 2025-06-28, 511 days ago, more than 90"),
-        ("the prices of a, d", "were read on 2026-08-03, 110 days ago, more than 90"),
+        ("the price of b", "was read on an unknown date"),
+        ("the price of c", "was read on 2025-06-28, 511 days ago (limit: 90 days)"),
+        ("the prices of a, d", "were read on 2026-08-03, 110 days ago (limit: 90 days)"),
     ]
 
 

@@ -128,6 +128,6 @@ def test_old_prices_are_one_note_below_the_sum(ask: Ask, tmp_path: Path) -> None
     file.write_text(json.dumps({"pools": {**pools, "builds": {}}}))
     notes = [line for line in ask("status", str(file)).out.splitlines() if line.startswith("note: ")]
     hint = "hint: run gpu-ci catalog refresh, or compare with the cloud's own price list"
-    old = "the price of old was read on 2025-06-28, 511 days ago, more than 90"
-    assert notes == [f"note: the price of no-day was read on no known day; {old}; {hint}"]
+    old = "the price of old was read on 2025-06-28, 511 days ago (limit: 90 days)"
+    assert notes == [f"note: the price of no-day was read on an unknown date; {old}; {hint}"]
     assert "note: " not in ask("status", str(file), "--no-notes").out

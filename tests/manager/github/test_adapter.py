@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,7 +133,12 @@ def test_no_more_than_ten_requests_are_under_way_at_once(github: FakeGithub, man
 
 def test_after_a_failure_the_rest_of_the_sweep_is_not_asked(github: FakeGithub, manager: GithubAdapter) -> None:
     github.runs["kernels"] = [run(number, "queued") for number in range(1, 201)]
-    github.faults["/jobs?"] = lambda _: httpx2.Response(500)
+
+    def fail_after_a_while(_: httpx2.Request) -> httpx2.Response:
+        time.sleep(0.05)
+        return httpx2.Response(500)
+
+    github.faults["/jobs?"] = fail_after_a_while
     github.runners[2] = [runner(7, "l4-0a1b2c3d")]
     view = manager.observe(())
     assert (view.jobs, len(view.problems)) == (None, 1)

@@ -103,7 +103,7 @@ def test_old_prices_of_pools_whose_cost_is_the_same_are_left_out() -> None:
         found = _of_changed_prices(warning, Cost(before=amount, after=amount, pools=changed))
         return found.text if found else ""
 
-    old = "the price of t4 was read on no known day; the prices of a, b were read on 2025-06-28, 516 days ago"
+    old = "the price of t4 was read on an unknown date; the prices of a, b were read on 2025-06-28, 516 days ago"
     assert kept(old) == ""
     assert kept(old, "b") == "the prices of a, b were read on 2025-06-28, 516 days ago"
     assert kept(old, "t4", "a") == old
