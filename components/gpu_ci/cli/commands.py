@@ -65,8 +65,8 @@ def gpu_ci() -> None:
     Only `manager` creates or deletes cloud resources. Only `manager` and `verify` need a cloud account. Every command
     takes --json, which also prints errors as JSON.
 
-    The exit code is 0 for success, 1 if problems were found, and 2 for invalid input. `preview` and `drift` have more
-    exit codes (see their --help), and exit with 1 for invalid input.
+    The exit code is 0 for success, 1 for problems in the files, and 2 for a wrong command line or a missing file.
+    `preview` and `drift` have other exit codes: see their --help.
 
     \b
     Examples:
