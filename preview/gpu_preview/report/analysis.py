@@ -1,4 +1,4 @@
-"""What a reviewer should make of what the engine found: dangers, costs, policies, and where each stands."""
+"""Finds dangers, costs and policy violations in the changes that the engine reports, each with its place."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from .locations import StackLines
 
 @dataclass(frozen=True)
 class Files:
-    """Where a stack's file is, and the copies of it that nobody can have changed since."""
+    """The path of a stack's file, and copies of it that cannot change any more."""
 
     name: str
     """Relative to the root of the repository."""
     root: Path
-    """The head's files, of which only the names are asked."""
+    """The head's files. Only their names are used."""
     project: str
     """The folder of Pulumi.yaml, relative to the root."""
     before: Path | None
     after: Path | None
     base: Path | None = None
-    """The base's files; None where there are none."""
+    """The base's files, or None."""
 
 
 def analyze(
     stack: Stack, found: Digest, files: Files, *, events: Path | None = None, max_usd_month: float | None = None
 ) -> Stack:
-    """A stack's part of the report. `events` is the engine's log of events, where there is one."""
+    """Return a stack's part of the report. `events` is the engine's event log, if it exists."""
     before, after = states(found)
     outputs = engine_events.outputs(events) if events else None
     if outputs:
-        # The engine's digest is written before the program has told them.
+        # The engine writes its digest before the program has set the outputs.
         before, after = (_with_outputs(*pair) for pair in ((before, outputs.before), (after, outputs.after)))
     makes_something = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
     cost, unknown = money.cost(files.before, files.after)
@@ -73,7 +73,7 @@ def analyze(
         return violation.model_copy(update={"place": placed(_finding(violation, changes.get(violation.urn))).place})
 
     touched = {each.urn for each in found.resources if each.operation != Operation.SAME or each.moved_from}
-    # What was advised against before, of what this change leaves as it is, is for another day.
+    # Advice about unchanged resources is not part of this review.
     violations = [each for each in stack.violations if each.level == "mandatory" or each.urn in touched]
     left_out = len(stack.violations) - len(violations)
     more = (
@@ -95,7 +95,7 @@ def analyze(
 
 
 def states(found: Digest) -> tuple[dict[str, State], dict[str, State]]:
-    """The resources of both sides, each by the URN that it has there."""
+    """Return the resources of base and head by their URNs."""
     before = {str(state.get("urn")): State.of(state) for state in found.before.values()}
     return before, {urn: State.of(state) for urn, state in found.after.items()}
 
@@ -105,7 +105,7 @@ def _with_outputs(pair: Mapping[str, State], outputs: Mapping[str, Any]) -> dict
 
 
 def _finding(violation: Violation, change: Change | None) -> Finding:
-    """A violation as what places are asked for."""
+    """Return a violation in the form in which places are looked up."""
     component = change.resource.component if change else ""
     return Finding(
         rule=violation.policy, severity=Severity.DANGER, text=violation.text, urn=violation.urn, component=component
@@ -138,7 +138,7 @@ def _of_changed_prices(warning: Finding, cost: Cost | None) -> Finding | None:
 
 
 def warnings(found: Digest) -> Iterator[Finding]:
-    """What the program, the engine and the providers warn of, and what exists already."""
+    """Return the warnings of the program, the engine and the providers, and resources that already exist."""
     for resource in found.resources:
         if resource.imported:
             text = f"{resource.name} exists already and is imported: the stack takes it over, and nothing is made"

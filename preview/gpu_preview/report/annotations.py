@@ -1,4 +1,4 @@
-"""The report as commands to the runner of a GitHub workflow, which shows them at the lines they are about.
+"""Renders the report as workflow commands, which GitHub shows at the lines of a file.
 
 https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
 """
@@ -14,7 +14,7 @@ from ..model import Place, Report, Severity, Stack, Status
 from ..phrases import number, outcome
 
 AT_MOST = 10
-"""Of each level in a step; GitHub leaves out the others without a word
+"""The maximum number of each level in a step. GitHub silently drops more
 (https://github.com/actions/toolkit/pull/734: 10 warnings and 10 errors a step, 50 annotations a job)."""
 
 _LEVELS = {Severity.DANGER: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -30,14 +30,14 @@ class _Annotation(NamedTuple):
 
 
 def render(report: Report) -> list[str]:
-    """One line for each command; errors first, those at a line before those at none, and at last what is left out."""
+    """Yield one line for each command: errors first, those with a line before others. The last one counts the rest."""
     everything = sorted(
         (each for stack in report.stacks for each in _of(stack, report.how)),
         key=lambda each: (["error", "warning", "notice"].index(each.level), each.place is None),
     )
     shown: list[_Annotation] = []
     left: dict[str, int] = {}
-    # One place of the notices is kept for the sentence on what is left out.
+    # One notice is reserved for the sentence on what is left out.
     room = {"error": AT_MOST, "warning": AT_MOST, "notice": AT_MOST - 1}
     for each in everything:
         if room[each.level]:
@@ -54,7 +54,7 @@ def render(report: Report) -> list[str]:
 def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
     if stack.status in (Status.FAILED, Status.BASE_FAILED):
         first_line = stack.place or Place(file=stack.file, line=1, end_line=1)
-        # Of a base that failed, the log is no matter of this change.
+        # The log of a base that failed is not about this change.
         error = _without_calls(stack.error) if stack.status is Status.FAILED else _first_error(stack.error)
         yield _Annotation("error", stack.stack, f"{outcome(stack, how)}\n{error}", first_line)
     for violation in stack.violations:
@@ -66,12 +66,12 @@ def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
 
 
 def _first_error(log: str) -> str:
-    """The first line that is the engine's word of an error; all of it where none is."""
+    """Return the first line in which the engine reports an error, or the whole text without one."""
     return next((line.strip() for line in log.splitlines() if line.lstrip().startswith("error:")), log)
 
 
 def _without_calls(error: str) -> str:
-    """Without the calls of a traceback, whose last line says what went wrong."""
+    """Return the text without the calls of a traceback. The last line of a traceback has the error."""
     lines = error.split("\n")
     heads = [at for at, line in enumerate(lines) if line.strip() == _CALLS]
     if not heads:
@@ -95,7 +95,7 @@ def _command(each: _Annotation) -> str:
 
 
 def _data(text: str) -> str:
-    """Escaped as the runner undoes it (actions/toolkit, packages/core/src/command.ts, escapeData)."""
+    """Escape a text as the runner expects it (actions/toolkit, packages/core/src/command.ts, escapeData)."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

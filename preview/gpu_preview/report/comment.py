@@ -1,4 +1,4 @@
-"""Puts a report on its pull request: one comment, made the first time and kept up to date after that."""
+"""Writes a report on its pull request, as one comment that is created once and then updated."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .pull_requests import Head, find
 from .untrusted_report import plain
 from .workflow_change import CHANGED, warning
 
-# What GitHub takes: "body is too long (maximum is 65536 characters)".
+# GitHub's limit: "body is too long (maximum is 65536 characters)".
 MOST_CHARACTERS = 65_536
-# The account whose comments a job writes with the token that GitHub gives it.
+# The account that writes comments with the token of a GitHub job.
 AUTHOR = "github-actions[bot]"
 _TIMEOUT_SEC = 30
 _TRIES = 5
-# Longer than a secondary limit lasts as a rule, and shorter than a job may take.
+# Longer than most secondary rate limits last, and shorter than the time limit of a job.
 _MOST_WAIT_SEC = 300
 
 
 class CommentError(Exception):
-    """The comment is not there; the text says why."""
+    """The comment was not written. The text says why."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What became of it."""
+    """The result for the comment."""
 
     what: str
     """`created`, `updated`, or `left`."""
@@ -42,27 +42,27 @@ class Done:
 
 @dataclass(frozen=True)
 class Account:
-    """Who writes, and where."""
+    """The account and the place of the comment."""
 
     token: str
     api_url: str = "https://api.github.com"
     author: str = AUTHOR
     key: str = ""
-    """Distinguishes this comment from others that the same account keeps on the pull request; a KEY."""
+    """The KEY that distinguishes this comment from other comments of the same account on the pull request."""
 
 
 def post(report: Report | None, head: Head, account: Account, render: Callable[[Report, int], str]) -> Done:
-    """Write it on the pull request that the run was for, if that is still at the run's commit.
+    """Write the comment on the pull request of the run, if that is still at the run's commit.
 
-    Nothing in the comment is the pull request's Markdown: `render` makes it here, from the report's data. A run without
-    a report changes a comment that exists, which is about an older commit, and makes none.
+    The Markdown is not taken from the pull request: `render` creates it here, from the report's data. A run without a
+    report updates an existing comment, which is about an older commit, and creates no new one.
 
     Raises:
-        CommentError: GitHub refused, or could not be reached.
+        CommentError: GitHub refused the comment or could not be reached.
     """
     if head.event != "pull_request":
         return Done("left", f"the run was started by {plain(head.event)}, which has no pull request")
-    # Before GitHub is asked anything: the longest text that there can be.
+    # Before any request to GitHub, check the longest possible text.
     body = _without_report(head, account) if report is None else written(report, head, account, render, CHANGED)
     try:
         with _client(account) as github:
@@ -95,14 +95,17 @@ def marker(key: str) -> str:
 def written(
     report: Report, head: Head, account: Account, render: Callable[[Report, int], str], workflow: str = ""
 ) -> str:
-    """The comment's text. CommentError where it is longer than GitHub takes.
+    """Return the comment's text.
 
     Args:
-        report: what it says.
+        report: the report.
         head: the run.
-        account: whose comment it is.
-        render: makes the Markdown of a report, at most so many characters.
+        account: the account that writes the comment.
+        render: renders a report as Markdown of at most this many characters.
         workflow: the line on the workflow that made the report.
+
+    Raises:
+        CommentError: the text is longer than GitHub accepts.
     """
     note = f"\n<sub>Made from {_run(head)}, which its code could have made say anything.</sub>\n"
     first = f"{marker(account.key)}\n" + (f"{workflow}\n\n" if workflow else "")
@@ -114,7 +117,7 @@ def written(
 
 
 def _without_report(head: Head, account: Account) -> str:
-    """Instead of what an earlier run said of another commit, or of another base."""
+    """Return the text that replaces the report of an earlier commit or of another base."""
     return f"{marker(account.key)}\nThe run for `{head.commit[:10]}` ended without a report: {_run(head)}.\n"
 
 
@@ -123,8 +126,8 @@ def _run(head: Head) -> str:
 
 
 def _client(account: Account) -> Github:
-    # A limit on requests is waited for. An error of GitHub's is not answered by another try: the comment may be there,
-    # and would be made twice.
+    # Wait for rate limits. Do not retry after another error of GitHub: the comment may already exist, and would then
+    # be created twice.
     retry = GithubRetry(
         total=_TRIES,
         read=0,
@@ -144,7 +147,7 @@ def _client(account: Account) -> Github:
 
 
 def _own(pull: PullRequest, account: Account) -> IssueComment | None:
-    """The comment that was made before. Anybody may write the marker; only the account's own comment is changed."""
+    """Return the earlier comment. Any user can write the marker, so only the account's own comment counts."""
     for one in pull.get_issue_comments():
         first = (one.body or "").partition("\n")[0].rstrip("\r")
         if one.user is not None and one.user.login == account.author and first == marker(account.key):

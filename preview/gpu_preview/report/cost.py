@@ -1,4 +1,4 @@
-"""What the pools of a stack cost before and after, from its two stack files alone: no code of the head runs."""
+"""Compares the cost of a stack's pools before and after, from its two stack files. No code of the head runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .danger_rule import BEYOND_BUDGET
 from .locations import StackLines
 
 NO_COST = "no-cost"
-"""The rule of a note that says why nothing is told of the cost."""
+"""The rule of a note that says why the report has no cost."""
 
 
 def cost(before: Path | None, after: Path | None) -> tuple[Cost | None, list[Finding]]:
-    """The cost of the pools in two stack files; None for a side that is not there.
+    """Return the cost of the pools in two stack files, with findings. None stands for a missing file.
 
-    No cost at all where a file cannot be read or has a mistake in its pools, with a finding that says so: half of a
-    comparison would pass for a change. And none, without a finding, where neither file has pools.
+    There is no cost if a file cannot be read or has a mistake in its pools, because half of a comparison would look
+    like a change. A finding reports that. There is no cost and no finding if neither file has pools.
     """
     found: dict[str, StackCost | None] = {}
     findings: list[Finding] = []
@@ -50,7 +50,7 @@ def cost(before: Path | None, after: Path | None) -> tuple[Cost | None, list[Fin
 
 
 def beyond_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[Finding]:
-    """A finding where the worst month grows to more than a ceiling, or where nobody can tell whether it does."""
+    """Yield a finding if the cost of the worst month grows above a ceiling, or if that is unknown."""
     if found is None or found.after is None or ceiling_usd_month is None:
         return []
     before, after = found.before, found.after
@@ -62,7 +62,7 @@ def beyond_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[F
     least = "at least " if after.at_least else ""
     sentence = f"the worst month of all pools is {least}{after.worst_month_usd:,.0f} USD"
     if after.worst_month_usd > ceiling_usd_month:
-        # Whoever lowers it from far above is on the way; that the rest is still too much was told before.
+        # A change that lowers a cost above the ceiling is an improvement. The rest was reported before.
         old = before.worst_month_usd if before else None
         return (
             []
@@ -73,11 +73,11 @@ def beyond_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[F
 
 
 class UnpricedError(Exception):
-    """Why a stack file says nothing of cost, without anything of its content."""
+    """The reason why a stack file has no cost, without the file's content."""
 
 
 def read(path: Path) -> StackFile | None:
-    """A stack file of either side; None where it has no pools of ours. UnpricedError for one nobody should read on."""
+    """Return the pools of a stack file, or None without gpu-ci pools. UnpricedError if the file is unusable."""
     try:
         if not StackLines(path.name, stack_yaml.compose(path)).has(POOLS):
             if POOLS in project_file.defaults(path):
@@ -92,7 +92,7 @@ def read(path: Path) -> StackFile | None:
 
 @lru_cache(maxsize=4)
 def _stack_file(path: Path, _content: str) -> StackFile:
-    """Its cost and its quotas are asked one after the other; checking 100 pools takes a third of a second."""
+    """Cache the pools: cost and quotas both need them, and checking 100 pools takes a third of a second."""
     return stack_files.read(path)
 
 
@@ -123,7 +123,7 @@ def _amount(pool: catalog_cost.PoolCost) -> Amount:
 
 
 def _metered(_pool: Metered) -> Amount:
-    """Billed by what runs on it: nothing at rest, and beyond that nobody knows."""
+    """Return the cost of a pool billed by usage: nothing at rest, and unknown otherwise."""
     return Amount(at_rest_usd_per_hour=0.0)
 
 
@@ -149,6 +149,6 @@ def _note(text: str) -> Finding:
 
 
 def _without(text: str, path: Path) -> str:
-    """A message that begins with the file, of which a report names another path: `…/Pulumi.x.yaml:3:1: is no YAML`."""
+    """Return a message such as `…/Pulumi.x.yaml:3:1: is not valid YAML` with the report's path of the file."""
     at, _, rest = text.removeprefix(str(path)).partition(": ")
     return f"{rest} (line {at.split(':')[1]})" if at.startswith(":") else rest

@@ -10,7 +10,7 @@ from .. import phrases
 from ..engine.states import Change
 from ..model import Finding, Severity
 
-# A finding is a sentence or two; what a program puts into a name may be a book.
+# A finding is one or two sentences. A name from the program can be very long.
 _READ, _LONGEST = 10_000, 600
 
 

@@ -1,4 +1,4 @@
-"""What a reviewer must not miss among the changes of a stack, by the rules of danger_rules/."""
+"""Applies the rules in danger_rules/ to the changes of a stack."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ORDER = {rule.name: number for number, rule in enumerate(RULES)}
 
 
 def find(before: Mapping[str, State], after: Mapping[str, State], resources: Sequence[Resource]) -> list[Finding]:
-    """Every danger in what changes, in the order of the table of rules.
+    """Return every danger in the changes, in the order of the table of rules.
 
-    `before` and `after` are the states of both sides by their URNs, the unchanged too; a resource that moved is found
-    in `before` by the URN it had. Nothing is raised, whatever the states hold.
+    `before` and `after` have all resources of base and head by URN, also unchanged ones. A moved resource is in
+    `before` under its old URN. No content of the states raises an error.
     """
     changes = [Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in resources]
     changes += _stacks(before, after, {each.urn for each in resources})
@@ -38,7 +38,7 @@ def find(before: Mapping[str, State], after: Mapping[str, State], resources: Seq
 
 
 def _stacks(before: Mapping[str, State], after: Mapping[str, State], known: set[str]) -> list[Change]:
-    """The stack itself, whose outputs are read too; a report may leave it out, because it is no resource of a cloud."""
+    """Return the stack itself, for its outputs. A report can leave it out, because it is not a cloud resource."""
     urns = [urn for urn, state in after.items() if state.type == STACK and urn not in known]
     return [
         Change(Resource(urn=urn, type=STACK, name="outputs", operation=Operation.SAME), before.get(urn), after[urn])
@@ -47,8 +47,10 @@ def _stacks(before: Mapping[str, State], after: Mapping[str, State], known: set[
 
 
 def _unguarded(change: Change) -> bool:
-    """Taking protect or retainOnDelete off changes no property, so the engine calls the resource the same; and so it
-    does where the stack manages it no longer."""
+    """Return True if protect or retainOnDelete is removed, or if the stack stops managing the resource.
+
+    Neither changes a property, so the engine reports the resource as the same.
+    """
     before, after = change.before, change.after
     if before is None or after is None:
         return False

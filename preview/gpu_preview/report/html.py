@@ -1,7 +1,7 @@
-"""The report as one HTML file: it asks for nothing else, and runs nothing but its own script.
+"""Renders the report as one HTML file that makes no request and runs only its own script.
 
-The page is drawn in the browser from the report's JSON, and its script never makes HTML of a text. The policy in its
-head (https://www.w3.org/TR/CSP3/) allows this script and these styles by their hashes, and no request at all.
+The browser draws the page from the report's JSON. The script never turns text into HTML. The content security policy in
+the head (https://www.w3.org/TR/CSP3/) allows this script and these styles by their hashes, and no requests.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from ..phrases import (
 
 _PAGE = Path(__file__).with_name("page")
 _SCRIPTS = ("elements.js", "layout.js", "graph.js", "page.js")
-# What an error and a policy say has lines that matter.
+# Line breaks matter in the texts of errors and policies.
 _IN_LINES = {"error", "text"}
 
 
 def render(report: Report) -> str:
-    """The whole file."""
+    """Return the whole file."""
     report = report.model_copy(update={"stacks": tuple(map(_punctuated, failed_first(report.stacks)))})
     style = (_PAGE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((_PAGE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
@@ -57,12 +57,12 @@ def render(report: Report) -> str:
     }
     page = (_PAGE / "page.html").read_text(encoding="utf-8")
     before, *rest = page.split("{{")
-    # Each part goes in once, so nothing within the report can pass for a placeholder.
+    # Each part is inserted once, so no text of the report can act as a placeholder.
     return before + "".join(sections[name] + after for name, _, after in (each.partition("}}") for each in rest))
 
 
 def _texts(report: Report) -> dict[str, Any]:
-    """What the page says in the words of the other forms."""
+    """Return the texts of the page, which are the same as in the other forms of the report."""
     stacks = [
         {
             "outcome": outcome(each, report.how),
@@ -93,7 +93,7 @@ def _punctuated(stack: Stack) -> Stack:
 
 
 def _cost(stack: Stack) -> list[list[str]]:
-    """The rows of the table of costs; none where no cost is known."""
+    """Return the rows of the cost table; none without a known cost."""
     if stack.cost is None:
         return []
     cost = stack.cost
@@ -106,7 +106,7 @@ def _cost(stack: Stack) -> list[list[str]]:
 
 
 def _shown(value: Any, name: str = "") -> Any:
-    """The report with all its texts fit to be shown."""
+    """Return the report with all texts cleaned for display."""
     if isinstance(value, str):
         return visible_lines(value) if name in _IN_LINES else visible(value)
     if isinstance(value, list):
@@ -117,7 +117,7 @@ def _shown(value: Any, name: str = "") -> Any:
 
 
 def _as_data(value: Any) -> str:
-    """JSON in which nothing ends or begins a tag.
+    """Return JSON in which no text can end or begin a tag.
 
     https://html.spec.whatwg.org/multipage/scripting.html, "Restrictions for contents of script elements".
     """

@@ -1,4 +1,4 @@
-"""Where something stands in the head's files: the lines of a pool in its stack file, or where the program makes it."""
+"""Locates findings in the head's files: the lines of a pool in its stack file, or the place in the program."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class StackLines:
 
     @classmethod
     def read(cls, path: Path, file: str) -> StackLines:
-        """The lines of a file; of one that cannot be read there are none, and all is at its first line."""
+        """Return the lines of a file. A file that cannot be read has none, and all findings are at its first line."""
         try:
             return cls(file, stack_yaml.compose(path))
         except stack_yaml.InvalidStackFileError:
             return cls(file, None)
 
     def at(self, steps: Iterable[Step]) -> Place:
-        """Where a value under `config:` stands, from its key to its end; of one that is not there, what it was in."""
+        """Return the lines of a value under `config:`, from key to end. A missing value has those of its parent."""
         place, node = Place(file=self.file, line=1, end_line=1), self.root
         for step in ("config", *steps):
             found = _entry(node, step)
@@ -59,8 +59,10 @@ class StackLines:
         return True
 
     def of_pool(self, name: str, before: StackLines | None = None) -> Place:
-        """The one key of a pool that is new or differs, the whole pool where there are more or none, and the line of
-        all pools where this one is gone."""
+        """Return the lines of the one key of a pool that is new or differs.
+
+        With several such keys or none, return the whole pool. If the pool is gone, return the line of all pools.
+        """
         whole = self.at((POOLS, name))
         if not self.has(POOLS, name):
             return self._first(whole)
@@ -71,7 +73,7 @@ class StackLines:
 
     @property
     def config(self) -> yaml.Node | None:
-        """All that stands under `config:`."""
+        """Return the node under `config:`."""
         return self._node()
 
     def _node(self, *steps: Step) -> yaml.Node | None:
@@ -87,10 +89,10 @@ class StackLines:
 
 
 def of_error(text: str, path: Path, file: str, root: Path | None = None) -> Place | None:
-    """The first place in a stack file that an error names: a line of it, or a key that it has; else the last call of a
-    traceback that stands in a file below `root`; None for none.
+    """Return the first place in a stack file that an error names, by line or by key.
 
-    Of a key that is not there, such as one that is missing, it is the line of what it would be in.
+    Otherwise, return the last call of a traceback in a file below `root`, or None. A missing key has the line of its
+    parent.
     """
     if found := re.search(rf"{re.escape(path.name)}: line (\d{{1,7}})\b", text):
         return Place(file=file, line=max(1, int(found[1])), end_line=max(1, int(found[1])))
@@ -105,27 +107,27 @@ def of_error(text: str, path: Path, file: str, root: Path | None = None) -> Plac
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """What tells where a finding stands."""
+    """The files that locate a finding."""
 
     root: Path
-    """Of the head's files."""
+    """The root of the head's files."""
     project: str = ""
     """The folder of Pulumi.yaml, relative to the root."""
     lines: StackLines | None = None
     before: StackLines | None = None
     base: Path | None = None
-    """The root of the base's files; None where they are not there."""
+    """The root of the base's files, or None."""
 
     @cached_property
     def has_same_file(self) -> bool:
-        """Whether the stack file says the same at both sides."""
+        """Return True if the stack file is the same in base and head."""
         if self.lines is None or self.before is None or self.lines.root is None or self.before.root is None:
             return False
         return _text(self.lines.root) == _text(self.before.root)
 
     @cached_property
     def only_change(self) -> Place | None:
-        """The one key under `config:` that is new or differs; None where there are none or several."""
+        """Return the one key under `config:` that is new or differs, or None for none or several."""
         if self.lines is None or self.before is None:
             return None
         changed = list(_changed(self.before.config, self.lines.config))
@@ -133,13 +135,15 @@ class SourceFiles:
 
 
 def of_pool_or_source(finding: Finding, change: Change | None, compared: SourceFiles) -> Place | None:
-    """The lines of its pool in the stack file (of either side), else where the program makes the resource."""
+    """Return the lines of a resource's pool in the stack file of base or head, else its place in the program."""
     return _of_pool(finding, compared) or next(iter(_calls(change, compared)), None)
 
 
 def of_change(finding: Finding, change: Change | None, compared: SourceFiles) -> Place | None:
-    """As above, but where something changed: in the program where the stack file is the same at both sides, and at the
-    one key of the stack file that differs where the program's files that make the resource are the same.
+    """Return the place of the change that affects a resource.
+
+    If the stack file is the same in base and head, the place is in the program. If the program's files for the resource
+    are the same, the place is the one key of the stack file that differs.
     """
     calls = _calls(change, compared)
     changed = [
@@ -160,14 +164,14 @@ def _of_pool(finding: Finding, compared: SourceFiles) -> Place | None:
 
 
 def _calls(change: Change | None, compared: SourceFiles) -> list[Place]:
-    """Where the program makes it, the innermost call first."""
+    """Return the calls of the program that create the resource, the innermost first."""
     if change is None or change.after is None:
         return []
     return list(source_locations.of_source(change.after.positions, compared.root, compared.project))
 
 
 def _entry(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
-    """Key and value of a map, or a part of a list twice."""
+    """Yield key and value of each map entry, or each list entry twice."""
     if isinstance(node, yaml.MappingNode):
         return next(((key, value) for key, value in node.value if key.value == step), None)
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
@@ -176,8 +180,10 @@ def _entry(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | 
 
 
 def _last_line(value: yaml.Node) -> int:
-    """YAML ends a block where the next begins; this is the last line with something of it, though a block of text
-    keeps the blank lines below it. Of an alias it is the line of what it stands for, which is always further up."""
+    """Return the last line with content of a node. YAML ends a block where the next one begins.
+
+    A block of text keeps the blank lines below it. An alias has the line of its anchor, which is always further up.
+    """
     last, left, seen = 0, [value], set()
     while left:
         node = left.pop()
@@ -192,8 +198,10 @@ def _last_line(value: yaml.Node) -> int:
 
 
 def _changed(before: yaml.Node | None, after: yaml.Node | None) -> Iterator[tuple[Step, ...]]:
-    """The keys of a map that are new or differ, each as deep as only one thing in it differs; nothing but the map
-    itself for one that is gone, which has no line."""
+    """Yield the keys of a map that are new or differ, as deep as only one value in them differs.
+
+    A removed key has no line, so the map itself is returned for it.
+    """
     if not isinstance(before, yaml.MappingNode) or not isinstance(after, yaml.MappingNode):
         return
     old = {key.value: value for key, value in before.value if isinstance(key, yaml.ScalarNode)}

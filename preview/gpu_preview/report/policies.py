@@ -1,4 +1,4 @@
-"""What policy packs said of a preview, read from the log of its events (`--event-log`, with PULUMI_DEBUG_COMMANDS)."""
+"""Reads policy violations from the event log of a preview (`--event-log`, with PULUMI_DEBUG_COMMANDS)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from ..phrases import NONE_ASKED
 
 _LOADED, _BROKEN = "policyLoadEvent", "policyEvent"
 NONE_ANSWERED = "policy packs were asked for, and none answered"
-# The engine writes one of these for each resource, or for the stack, with the names of the rules that looked at it. Of
-# a pack in which no rule had anything to say about a resource, it has the pack's name and version all the same.
+# The engine writes one such event for each resource, or for the stack, with the names of the rules that checked it. A
+# pack without a rule for the resource is in the event too, with name and version.
 SUMMARIES = ("policyAnalyzeSummaryEvent", "policyAnalyzeStackSummaryEvent")
-# Figures of ours: a pack of 40 rules has 2 KiB to say of a resource, and a violation takes 1 KiB of memory.
+# Measured: a pack of 40 rules writes 2 KiB for each resource, and a violation takes 1 KiB of memory.
 _MAX_EVENTS_MIB = 32.0
 _MOST_BROKEN = 10_000
 
 
 def violations(event_log: Path) -> tuple[list[Violation], str]:
-    """What breaks a policy, in the order of the URNs, and a sentence on which packs were asked.
+    """Return the policy violations in the order of their URNs, and a sentence that names the packs.
 
-    OSError where there is no log; TooMuchError where it says more than anybody's packs.
+    Raises:
+        OSError: the log is missing.
+        TooMuchError: the log is larger than any real policy pack needs.
     """
     found: list[Violation] = []
     packs: dict[str, set[str]] = {}
@@ -38,7 +40,7 @@ def violations(event_log: Path) -> tuple[list[Violation], str]:
         elif kind in SUMMARIES:
             rules = packs.setdefault(pack(event), set())
             rules.update(as_text(rule) for key in ("passed", "failed") for rule in as_list(event.get(key)))
-    # Resources are judged side by side, so the log's own order is another one each time.
+    # Resources are checked in parallel, so the order of the log differs between runs.
     return sorted(found, key=lambda each: (each.urn, each.policy, each.text)), asked(packs, loaded)
 
 
@@ -47,7 +49,7 @@ def violation(event: Mapping[str, Any]) -> Violation:
     return Violation(
         policy=as_text(event.get("policyName")),
         pack=as_text(event.get("policyPackName")),
-        # `remediate` is what the engine says of a rule that could not mend what it found; that fails a preview too.
+        # `remediate` marks a rule that could not correct its violation. That fails a preview too.
         level="mandatory" if level in ("mandatory", "remediate") else "advisory",
         text=as_text(event.get("message")).strip(),
         urn=as_text(event.get("resourceUrn")),

@@ -1,4 +1,4 @@
-"""Which pull request a run was for, from the event that a `workflow_run` job starts with."""
+"""Finds the pull request of a run, from the event of a `workflow_run` job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class EventError(Exception):
-    """The file tells of no such event."""
+    """The file has no such event."""
 
 
 class _Owner(BaseModel):
@@ -37,7 +37,7 @@ class _Workflow(BaseModel):
 class _Run(BaseModel):
     event: Text
     head_sha: Text
-    # Of a fork that is deleted both are null.
+    # Both are null for a deleted fork.
     head_branch: Text | None
     head_repository: _Repository | None
     html_url: str = ""
@@ -52,21 +52,21 @@ class _Event(BaseModel):
 
 @dataclass(frozen=True)
 class Head:
-    """What the run was started for. GitHub says it, not the run itself."""
+    """The commit and branch of the run. They come from GitHub, not from the run itself."""
 
     commit: str
     branch: str
     repository: str
-    """Where the branch is, such as `somebody/gpu-ci`: for a fork another one than the pull request's. Empty where the
-    fork is deleted."""
+    """The repository of the branch, such as `somebody/gpu-ci`. For a fork it differs from that of the pull request.
+    Empty if the fork is deleted."""
     target: str
-    """The repository the run was in, which has the pull request."""
+    """The repository of the run, which has the pull request."""
     event: str
-    """What started the run: `pull_request`."""
+    """The event that started the run: `pull_request`."""
     url: str
     """The page of the run."""
     workflows: tuple[str, ...] = ()
-    """The files of the target that the run's workflow is in: its own, and those it calls."""
+    """The workflow files of the run in the target repository: its own file, and the files that it calls."""
 
     @property
     def owner(self) -> str:
@@ -74,7 +74,7 @@ class Head:
 
     @classmethod
     def read(cls, file: Path) -> Head:
-        """From the file that GITHUB_EVENT_PATH names. EventError for another event's."""
+        """Read the event from the file in GITHUB_EVENT_PATH. EventError for another event."""
         try:
             found = _Event.model_validate_json(file.read_bytes())
         except OSError as error:
@@ -99,7 +99,7 @@ class Head:
 
 
 def _files(run: _Run, target: str) -> Iterable[str]:
-    """The workflow files of a run that are in its repository. A called one is named `owner/repo/path@ref`."""
+    """Return the workflow files of a run that are in its repository. A called file is named `owner/repo/path@ref`."""
     if run.path:
         yield run.path.partition("@")[0]
     for each in run.referenced_workflows or ():
@@ -110,23 +110,23 @@ def _files(run: _Run, target: str) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class Search:
-    """What came of looking for it."""
+    """The result of the search for the pull request."""
 
     pull: PullRequest | None
     why_not: str = ""
 
 
 def find(repository: Repository, head: Head, base: str | None) -> Search:
-    """The open pull request whose newest commit the run was for.
+    """Return the open pull request whose newest commit is that of the run.
 
-    The event's own list of pull requests is empty for those from forks (github.com/actions/runner/issues/3444), so they
-    are looked up by where the branch is. One branch may be asked into several others, and a pull request may get
-    another base: then the base that the report names decides, which can lead to no other commit than this one.
+    The event's list of pull requests is empty for forks (github.com/actions/runner/issues/3444), so the search uses the
+    branch and its repository. One branch can have several pull requests, and a pull request can get another base. Then
+    the base in the report decides. It cannot lead to another commit.
 
     Args:
-        repository: the one that has the pull request.
-        head: what the run was for.
-        base: what the report compares with, such as `origin/main`; None where the run left no report.
+        repository: the repository with the pull request.
+        head: the commit and branch of the run.
+        base: the base of the report, such as `origin/main`, or None if the run left no report.
     """
     if not head.repository or not head.branch:
         return Search(None, "the fork that the run was for is deleted")
@@ -139,7 +139,7 @@ def find(repository: Repository, head: Head, base: str | None) -> Search:
         return Search(None, f"the run was for {head.commit[:10]}, and {moved} by now; its own run says what changes")
     branch = (base or "").removeprefix("origin/")
     named = [pull for pull in fresh if pull.base.ref == branch]
-    # A base that is no branch, such as a commit, is a choice of the workflow, and says nothing of the pull request.
+    # A base that is not a branch, such as a commit, is chosen by the workflow. It does not identify a pull request.
     is_branch = (base or "").startswith("origin/")
     if named or (len(fresh) == 1 and not is_branch):
         return Search((named or fresh)[0])
@@ -149,5 +149,5 @@ def find(repository: Repository, head: Head, base: str | None) -> Search:
 
 
 def _of_branch(pulls: Iterable[PullRequest], head: Head) -> Iterable[PullRequest]:
-    """An owner may have two forks of one repository. A fork that is deleted has no repository any more."""
+    """Return the pull requests from the run's repository. An owner can have two forks; a deleted fork has none."""
     return (pull for pull in pulls if pull.head.repo is not None and pull.head.repo.full_name == head.repository)

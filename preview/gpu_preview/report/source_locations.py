@@ -1,4 +1,4 @@
-"""Where something stands in a program: by the calls that the engine noted down of a resource, or by a traceback."""
+"""Locates resources and errors in a program, by the engine's source positions or by a traceback."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..model import Place
 _POSITION = re.compile(r"project:///(?P<file>[^#]+)#(?P<line>[0-9]{1,9})(?:,[0-9]+)?")
 # Python's form (docs.python.org/3/library/traceback.html), the innermost call last.
 _CALL = re.compile(r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>[0-9]{1,9})\b', re.MULTILINE)
-# What is installed into a checkout is nobody's to review.
+# Installed packages in a checkout are not part of the review.
 _INSTALLED = ("site-packages", "dist-packages", "node_modules")
 
 
 def of_source(positions: Iterable[str], root: Path, project: str = "") -> Iterator[Place]:
-    """The calls of a program that stand in files of the repository, the innermost first.
+    """Return the calls of a program in files of the repository, the innermost first.
 
     `project` is the folder with Pulumi.yaml, relative to the root of the repository: positions are relative to it.
     """
@@ -29,7 +29,7 @@ def of_source(positions: Iterable[str], root: Path, project: str = "") -> Iterat
 
 
 def of_traceback(text: str, root: Path) -> Place | None:
-    """The last call of Python's tracebacks that stands in a file of the repository; None where none does."""
+    """Return the last call of Python tracebacks in a file of the repository, or None."""
     calls = [
         place for found in _CALL.finditer(text) for place in _within(PurePosixPath(found["file"]), found["line"], root)
     ]
@@ -37,7 +37,7 @@ def of_traceback(text: str, root: Path) -> Place | None:
 
 
 def is_same(file: str, root: Path, base: Path) -> bool:
-    """Whether a file has the same bytes below both roots; not where it is no plain file at one of them."""
+    """Return True if a file has the same bytes below both roots. False if it is not a plain file in one of them."""
     try:
         with safe_open.open_regular(root / file) as one, safe_open.open_regular(base / file) as other:
             size = os.fstat(other.fileno()).st_size

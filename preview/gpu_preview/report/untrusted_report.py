@@ -1,7 +1,7 @@
-"""Reads a report that a job wrote which nobody trusts: the one that ran a pull request's code.
+"""Reads a report of an untrusted job, which ran a pull request's code.
 
-Its JSON is no more than data. It is bounded before it is parsed, held to the model of a report, and never followed: not
-as a link to another file, and not as the Markdown or HTML that lies beside it.
+The JSON is data only. Its size is limited before it is parsed, and the model of a report validates it. Links to other
+files are not followed, and Markdown or HTML next to the file is not used.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _CHARACTERS = 200
 
 
 class ReceivedError(Exception):
-    """It is no report that can be shown; the text says why, and holds nothing that a log would obey."""
+    """The report cannot be shown. The text says why, and contains no workflow commands."""
 
 
 def load_untrusted(path: Path, commit: str = "") -> Report:
-    """The report.
+    """Return the report.
 
     Args:
-        path: where the artifact was put.
-        commit: the commit the run was for. A report of another one, or of none, says nothing about it; that of a
-            preview with credentials, or on drift, is of none.
+        path: the folder of the artifact.
+        commit: the commit of the run. A report of another commit or without a commit is refused. Reports of drift and
+            of previews with credentials have no commit.
 
     Raises:
-        FileNotFoundError: there is none.
-        ReceivedError: there is something else.
+        FileNotFoundError: the report is missing.
+        ReceivedError: the file is not a valid report.
     """
     try:
         report = Report.model_validate_json(_bytes(path))
@@ -72,7 +72,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _explained(path: Path, error: ValidationError) -> str:
-    """What is wrong, without the values."""
+    """Return the problems without the values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     lines = [f"  {plain('.'.join(map(str, one['loc'])))}: {plain(one['msg'])}" for one in found]
     more = [f"  and {len(lines) - _PROBLEMS} more"] if len(lines) > _PROBLEMS else []
@@ -80,5 +80,5 @@ def _explained(path: Path, error: ValidationError) -> str:
 
 
 def plain(text: str) -> str:
-    """Somebody else's words for a log: one short line of ASCII."""
+    """Return an untrusted text for a log: one short line of ASCII."""
     return ascii(text)[1:-1][:_CHARACTERS]

@@ -1,9 +1,9 @@
-"""Compares the workflow that made a report, in the pull request and where the pull request left its base.
+"""Compares the workflow of a report in the pull request and in the common commit with its base.
 
 A run of `on: pull_request` takes the workflow from the merge of the pull request into its base, so a pull request can
-change what makes its report (docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows,
-pull_request: GITHUB_SHA is the merge commit). GitHub merges by three ways: a file that is in the pull request as it is
-in the common commit comes from the base.
+change the workflow of its report
+(docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows, pull_request: GITHUB_SHA is
+the merge commit). GitHub uses a three-way merge: a file that the pull request did not change comes from the base.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ UNKNOWN = (
 
 
 def warning(repository: Repository, pull: PullRequest, commit: str, paths: Collection[str]) -> str:
-    """The line about these workflows; empty where the pull request changes none of them.
+    """Return the line about changed workflows, or an empty text if the pull request changes none.
 
     Args:
-        repository: the one the pull request is in; it has the commits of forks too.
+        repository: the repository of the pull request; it has the commits of forks too.
         pull: the pull request.
-        commit: its newest commit, which the run was for.
-        paths: the files of the run's workflows in the repository; empty where GitHub did not name them.
+        commit: its newest commit, which is that of the run.
+        paths: the workflow files of the run in the repository; empty if GitHub did not name them.
     """
     if not paths:
         return UNKNOWN
@@ -41,12 +41,12 @@ def warning(repository: Repository, pull: PullRequest, commit: str, paths: Colle
         raise
     if any(before != after for before, after in found):
         return CHANGED
-    # A token that may not read gets 404 for every file of a private repository, as for a file that is missing.
+    # A token without read access gets 404 for every file of a private repository, as for a missing file.
     return UNKNOWN if any(before is None for before, _ in found) else ""
 
 
 def _blob(repository: Repository, path: str, commit: str) -> str | None:
-    """Git's name of the file's content; None where the file is missing."""
+    """Return Git's hash of the file's content, or None if the file is missing."""
     try:
         content = repository.get_contents(path, ref=commit)
     except GithubException as error:

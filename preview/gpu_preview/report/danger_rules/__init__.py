@@ -1,1 +1,1 @@
-"""The rules of danger, one module for each sort of it."""
+"""The danger rules, one module for each kind."""

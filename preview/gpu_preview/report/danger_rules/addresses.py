@@ -1,4 +1,4 @@
-"""Which addresses are the whole Internet, or so much of it that nobody is kept out."""
+"""Finds address ranges that are the whole Internet, or a large part of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Any
 
-# 0.0.0.0/1 and 128.0.0.0/1 are together what 0.0.0.0/0 is, so large parts count too: /8 is what one company may have.
+# 0.0.0.0/1 and 128.0.0.0/1 together are 0.0.0.0/0, so large parts count too. One company can own a /8.
 _WIDEST = {4: 7, 6: 15}
 
 
 def open_ones(values: Any) -> list[str]:
-    """Those among addresses, or the one, that are open to the Internet; anything that is no address is not."""
+    """Return the addresses that are open to the Internet, of a list or one address. Other values are not."""
     found: Iterable[Any] = values if isinstance(values, list) else [values]
     return [each for each in found if isinstance(each, str) and is_open(each)]
 

@@ -1,4 +1,4 @@
-"""`loses-data` and `protected`: what cannot be had again once it is gone."""
+"""The rules `loses-data` and `protected`: data that cannot be restored after a deletion."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Holds:
 
     what: str
     empty_first: str = ""
-    """The property without which the cloud refuses to delete it while anything is in it."""
+    """The property without which the cloud refuses to delete a non-empty resource."""
     kept_if: str = ""
-    """The property with which it is not deleted, but put away."""
+    """The property with which the cloud keeps a copy or archives the resource."""
     from_program: bool = False
-    """Whether the program holds all of it, so that a replacement brings it back."""
+    """True if the program has all the data, so that a replacement restores it."""
 
 
 _CONTENT = "what is in it"
@@ -69,7 +69,7 @@ HOLDS: Mapping[str, Holds] = {
     "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret": Holds("its value", from_program=True),
 }
 _UNCLEAR = "is updated, or replaced: no table of the sandbox knows which of its properties can be changed"
-# With these the cloud refuses, whatever the engine asks of it.
+# With these properties, the cloud refuses the deletion.
 _LOCKS = ("deletionProtection", "deletionProtectionEnabled", "disableApiTermination")
 
 

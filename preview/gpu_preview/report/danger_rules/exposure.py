@@ -1,4 +1,4 @@
-"""`public`: what the whole Internet can reach or read, and could not before."""
+"""The rule `public`: resources that the whole Internet can newly reach or read."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Exposes:
     types: str
     """A pattern of types of resources."""
     key: str
-    """The property's name, however deep it stands."""
+    """The property's name, at any depth."""
     is_public: Callable[[Any], bool]
     text: str
     by_default: bool = False
-    """Whether it is so too where a resource that exists stops saying anything of it."""
+    """True if removing the property from an existing resource also makes it public."""
 
 
 def _true(value: Any) -> bool:
@@ -94,7 +94,7 @@ def check(change: Change, world: World) -> Iterator[Finding]:
 
 
 def _opens(rule: Exposes, pair: ValuePair, change: Change) -> bool:
-    """Whether it is public now and was not. Of a list that was public already, nothing is told."""
+    """Return True if the property is public now and was not before. A list that was already public is not reported."""
     if pair.path[-1] != rule.key:
         return False
     gone = rule.by_default and change.before is not None and pair.after is None and plain(pair.before)
@@ -102,7 +102,7 @@ def _opens(rule: Exposes, pair: ValuePair, change: Change) -> bool:
 
 
 def _of_the_whole(change: Change, world: World) -> Iterator[str]:
-    """What takes more than one property to see."""
+    """Yield exposures that depend on several properties."""
     before, after = change.before, change.after
     if before and change.ends == "is deleted":
         if re.fullmatch(_BLOCK, change.type) and not _bucket_goes(before, world):
@@ -137,7 +137,8 @@ def _bucket_goes(block: State, world: World) -> bool:
 
 
 def _open_control_plane(inputs: Mapping[str, Any]) -> bool:
-    """By default it is open, to everybody (docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html)."""
+    """Check the endpoint of an EKS cluster, which is public by default
+    (docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html)."""
     config = inputs.get("vpcConfig")
     if not isinstance(config, Mapping) or not (
         config.get("endpointPublicAccess") is None or _true(config.get("endpointPublicAccess"))

@@ -1,4 +1,4 @@
-"""What firewalls of each sort let in from the whole Internet."""
+"""Finds what firewalls of each kind allow from the whole Internet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Inputs = Mapping[str, Any]
 
 
 def _google(inputs: Inputs) -> set[str]:
-    """gcp.compute.Firewall. Without any source it lets in everybody (REST reference of firewalls, sourceRanges)."""
+    """gcp.compute.Firewall. Without a source it allows every address (REST reference of firewalls, sourceRanges)."""
     if inputs.get("disabled") is True or _upper(inputs.get("direction"), "INGRESS") != "INGRESS":
         return set()
     sources = [inputs.get(key) for key in ("sourceRanges", "sourceTags", "sourceServiceAccounts")]
@@ -29,7 +29,7 @@ def _google_policy(inputs: Inputs) -> set[str]:
 
 
 def _group(inputs: Inputs) -> set[str]:
-    """aws.ec2.SecurityGroup, whose rules stand in it."""
+    """aws.ec2.SecurityGroup with inline rules."""
     rules = inputs.get("ingress")
     return {text for rule in (rules if isinstance(rules, list) else []) if isinstance(rule, Mapping)
             for text in _rule(rule)}  # fmt: skip
@@ -51,7 +51,7 @@ def _ingress_rule(inputs: Inputs) -> set[str]:
 
 
 def _network_policy(inputs: Inputs) -> set[str]:
-    """Blocks of addresses that pods are reached from; where they may go themselves is no exposure."""
+    """Yield address blocks that can reach pods. The egress of pods is not an exposure."""
     spec = inputs.get("spec")
     rules = spec.get("ingress") if isinstance(spec, Mapping) else None
     return {
@@ -90,4 +90,4 @@ FIREWALLS: Mapping[str, Callable[[Inputs], set[str]]] = {
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _ingress_rule,
     "kubernetes:networking.k8s.io/v1:NetworkPolicy": _network_policy,
 }
-"""Types of resources, and what reads who they let in: addresses, with protocol and ports where they have them."""
+"""Resource types, each with the function that returns the allowed addresses, with protocol and ports if known."""
