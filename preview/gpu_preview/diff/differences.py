@@ -1,4 +1,4 @@
-"""What differs between a resource before and after, property by property."""
+"""Compares a resource before and after, property by property."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _TOO_MUCH = "more properties differ than a report holds"
 
 
 class Missing:
-    """Stands for a value that is not there; None is one that is."""
+    """Marks a missing value. None is a value."""
 
 
 ABSENT = Missing()
 
 
 class Hint(NamedTuple):
-    """What the engine said of one path."""
+    """The engine's difference at one path."""
 
     kind: str
     input_diff: bool
@@ -62,12 +62,12 @@ def between(
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Without Python's notion that True is 1."""
+    """Compare values without Python's rule that True equals 1."""
     return type(before) is type(after) and bool(before == after)
 
 
 def _reordered(before: list[Any], after: list[Any]) -> bool:
-    """A list that is better shown whole: of plain values, where one comes or goes in the middle."""
+    """Return True for a list that is easier to read whole: plain values, with one added or removed in the middle."""
     plain = all(not isinstance(one, Mapping | list) for one in (*before, *after))
     return plain and len(before) != len(after)
 
@@ -83,7 +83,7 @@ def _matched(before: list[Any], after: list[Any]) -> list[tuple[int, Any, Any]]:
         if not old or not new:
             continue
         stay = [old[each] for each in new if each in old]
-        # Another order is a difference, which names would hide.
+        # A changed order is a difference. A comparison by name would hide it.
         by_name = list(_by_name(before, after, old, new)) if stay == sorted(stay) else by_place
         return min(by_name, by_place, key=lambda pairs: sum(not _same(one, other) for _, one, other in pairs))
     return by_place
@@ -98,7 +98,7 @@ def _by_name(
 ) -> Iterator[tuple[int, Any, Any]]:
     gone = {at: before[at] for each, at in old.items() if each not in new}
     for each, at in new.items():
-        # What comes in the place of what goes is told as one that is another.
+        # An added entry at the place of a removed one is shown as a changed entry.
         yield at, before[old[each]] if each in old else gone.pop(at, ABSENT), after[at]
     yield from ((at, one, ABSENT) for at, one in gone.items())
 
@@ -126,7 +126,7 @@ def _hidden(value: Any, other: Any, *, hides: bool) -> str:
 
 
 def at(value: Any, path: str) -> Any:
-    """What stands at a path the engine named; ABSENT for nothing. All that is below a secret is one."""
+    """Return the value at a path of the engine, or ABSENT. Everything below a secret is secret."""
     for part in steps_of(path):
         if value == SECRET:
             return SECRET
@@ -150,14 +150,14 @@ def reported(
     found: dict[str, PropertyChange] = {}
     masks_of: dict[
         tuple[str, bool], SecretMask
-    ] = {}  # one for a whole property, of which the engine may name every part
+    ] = {}  # One difference for a whole property, although the engine can name every part.
     for path, hint in hints.items():
         source = before if hint.input_diff else old.get("outputs") or before
         whole = joined("", steps_of(path)[0]) if steps_of(path) else ""
         if (key := (whole, source is before)) not in masks_of:
             masks_of[key] = SecretMask.of(at(source, whole), at(after, whole))
         changes = at_most(most, between(at(source, path), at(after, path), path, hint.replaces, mask=masks_of[key]))
-        if not changes:  # a difference that the texts of the digest do not show, such as between two secrets
+        if not changes:  # A difference that the digest does not show, such as between two secrets.
             kind: Literal["add", "delete", "update"] = (
                 "add" if hint.kind.startswith("add") else "delete" if hint.kind.startswith("delete") else "update"
             )
@@ -181,7 +181,7 @@ def reported(
 
 
 def created(inputs: Mapping[str, Any], most: int = 10**9) -> tuple[PropertyChange, ...]:
-    """Each top property of something new. TooMuchError for more than `most`."""
+    """Yield each top-level property of a new resource. TooMuchError for more than `most`."""
     if len(inputs) > most:
         raise TooMuchError(_TOO_MUCH)
     return tuple(
@@ -192,7 +192,7 @@ def created(inputs: Mapping[str, Any], most: int = 10**9) -> tuple[PropertyChang
 
 
 def at_most(most: int, changes: Iterator[PropertyChange]) -> list[PropertyChange]:
-    """All of them. TooMuchError for more, before they are made."""
+    """Return all items. TooMuchError for more than the limit, before they are created."""
     found = list(itertools.islice(changes, most + 1))
     if len(found) > most:
         raise TooMuchError(_TOO_MUCH)
@@ -200,7 +200,7 @@ def at_most(most: int, changes: Iterator[PropertyChange]) -> list[PropertyChange
 
 
 def hints(step: Mapping[str, Any]) -> dict[str, Hint]:
-    """What the engine's step says of paths: its detailed diff, or the names of top properties."""
+    """Return the paths in the engine's step: its detailed diff, or the names of top-level properties."""
     detailed = step.get("detailedDiff")
     if isinstance(detailed, Mapping) and detailed:
         return {

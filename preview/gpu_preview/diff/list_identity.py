@@ -1,4 +1,4 @@
-"""Which name tells the parts of a list from each other, so that one which moves is not taken for another."""
+"""Finds the property that identifies the entries of a list, so that a moved entry is recognized."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from .placeholders import is_told
 
 NAMES = ("name", "pool", "deviceName", "sid", "Sid", "id", "key")
-"""The properties that may do so, the first one first."""
+"""The properties that can identify entries, in order of preference."""
 
 
 def places(entries: Sequence[Any], name: str) -> dict[str, int]:
-    """Where each name is in a list; nothing where any part has none, or two have the same."""
+    """Return the index of each name in a list. Empty if an entry has no name, or two have the same."""
     found = {
         part[name]: at
         for at, part in enumerate(entries)
@@ -22,5 +22,5 @@ def places(entries: Sequence[Any], name: str) -> dict[str, int]:
 
 
 def name_of(*lists: Sequence[Any]) -> str:
-    """The property by which all parts of these lists have names; empty for none. An empty list has any."""
+    """Return the property that names all entries of these lists, or an empty text. An empty list fits any property."""
     return next((name for name in NAMES if all(places(each, name) or not each for each in lists)), "")

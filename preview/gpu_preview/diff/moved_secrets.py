@@ -1,7 +1,7 @@
-"""What must not be shown of a property, because it may be what is secret on the other side.
+"""Redacts plain values of a property that may be a secret of the other revision.
 
-A list whose parts move, or a map with another key, has a secret at one place before and at another, in plain, after.
-The engine names such differences by their place, and so does a report; the value at that place has never been secret.
+If list entries move or a map key changes, a secret can be at one place before, and in plain text at another after. The
+engine and the report name differences by place, and the value at the new place was never marked as secret.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ _Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class SecretMask:
-    """One property at both sides. What was plain on the other side too hides nothing, wherever it is now."""
+    """One property in base and head. A value that was plain in the other revision too is not redacted."""
 
     before: frozenset[Any] | None = None
-    """All that may be shown of the side before, where that is not all."""
+    """The values of the base that can be shown, if not all can."""
     after: frozenset[Any] | None = None
 
     @classmethod
     def of(cls, before: Any, after: Any) -> SecretMask:
-        """Of a whole property: the value of a top-level name."""
+        """Create the mask of a whole property, which is the value of a top-level name."""
         was, now = (list(_leaves(values)) for values in (before, after))
         lost, gained = _secrets(was), _secrets(now)
         return cls(_plain(now) if gained - lost else None, _plain(was) if lost - gained else None)
 
     def masks(self, value: Any, *, after: bool, key: str = "") -> bool:
-        """Whether a value of that side, or a part of it, may be one that is secret on the other."""
+        """Return True if a value of this revision, or a part of it, may be a secret of the other revision."""
         known = self.after if after else self.before
         return known is not None and any(_hidden(path, leaf, known) for path, leaf in _leaves(value, (key,)))
 
 
 def exposes_secret(before: Any, after: Any) -> bool:
-    """Whether a secret is gone from a property in which something plain is new."""
+    """Return True if a property lost a secret and got a new plain value."""
     return SecretMask.of(before, after).masks(after, after=True)
 
 
@@ -65,7 +65,7 @@ def _mark(leaf: Any) -> Any:
 
 
 def _leaves(value: Any, path: _Path = (), depth: int = 0) -> Iterator[tuple[_Path, Any]]:
-    """Every part that has no parts. A part of a list has its name for a step, and no step where it has none."""
+    """Yield every leaf. A list entry has its name as step, and no step without a name."""
     inside = decoded(value)
     if depth >= DEEPEST or not isinstance(inside, Mapping | list):
         yield path, None if isinstance(value, Mapping | list) else value

@@ -1,8 +1,8 @@
-"""Paths of properties as the engine writes them: names, numbers in brackets, and names with other signs in quotes.
+"""Property paths in the engine's form: names, indexes in brackets, and other names in quotes.
 
-That is PropertyPath.String of sdk/go/common/resource/property_path.go (pulumi/pulumi), which quotes whatever is more
-than letters, digits and underscores. Two things are ours: the parts of a JSON text stand behind a `#`, and a backslash
-in a name is escaped, so that each path can be read back.
+The form is PropertyPath.String of sdk/go/common/resource/property_path.go (pulumi/pulumi), which quotes names with
+other characters than letters, digits and underscores. Two additions are ours: a `#` precedes the parts of a JSON text, and a
+backslash in a name is escaped, so that each path can be parsed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d{1,9})\]|\.?([^.\[\]]+)', re.D
 
 
 def joined(path: str, step: object) -> str:
-    """The path of a part of what is at another path: below a name, or at a number."""
+    """Return the path of a child: below a name, or at an index."""
     if isinstance(step, int) and not isinstance(step, bool):
         return f"{path}[{step}]"
     name = str(step)
@@ -28,7 +28,7 @@ def joined(path: str, step: object) -> str:
 
 
 def written(steps: tuple[Step, ...]) -> str:
-    """The path of these steps."""
+    """Return the path of these steps."""
     path = ""
     for step in steps:
         path = f"{path}{IN_TEXT}" if step == IN_TEXT else joined(path, step)
@@ -36,7 +36,7 @@ def written(steps: tuple[Step, ...]) -> str:
 
 
 def steps_of(path: str) -> list[Step]:
-    """The names and numbers of a path that the engine wrote."""
+    """Return the names and indexes of a path of the engine."""
     found: list[Step] = []
     for quoted, number, name in _PART.findall(path):
         found.append(int(number) if number else name or re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL))

@@ -1,7 +1,7 @@
-"""Stack files whose secrets nobody here can open: each encrypted value becomes a marked placeholder.
+"""Replaces the encrypted values of a stack file by marked placeholders.
 
-A pull request's job has no key, and needs none: what a preview shows of a secret is that it is one. Two ciphertexts are
-two placeholders, so that a rotated secret is seen as a change.
+A pull request's job has no key and needs none: a preview shows only that a value is secret. Two ciphertexts get two
+placeholders, so that a rotated secret is a change.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .. import stack_yaml
 from .paths import joined
 from .placeholders import PLACEHOLDER
 
-# bubblewrap takes 9,000 words (bubblewrap.c, MAX_ARGS), and Linux 2 MiB of them (execve(2)); each secret is two.
+# bubblewrap accepts 9,000 arguments (bubblewrap.c, MAX_ARGS), and Linux 2 MiB (execve(2)). A secret needs two.
 _MOST_SECRETS = 1_000
 _LONGEST_PATH_BYTES = 1_000
-# What encrypts the values (pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go, ProjectStack).
+# Keys of the encryption of a stack file (pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go, ProjectStack).
 _KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 
 
 class SecretsError(Exception):
-    """A stack file whose secrets are too many to be replaced; the text says why."""
+    """A stack file has too many secrets to replace. The text says why."""
 
 
 def open_to_all(file: Path) -> dict[str, str]:
@@ -37,7 +37,7 @@ def open_to_all(file: Path) -> dict[str, str]:
     try:
         document = stack_yaml.loaded(file)
     except stack_yaml.InvalidStackFileError:
-        return {}  # the engine refuses it, in words of its own
+        return {}  # The engine refuses the file with its own message.
     if not isinstance(document, dict):
         return {}
     config = document.get("config")
@@ -65,7 +65,7 @@ def _secure(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield path, f"{PLACEHOLDER}-{digest}"
             return
         for key, one in value.items():
-            # The first part of a path is a key as it is, with its colon.
+            # The first part of a path is the unchanged key, with its colon.
             yield from _secure(one, joined(path, key) if path else str(key))
     elif isinstance(value, list):
         for at, one in enumerate(value):
@@ -73,7 +73,7 @@ def _secure(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _without(value: Any) -> Any:
-    """The same without encrypted values; in a list a text stands there, so that the others keep their numbers."""
+    """Return the value without encrypted values. In a list, a text replaces them, so that indexes stay the same."""
     if isinstance(value, Mapping):
         return {
             key: _without(one)

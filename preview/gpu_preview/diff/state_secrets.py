@@ -1,6 +1,6 @@
-"""Takes the secrets out of the deployment of an exported state, wherever one stands in it.
+"""Removes the secrets from the deployment of an exported state.
 
-The engine marks a secret with its signature. The same value may stand without one too: in an output whose name is in
+The engine marks a secret with its signature. The same value can also occur without it: in an output listed in
 `additionalSecretOutputs`, in a JSON text, or because a provider repeats an input.
 """
 
@@ -18,12 +18,12 @@ STRIPPED = "[secret taken out of the state]"
 """The text in place of a secret; the sandbox accepts any secret for it (docs/how-it-works/sandbox.md)."""
 
 _LEFT_OUT = ("secrets_providers", "pending_operations")
-# A shorter text, such as `true` or `8080`, stands in too many places that have nothing to do with the secret.
+# A shorter text, such as `true` or `8080`, occurs in many places that are unrelated to the secret.
 _SHORTEST = 6
 
 
 def taken_out(deployment: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """The deployment without them, and how many there were. ValueError for JSON in it that no value can be."""
+    """Return the deployment without secrets, and their number. ValueError for JSON that cannot be a value."""
     found: list[Any] = []
     given = {key: value for key, value in deployment.items() if key not in _LEFT_OUT}
     resources = [_with_named_outputs(each, found) for each in as_list(given.get("resources"))]
@@ -43,7 +43,7 @@ def _is_secret(value: Any) -> bool:
 
 
 def _with_named_outputs(resource: Mapping[str, Any], found: list[Any]) -> dict[str, Any]:
-    """The resource, with those outputs as secrets that it names as such and that are none; they are put in `found`."""
+    """Return the resource with unmarked secret outputs marked as secrets. They are added to `found`."""
     outputs = dict(as_map(resource.get("outputs")))
     for name in as_list(resource.get("additionalSecretOutputs")):
         if name in outputs and not _is_secret(outputs[name]):
@@ -53,7 +53,7 @@ def _with_named_outputs(resource: Mapping[str, Any], found: list[Any]) -> dict[s
 
 
 def _without(value: Any, found: list[Any]) -> Any:
-    """The same, without what is marked; what a secret was is put in `found`, as far as the state tells it."""
+    """Return the value without marked secrets. The secrets that the state contains are added to `found`."""
     if _is_secret(value):
         found.append(_opened(value.get("plaintext")))
         return _secret()
@@ -63,7 +63,7 @@ def _without(value: Any, found: list[Any]) -> Any:
 
 
 def _text_without(text: str, found: list[Any]) -> Any:
-    """A text that holds the signature: as JSON, without what is marked in it; any other is a secret as a whole."""
+    """Return a text with the signature, parsed as JSON, without its secrets. Any other such text is wholly secret."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -75,7 +75,7 @@ def _text_without(text: str, found: list[Any]) -> Any:
 
 
 def _without_repeated(resource: Mapping[str, Any], plain: set[str], found: list[Any]) -> dict[str, Any]:
-    """The resource, with a secret for each text that is one elsewhere; an ID has to stay a text."""
+    """Return the resource with a secret for each text that is secret elsewhere. An ID must stay a text."""
 
     def part(value: Any) -> Any:
         if isinstance(value, str) and value in plain:
@@ -98,7 +98,7 @@ def _mapped(value: Any, part: Callable[[Any], Any]) -> Any:
 
 
 def _opened(plaintext: Any) -> Any:
-    """The value of a secret, which is JSON in a text."""
+    """Return the value of a secret, which is JSON in a text."""
     try:
         return json.loads(plaintext)
     except (TypeError, ValueError):

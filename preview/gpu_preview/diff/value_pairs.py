@@ -1,4 +1,4 @@
-"""Two values of a property side by side, down to their last parts; the parts of a JSON text are looked at too."""
+"""Pairs the values of a property in base and head, down to their leaves, also inside JSON texts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .list_identity import name_of
 from .paths import Step
 from .placeholders import SECRET, is_told
 
-# No schema of a provider nests half as deep, and a hostile value may nest without an end.
+# No provider schema nests half as deep. A hostile value can nest without limit.
 DEEPEST = 64
-# A longer text is no policy and no configuration, but a file.
+# A longer text is a file, not a policy or a configuration.
 _LONGEST_JSON = 200_000
 
 
 @dataclass(frozen=True)
 class ValuePair:
-    """One value at both sides; None where a side has none while it has what the value is a part of."""
+    """One value in base and head. None if a revision has the parent and not the value."""
 
     path: tuple[Step, ...]
-    """A `#` stands before the parts of a JSON text."""
+    """The steps; a `#` precedes the parts of a JSON text."""
     before: Any
     after: Any
 
@@ -40,12 +40,12 @@ class ValuePair:
 
     @property
     def text(self) -> str:
-        """The path as the engine writes one, and the parts of a JSON text behind a `#`."""
+        """The path in the engine's form, with the parts of a JSON text after a `#`."""
         return paths.written(self.path)
 
 
 def pairs(before: Any, after: Any) -> Iterator[ValuePair]:
-    """Every value and its parts, each at both sides. Below a value that is gone, secret or unknown there is nothing."""
+    """Yield every value and its parts, in base and head. Missing, secret and unknown values have no parts."""
     left: list[tuple[tuple[Step, ...], Any, Any]] = [((), before, after)]
     while left:
         path, one, other = left.pop()
@@ -65,19 +65,19 @@ def pairs(before: Any, after: Any) -> Iterator[ValuePair]:
 
 
 def revealed(before: Any, after: Any) -> Iterator[ValuePair]:
-    """What was secret and is plain now, at the same place or by the same name."""
-    if before == after:  # as most of a stack is, and walking through all of it takes a second for 100 pools
+    """Yield values that were secret and are plain now, at the same place or with the same name."""
+    if before == after:  # Most values of a stack are equal, and comparing all takes a second for 100 pools.
         return
     yield from (pair for pair in pairs(before, after) if pair.before == SECRET and plain(pair.after))
 
 
 def plain(value: Any) -> bool:
-    """Whether a value is there, known, and not secret; of a map or a list, whether any part of it is so."""
+    """Return True if a value exists, is known, and is not secret, or if any part of a map or list is so."""
     return any(is_told(leaf) for _, leaf in leaves(value))
 
 
 def leaves(value: Any) -> tuple[tuple[tuple[Step, ...], Any], ...]:
-    """Every part of a value that has no parts, with its path; what can be compared and put into a set."""
+    """Yield every leaf of a value with its path, as hashable values."""
     if not isinstance(value, Mapping | list):
         return (((), value),)
     found = ((pair.path, pair.after) for pair in pairs(None, value))
@@ -85,7 +85,7 @@ def leaves(value: Any) -> tuple[tuple[tuple[Step, ...], Any], ...]:
 
 
 def decoded(value: Any) -> Any:
-    """What a JSON text says, where it is a map or a list; every other value as it is."""
+    """Return the map or list in a JSON text, and every other value unchanged."""
     if not isinstance(value, str) or len(value) > _LONGEST_JSON or value.lstrip()[:1] not in ("{", "["):
         return value
     try:
@@ -113,7 +113,7 @@ def _matched(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[int,
 
 
 def _mark(value: Any, name: str) -> Any:
-    """What makes two parts the same. Without a name, maps and lists are compared by their position alone."""
+    """Return the identity of a list entry. Maps and lists without a name are identified by their position."""
     if name:
         return value[name]
     return (type(value), value) if isinstance(value, str | int | float) else object()

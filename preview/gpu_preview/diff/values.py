@@ -1,4 +1,4 @@
-"""Values of properties as texts that a report may show: short, with secrets and unknowns said and never shown."""
+"""Formats property values for a report: short, with markers instead of secret and unknown values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .placeholders import IN_PLAIN, PLACEHOLDER, SECRET, is_unknown
 
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
 ANOTHER_SECRET = "[another secret]"  # noqa: S105
-"""What stands for a secret after the change where the engine, which knows both, says that it is another one."""
+"""The text for a secret after the change, if the engine, which knows both values, reports another secret."""
 UNKNOWN = "(unknown)"
-# A line of a comment stays readable at this length; what is longer is told by its size and a digest.
+# A line of a comment stays readable at this length. A longer value is shown by its size and a digest.
 _CHARACTERS = 160
 _IN_PLAIN = re.compile(rf"{PLACEHOLDER}(?:-[0-9a-f]{{8}})?")
 
 
 def shown(value: Any) -> str:
-    """One line of JSON, shortened. An unknown or secret part says so, without quotes when it is the whole."""
+    """Return one shortened line of JSON. Unknown and secret parts have a marker, without quotes for a whole value."""
     if is_unknown(value):
         return UNKNOWN
     if value == SECRET:
@@ -32,7 +32,7 @@ def shown(value: Any) -> str:
 
 
 def opened(value: Any) -> Any:
-    """A value of the engine's log as its digest writes it, with a word in the place of what is secret or unknown.
+    """Return a value of the engine's log in the form of its digest, with markers for secret and unknown parts.
 
     The log marks what is secret. Where it has the digest's word in a text, the engine has found a secret of the
     configuration there, which the program uses as plain text (sdk/go/common/util/logging, filters).
@@ -52,7 +52,7 @@ def opened(value: Any) -> Any:
 
 
 def short(text: str) -> str:
-    """As it is, or its beginning, its length and the first digits of its SHA-256, by which two are told apart."""
+    """Return a short text unchanged, and a longer one as its beginning, its length and some digits of its SHA-256."""
     if len(text) <= _CHARACTERS:
         return text
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
@@ -68,7 +68,7 @@ def _readable(value: Any) -> Any:
 
 
 def is_secret(value: Any) -> bool:
-    """Whether the engine keeps it, or a part of it, secret."""
+    """Return True if the engine keeps the value, or a part of it, secret."""
     if isinstance(value, Mapping):
         return any(is_secret(one) for one in value.values())
     if isinstance(value, list):
@@ -77,7 +77,7 @@ def is_secret(value: Any) -> bool:
 
 
 def as_json(value: Any) -> Any:
-    """What a text of JSON says, where it is a map or a list; None for anything else."""
+    """Return the map or list in a JSON text, or None."""
     if not isinstance(value, str) or value[:1] not in ("{", "["):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Reads what `pulumi preview --json` says: the engine's steps, as resources of a report.
+"""Reads the output of `pulumi preview --json` (the digest): the engine's steps, as resources of a report.
 
-The form is that of pulumi/pulumi v3.259.0, pkg/backend/display/json.go and sdk/go/common/display/json.go; it is made by
-the engine from its own events. With `--show-sames` the unchanged are in it too.
+The form is that of pulumi/pulumi v3.259.0, pkg/backend/display/json.go and sdk/go/common/display/json.go. The engine
+creates it from its events. With `--show-sames` it has unchanged resources too.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from .states import STACK
 
 _PROVIDERS = "pulumi:providers:"
 _UNTOLD = re.compile(r"(\S+): only its shape is checked\b")
-"""What the sandbox says of a type of which it knows no more: then an update may be a replacement."""
-# What the language host adds to the words of a program that failed.
+"""The sandbox's message about an unknown type: an update may be a replacement."""
+# The text that the language host adds to the errors of a failed program.
 _ENDED = "an unhandled error occurred: program exited with non-zero exit code"
-# Second halves of what another step has told, and looking up what exists, or doing so no longer.
+# Steps that repeat another step, and reads of existing resources.
 _LEFT_OUT = ("delete-replaced", "discard", "discard-replaced", "remove-pending-replace", "read-replacement")
-# Where one URN has two steps, what is worse for it counts.
+# If one URN has two steps, the worse one counts.
 _WORST_LAST = (Operation.SAME, Operation.CREATE, Operation.UPDATE, Operation.REPLACE, Operation.DELETE)
 
-# Of all resources together, as each takes 1 KiB of memory. An update of 100 pools has 900.
+# The limit for all resources together: each takes 1 KiB of memory. An update of 100 pools has 900.
 _MOST_CHANGES = 100_000
 
 
 class DigestError(ValueError):
-    """What was read is no such document; the text says why."""
+    """The input is not a digest. The text says why."""
 
 
 class DigestTooLargeError(DigestError):
-    """It would take more memory than anybody's, and is not read."""
+    """The input is larger than any real one, and is not read."""
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A word of the engine or of the program."""
+    """A message of the engine or of the program."""
 
     severity: str
     message: str
@@ -58,43 +58,45 @@ class Digest:
 
     resources: tuple[Resource, ...] = ()
     before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The engine's states of the resources that are there, by their URN after the change."""
+    """The engine's states of the existing resources, by their URN after the change."""
     after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     unlisted: int = 0
-    """How many stay as they are and are not among the resources, because it was made without `--show-sames`. Providers
-    that the engine makes by itself are counted, as it counts them."""
+    """The number of unchanged resources that are not listed, because the digest was made without `--show-sames`.
+    As in the engine, providers that it creates itself are counted."""
 
     @property
     def errors(self) -> list[str]:
-        """What the preview failed with, each once; that the program ended only where nothing says why."""
+        """The errors of the preview, each once. The end of the program is listed only without another error."""
         found = dict.fromkeys(each.message.strip() for each in self.diagnostics if each.severity == "error")
         telling = [text for text in found if _ENDED not in text]
         return telling or list(found)
 
     @property
     def warnings(self) -> list[Diagnostic]:
-        """What the engine, the program and the providers warn of, each once."""
+        """The warnings of the engine, the program and the providers, each once."""
         found = {(each.message.strip(), each.urn): each for each in self.diagnostics if each.severity == "warning"}
         return list(found.values())
 
     @property
     def counts(self) -> Counts:
-        """How many of each; providers, which are no resources of a cloud, are left out as the engine leaves them."""
+        """The number of each operation. As in the engine, providers are left out: they are not cloud resources."""
         listed = Counts.of(self.resources)
         return listed.model_copy(update={"same": listed.same + self.unlisted})
 
 
 def read(file: Path) -> Digest:
-    """The digest in a file. DigestError for anything else, such as the words of a command that failed before it.
+    """Return the digest in a file.
 
-    OSError where it cannot be read.
+    Raises:
+        DigestError: the file has something else, such as the output of a failed command.
+        OSError: the file cannot be read.
     """
     return _digest(lambda: json_text.read_file(file))
 
 
 def parse(text: str) -> Digest:
-    """The digest. DigestError for anything else."""
+    """Return the digest. DigestError for anything else."""
     return _digest(lambda: json_text.read(text))
 
 
@@ -143,7 +145,7 @@ def _of(document: Mapping[str, Any], parsed: digest_form.Document) -> Digest:
 
 
 def _by_urn(steps: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The step that tells of each resource. DigestError for an operation that nobody here knows."""
+    """Return the step of each resource. DigestError for an unknown operation."""
     found: dict[str, dict[str, Any]] = {}
     for step in steps:
         if (done := step["op"]) in _LEFT_OUT:
@@ -161,14 +163,14 @@ def _badness(step: Mapping[str, Any]) -> int:
 
 
 def _unlisted(states: Mapping[str, Mapping[str, Any]], same: int) -> int:
-    """How many of those that the engine counts as unchanged it did not list; the stack itself is always one of all."""
+    """Return how many unchanged resources the engine counted and did not list. The stack itself always counts."""
     if any(step["op"] == "same" for step in states.values()):
         return 0
     return max(0, same - (not any(type_of(urn) == STACK for urn in states)))
 
 
 def of_state(text: str) -> tuple[Resource, ...]:
-    """The resources in what `pulumi stack export` prints, unchanged; none where it prints nothing of the sort."""
+    """Return the resources in the output of `pulumi stack export`, unchanged; none in any other output."""
     try:
         states = as_list(as_map(as_map(json_text.read(text)).get("deployment")).get("resources"))
         steps = [{"op": "same", "urn": one.get("urn"), "newState": one} for one in states if isinstance(one, dict)]

@@ -1,6 +1,6 @@
-"""The parts of the engine's digest that are read, and what is wrong with those of another form.
+"""Models of the fields of the engine's digest that are read, and their problems.
 
-What is not named here is kept as it is. The engine leaves out what is empty, or writes null for it.
+Other fields are kept unchanged. The engine leaves out empty values, or writes null.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pydantic.alias_generators import to_camel
 
 _PROBLEMS = 5
 _CHARACTERS = 100
-# What is wrong with a part takes 1 KiB to tell, and its model as much: so the parts of these are counted first. A
-# digest of 100 pools has 741 steps.
+# A problem takes 1 KiB of memory, and a model as much, so entries are counted first. A digest of 100 pools has 741
+# steps.
 _MOST = {"steps": 20_000, "diagnostics": 20_000}
 
 _LARGEST_COUNT = 10**8
@@ -25,7 +25,7 @@ class _Form(BaseModel):
 
 
 def _all_diffs(given: dict[str, Any]) -> dict[str, Any]:
-    # Not a model for each path: there may be many, and only the first that is wrong is told.
+    # Paths have no model each: there can be many, and only the first problem is reported.
     for one in given.values():
         if not (
             isinstance(one, dict)
@@ -52,7 +52,7 @@ _Names = Annotated[list[Any], AfterValidator(_all_texts)]
 
 
 class State(_Form):
-    """A resource at one side."""
+    """A resource in one revision."""
 
     urn: str | None = None
     parent: str | None = None
@@ -63,7 +63,7 @@ class State(_Form):
 
 
 class Step(_Form):
-    """What happens to one resource."""
+    """The step of one resource."""
 
     op: str
     urn: str
@@ -75,7 +75,7 @@ class Step(_Form):
 
 
 class Diagnostic(_Form):
-    """A word of the engine or of the program."""
+    """A message of the engine or of the program."""
 
     severity: str = ""
     message: str = ""
@@ -83,7 +83,7 @@ class Diagnostic(_Form):
 
 
 class Document(_Form):
-    """The whole."""
+    """The whole digest."""
 
     steps: list[Step] | None = Field(default=None)
     diagnostics: list[Diagnostic] | None = None
@@ -101,14 +101,14 @@ class Document(_Form):
 
     @property
     def counts_what_it_lacks(self) -> bool:
-        """Whether it tells of changes in its summary alone."""
+        """True if only the summary has the changes."""
         counts = self.change_summary or {}
         failed = any(each.severity == "error" for each in self.diagnostics or ())
         return not failed and not self.steps and any(count for name, count in counts.items() if name != "same")
 
 
 def too_many(document: Any) -> str:
-    """What there is more of than in anybody's, in words; empty for nothing."""
+    """Return what the digest has too much of, or an empty text."""
     for part, most in _MOST.items():
         if isinstance(document, Mapping) and isinstance(found := document.get(part), list) and len(found) > most:
             return f"{part}: got {len(found):,}\n  expected: {most:,} at most"
@@ -116,10 +116,10 @@ def too_many(document: Any) -> str:
 
 
 def problems(error: ValidationError) -> Iterator[str]:
-    """The first few, a line each, without any value."""
+    """Return the first problems, one line each, without values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     for one in found[:_PROBLEMS]:
-        # A key may be anybody's text.
+        # A key can be any text.
         path = ascii(".".join(map(str, one["loc"])))[1:-1][:_CHARACTERS]
         yield f"  {path or 'the document'}: {one['msg'][:1].lower()}{one['msg'][1:]}"
     if len(found) > _PROBLEMS:

@@ -1,4 +1,4 @@
-"""One step of the engine's digest as a resource of a report."""
+"""Converts a step of the engine's digest into a resource of a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..json_text import DEEPEST
 from ..model import Operation, PropertyChange, Resource
 from .states import STACK
 
-# Steps of one replacement; the engine's digest tells `replace` alone, its events all three.
+# Steps of one replacement. The digest has only `replace`, the events have all three.
 OPERATIONS = {
     "create": Operation.CREATE,
     "import": Operation.CREATE,
@@ -27,7 +27,7 @@ OPERATIONS = {
     "read": Operation.SAME,
     "refresh": Operation.SAME,
 }
-# Types of Google's whose labels cannot be changed (ForceNew of `labels`, terraform-provider-google at e03b7622).
+# Google types whose labels cannot be changed (ForceNew of `labels`, terraform-provider-google at e03b7622).
 _LABELS_STAY = (
     "gcp:bigquery/job:Job",
     "gcp:certificatemanager/certificateIssuanceConfig:CertificateIssuanceConfig",
@@ -38,19 +38,19 @@ _LABELS_STAY = (
 
 
 def state(step: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What it is after the step, or was before one that ends it."""
+    """Return the state after the step, or before a step that deletes the resource."""
     found = step.get("newState") or step.get("oldState")
     return found if isinstance(found, Mapping) else {}
 
 
 def type_of(urn: str) -> str:
-    """The type in a URN: `urn:pulumi:<stack>::<project>::<types of its parents>$<type>::<name>`."""
+    """Return the type in a URN: `urn:pulumi:<stack>::<project>::<types of its parents>$<type>::<name>`."""
     parts = urn.split("::", 3)
     return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
 
 
 def name_of(urn: str) -> str:
-    """The name in a URN, which may hold any sign."""
+    """Return the name in a URN, which can have any characters."""
     parts = urn.split("::", 3)
     return parts[3] if len(parts) == 4 else urn
 
@@ -84,7 +84,7 @@ def resource(
         component=_component(urn, parents),
         moved_from=was if was != urn else "",
         properties=properties,
-        replaced_for=tuple(sorted(step.get("replaceReasons") or ())),  # the engine has them in any order
+        replaced_for=tuple(sorted(step.get("replaceReasons") or ())),  # The engine's order is not defined.
         depends_on=tuple(sorted(str(one) for one in current.get("dependencies") or ())),
         protected=bool(current.get("protect")),
         retained=old.get("retainOnDelete") is True,
@@ -108,7 +108,7 @@ def _operation(step: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str
 def _with_uncovered(
     found: tuple[PropertyChange, ...], old: Mapping[str, Any], new: Mapping[str, Any], most: int
 ) -> tuple[PropertyChange, ...]:
-    """What the engine tells, and secrets that are plain with the same value, which are no difference to it."""
+    """Return the engine's differences, and secrets that become plain with the same value, which it does not report."""
     known = {each.path for each in found}
     more = (
         PropertyChange(path=pair.text, kind="update", before=SECRET, after=WAS_SECRET)
@@ -132,7 +132,7 @@ def _harmless(type_: str, properties: Sequence[PropertyChange]) -> bool:
 
 
 def _component(urn: str, parents: Mapping[str, str]) -> str:
-    """The name of the topmost resource above it, below the stack; its own where it is that and has children."""
+    """Return the name of the topmost parent below the stack, or the own name of a topmost resource with children."""
     top, seen = urn, {urn}
     while (above := parents.get(top, "")) and type_of(above) != STACK and above not in seen and len(seen) < DEEPEST:
         top = above

@@ -1,6 +1,6 @@
-"""Reads the engine's log of events (`--event-log`), for what its digest lacks: here the outputs of the stack itself.
+"""Reads the stack's outputs from the engine's event log (`--event-log`), because the digest lacks them.
 
-One event a line, as sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0 has them. Secrets are masked in it.
+Each line is one event (sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0). Secrets are masked in it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..diff.values import UNKNOWN, opened
 from ..model import PropertyChange
 from .states import STACK
 
-# A figure of ours. Parsed, a line may take twenty times its length in memory.
+# Our limit. A parsed line can take twenty times its length in memory.
 LONGEST_LINE_BYTES = 16 * 1024**2
 
 
 class Outputs(NamedTuple):
-    """The outputs of the stack at both sides, as the digest would write them."""
+    """The outputs of the stack in base and head, in the form of the digest."""
 
     before: Mapping[str, Any]
     after: Mapping[str, Any]
@@ -75,7 +75,7 @@ def of_kinds(
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines that an event may have; of a longer one no more than this is in memory at a time."""
+    """Yield the lines that can be events. Of a longer line, at most this length is in memory at a time."""
     while line := file.readline(LONGEST_LINE_BYTES):
         if len(line) < LONGEST_LINE_BYTES or line.endswith(b"\n"):
             yield line

@@ -1,4 +1,4 @@
-"""The state of a stack as `pulumi stack export` prints it, and the same without its secrets.
+"""Reads the state of a stack from `pulumi stack export`, and removes its secrets.
 
 The form is that of pulumi/pulumi v3.259.0, sdk/go/common/apitype/core.go (UntypedDeployment, DeploymentV3).
 """
@@ -15,51 +15,51 @@ from .. import json_text
 from ..diff import state_secrets
 from ..phrases import number
 
-# A salt of the sandbox's own passphrase, which guards nothing (docs/how-it-works/sandbox.md): the engine imports no
-# state that says nothing of who encrypts its secrets.
+# A salt for the sandbox's public passphrase (docs/how-it-works/sandbox.md). The engine imports only states that name
+# their secrets provider.
 _SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
 _HINT = "hint: pulumi stack export --stack {} > state.json"
 
 
 class StateError(ValueError):
-    """What was given is no exported state of that stack; the text says why, and what was expected."""
+    """The file is not an exported state of this stack. The text says why, and what was expected."""
 
 
 @dataclass(frozen=True)
 class ExportedState:
-    """A state without any value of a secret in it, encrypted or not."""
+    """A state without secret values, encrypted or plain."""
 
     document: Mapping[str, Any]
     secrets: int
-    """How many were taken out."""
+    """The number of removed secrets."""
     pending: int
-    """How many operations somebody interrupted: nobody knows how they ended, so they are left out."""
+    """The number of interrupted operations. Their result is unknown, so they are left out."""
 
     @property
     def summary(self) -> str:
-        """What was done to it, as the end of a sentence."""
+        """The changes to the state, as the end of a sentence."""
         pending = f" and {number(self.pending, 'interrupted operation')}" if self.pending else ""
         return f"without {number(self.secrets, 'secret')}{pending}"
 
     @property
     def resources(self) -> Sequence[Mapping[str, Any]]:
-        """As the state has them."""
+        """The resources of the state."""
         return self.document["deployment"].get("resources") or []
 
     @property
     def text(self) -> str:
-        """As `pulumi stack export` prints it."""
+        """Return the state in the form of `pulumi stack export`."""
         return json.dumps(self.document, indent=4)
 
     @property
     def for_sandbox(self) -> str:
-        """As the engine takes it in the sandbox."""
+        """Return the state in the form that the engine imports in the sandbox."""
         sealed = {"secrets_providers": {"type": "passphrase", "state": {"salt": _SALT}}}
         return json.dumps({**self.document, "deployment": {**self.document["deployment"], **sealed}})
 
 
 def read(file: Path, stack: str = "") -> ExportedState:
-    """The state in a file. StateError where it cannot be read, or is another stack's than this one."""
+    """Return the state in a file. StateError if the file cannot be read, or has the state of another stack."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
@@ -73,7 +73,7 @@ def read(file: Path, stack: str = "") -> ExportedState:
 
 
 def read_all(files: Mapping[str, Path]) -> dict[str, ExportedState]:
-    """The states of these stacks. StateError names every one that cannot be read."""
+    """Return the states of these stacks. StateError names every file that cannot be read."""
     found, problems = {}, []
     for stack, file in files.items():
         try:
@@ -86,7 +86,7 @@ def read_all(files: Mapping[str, Path]) -> dict[str, ExportedState]:
 
 
 def of_projects(states: Mapping[str, ExportedState], projects: Collection[str]) -> None:
-    """StateError where one is of no such project: to the engine, all that this one has would be new."""
+    """Raise StateError for a state of another project: the engine would report all resources as new."""
     for stack, state in states.items():
         for project in sorted({str(each["urn"]).split("::")[1] for each in state.resources} - {*projects}):
             expected = ", ".join(sorted(projects))
@@ -94,7 +94,7 @@ def of_projects(states: Mapping[str, ExportedState], projects: Collection[str]) 
 
 
 def strip(text: str, stack: str = "") -> ExportedState:
-    """The state without its secrets. StateError for anything that is no state, or another stack's than this one."""
+    """Return the state without its secrets. StateError for another stack, or for something that is not a state."""
     try:
         document = json_text.read(text)
         deployment = document["deployment"]
@@ -112,6 +112,6 @@ def strip(text: str, stack: str = "") -> ExportedState:
         ) from None
     if stack and (others := sorted(stacks - {stack})):
         raise StateError(f"is the state of another stack\n  got: {', '.join(others)}\n  expected: {stack}")
-    # Nothing else of it is read, and nobody knows what it would hold.
+    # Other fields are not read, and can have any content.
     version = {"version": document["version"]} if isinstance(document.get("version"), int) else {}
     return ExportedState({**version, "deployment": kept}, secrets, len(pending))

@@ -1,4 +1,4 @@
-"""What a command said, fit to be read in a report."""
+"""Formats the output of a command for a report."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from ..isolation.limits import Finished, tail
 from .digest import Digest
 
-# Colours and whatever else a terminal would obey; a report is read elsewhere.
+# Colours and other terminal control codes.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _ERROR_CHARACTERS = 4_000
-# What `pulumi up` prints: every step, then this heading with what it and the program said, indented, then the sums.
+# `pulumi up` prints every step, then this heading with indented messages, then the totals.
 _DIAGNOSTICS = re.compile(r"^Diagnostics:\n((?:[ \t].*(?:\n|\Z)|\n)+)", re.MULTILINE)
-# What Python prints when Pulumi's language host ends a program with SIGINT, because one of its resources has failed.
+# Python prints this when Pulumi's language host ends a program with SIGINT, because a resource has failed.
 _INTERRUPTED = re.compile(
     r"^([ \t]*)Traceback \(most recent call last\):\n(?:\1[ \t]+\S[^\n]*\n)+\1KeyboardInterrupt(?:\n|\Z)"
     r"(?:\s*During handling of the above exception, another exception occurred:\n\s*?(?=^[ \t]*Traceback))?",
     re.MULTILINE,
 )
-# What the C library says where there is no network (gai_strerror(3), strerror(3)).
+# Errors of the C library without a network (gai_strerror(3), strerror(3)).
 _OFFLINE = ("Temporary failure in name resolution", "Name or service not known", "Network is unreachable")
 _NO_PACKAGE = (
     "  hint: the program runs with the packages of the environment that Pulumi.yaml names (virtualenv); where it names "
@@ -31,19 +31,19 @@ _NO_NETWORK = "  hint: the program has no network here; --with-network gives it 
 
 
 def made_by() -> str:
-    """This program and its version, as a report names it."""
+    """Return the name and version of this program for reports."""
     return f"gpu-ci {metadata.version('gpu-ci')}"
 
 
 def failure(finished: Finished, root: Path, found: Digest | None = None, *, isolated: bool = True) -> str:
-    """Why a command failed: the limit it broke, the engine's errors, or the end of what it said.
+    """Return why a command failed: the limit it exceeded, the engine's errors, or the end of its output.
 
-    Paths are those of the repository: that its files lay below `root` meanwhile is of no use to anybody. Of a command
-    behind walls (`isolated`) that missed the network, the last line says how to give it one.
+    Paths are relative to the repository, not below `root`, its temporary copy. For an isolated command that missed the
+    network, the last line says how to allow it.
     """
     said = "\n\n".join(found.errors) if found else ""
     if not said:
-        # An `up` tells its errors among its results; a digest that broke off tells nothing.
+        # `up` prints its errors among its results. An incomplete digest has none.
         printed = _diagnostics(tail(finished.stdout))
         said = "\n".join(filter(None, ("" if printed.lstrip().startswith("{") else printed, finished.error_tail())))
     told = "\n".join(filter(None, (finished.broke, _INTERRUPTED.sub("", said).strip("\n"))))
@@ -54,13 +54,13 @@ def failure(finished: Finished, root: Path, found: Digest | None = None, *, isol
 
 
 def _diagnostics(printed: str) -> str:
-    """What an `up` says of its errors, without the steps before it; all of it where there is no such part."""
+    """Return the errors in the output of `up`, without the steps before them, or the whole output without errors."""
     found = _DIAGNOSTICS.search(printed)
     return textwrap.dedent(found[1]).strip() if found else printed
 
 
 def clean(text: str) -> str:
-    """Without escape codes, and not longer than a reader has patience for: the beginning and the end."""
+    """Return the beginning and the end of a text, without escape codes."""
     plain = "".join(sign for sign in _ESCAPES.sub("", text) if sign in "\n\t" or sign.isprintable()).strip()
     if len(plain) <= _ERROR_CHARACTERS:
         return plain

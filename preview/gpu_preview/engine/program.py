@@ -1,4 +1,4 @@
-"""The Pulumi CLI that runs both revisions, and what of it an isolated process has to see."""
+"""The Pulumi CLI for both revisions, and the files of it that an isolated process needs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-_FIND_SEC = 900  # building it takes minutes
+_FIND_SEC = 900  # Building the CLI takes minutes.
 
 
 class EngineError(Exception):
-    """There is no Pulumi CLI; the text says what was tried."""
+    """No Pulumi CLI was found or installed. The text lists the attempts."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Engine:
 
     version: str
     way: str
-    """How the sandbox came to it."""
+    """The source of the CLI."""
     executable: Path
     files: tuple[Path, ...]
     """The CLI and its language hosts, which lie beside it."""
@@ -39,7 +39,7 @@ class Engine:
         asked = subprocess.run(
             [sys.executable, "-P", "-m", "pulumi_sandbox", "engine", "--json"],
             capture_output=True, text=True, timeout=_FIND_SEC, check=False, stdin=subprocess.DEVNULL,
-            # Not in the checkout: a version manager would ask a file of the head's which CLI to start.
+            # Not in the checkout: a version manager would read a file of the head to choose the CLI.
             cwd="/",
         )  # fmt: skip
         if asked.returncode:
@@ -59,11 +59,11 @@ class Engine:
 
     @property
     def readable(self) -> list[Path]:
-        """What an isolated process has to see: no folder that the user chose, as a home may be one."""
+        """Return the paths that an isolated process needs, without folders chosen by the user, such as a home."""
         return [file for file in (*self.files, *self.notes) if not file.is_symlink()]
 
     def variables(self, path: str) -> dict[str, str]:
-        """The variables with which the sandbox takes this CLI and no other, whatever else it finds on `path`."""
+        """Return the variables that make the sandbox use this CLI, regardless of others on `path`."""
         installed = self.way in ("path", "home")
         return {
             "PATH": os.pathsep.join([str(self.executable.parent), path]) if installed else path,

@@ -1,4 +1,4 @@
-"""Resources as the engine's digest (`pulumi preview --json`) has them, as far as the rules of danger look at them."""
+"""The fields of resources in the engine's digest (`pulumi preview --json`) that the danger rules use."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ STACK = "pulumi:pulumi:Stack"
 
 @dataclass(frozen=True)
 class State:
-    """One resource at one side. Whatever the digest has in a place where something else belongs is left out."""
+    """One resource in one revision. Values of an unexpected type are left out."""
 
     urn: str
     type: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """placeholders.py says what stands for what is secret, and for what nobody knows before the update."""
+    """The inputs. placeholders.py has the markers of secret and unknown values."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
     parent: str = ""
     dependencies: tuple[str, ...] = ()
     """URNs."""
     protect: bool = False
     retained: bool = False
-    """Whether the engine forgets it without deleting it in the cloud (retainOnDelete)."""
+    """True if the engine removes the resource from the state without deleting it in the cloud (retainOnDelete)."""
     external: bool = False
-    """Whether it is only looked up, and somebody else's."""
+    """True if the stack only reads the resource and does not manage it."""
     positions: tuple[str, ...] = ()
-    """Where the program makes it, the innermost call first, such as `project:///infra/pools.py#55`."""
+    """The calls that create the resource, the innermost first, such as `project:///infra/pools.py#55`."""
 
     @classmethod
     def of(cls, found: Any) -> State:
@@ -56,7 +56,7 @@ class State:
 
 @dataclass(frozen=True)
 class Change:
-    """One resource of the report with its two states; None where a side has no such resource."""
+    """One resource of the report with its two states. None if a revision has no such resource."""
 
     resource: Resource
     before: State | None
@@ -68,19 +68,19 @@ class Change:
 
     @property
     def name(self) -> str:
-        """What a sentence calls it."""
+        """The name of the resource in a sentence."""
         return f"{self.type.rpartition(':')[2]} {self.resource.name}"
 
     @property
     def ends(self) -> str:
-        """`is deleted` or `is replaced`, and nothing where what there is stays in the cloud."""
+        """`is deleted` or `is replaced`, or an empty text if the resource stays in the cloud."""
         if self.before is None or self.before.retained or self.before.external:
             return ""
         return {Operation.DELETE: "is deleted", Operation.REPLACE: "is replaced"}.get(self.resource.operation, "")
 
     @cached_property
     def inputs(self) -> tuple[ValuePair, ...]:
-        """Every value of its inputs at both sides; none of a resource that goes, because nothing of it is left."""
+        """Yield every input value in base and head. A deleted resource has none."""
         if self.after is None:
             return ()
         return tuple(pairs(self.before.inputs if self.before else {}, self.after.inputs))
@@ -88,7 +88,7 @@ class Change:
 
 @dataclass(frozen=True)
 class World:
-    """All of both sides, by URN, and what becomes of each resource."""
+    """All resources of base and head by URN, with the operation of each."""
 
     before: Mapping[str, State]
     after: Mapping[str, State]
@@ -96,5 +96,5 @@ class World:
 
     @cached_property
     def deleted(self) -> frozenset[str]:
-        """The URNs of those that go and do not come back."""
+        """Return the URNs of resources that are deleted and not created again."""
         return frozenset(each.resource.urn for each in self.changes if each.resource.operation == Operation.DELETE)
