@@ -1,8 +1,8 @@
 """Property paths in the engine's form: names, indexes in brackets, and other names in quotes.
 
 The form is PropertyPath.String of sdk/go/common/resource/property_path.go (pulumi/pulumi), which quotes names with
-other characters than letters, digits and underscores. Two additions are ours: a `#` precedes the parts of a JSON text, and a
-backslash in a name is escaped, so that each path can be parsed.
+other characters than letters, digits and underscores. Two additions are ours. A `#` precedes the parts of a JSON text,
+and a backslash in a name is escaped, so that each path can be parsed.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from .virtualenv_option import problem_of, toolchain, virtualenv
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
 _INSTALLED = ("requirements.lock", "requirements.txt")
 _MOST_BYTES = 4 * 1024**2
-_LARGEST_PTH_BYTES = 64 * 1024  # an installer writes a line for each folder
-# What makes the environment of the checkout, by the toolchain.
+_LARGEST_PTH_BYTES = 64 * 1024  # An installer writes one line for each folder.
+# The command that creates the environment of the checkout, by toolchain.
 _INSTALLS = {
     "pip": "install them first, as for `pulumi preview`",
     "uv": "uv sync",
@@ -38,24 +38,24 @@ _SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
 
 
 class PackagesError(Exception):
-    """A side has no environment to run in."""
+    """A revision has no environment to run in."""
 
 
 @dataclass(frozen=True)
 class Packages:
-    """Where a checkout keeps its environment, as its Pulumi.yaml says."""
+    """The path of a checkout's environment, from its Pulumi.yaml."""
 
     root: Path
     project: Path
-    """Both of the checkout; a policy pack is a project too."""
+    """Root and project of the checkout. A policy pack is a project too."""
 
     @property
     def folder(self) -> str:
-        """The option `virtualenv`, relative to the project; empty where the program runs in no environment."""
+        """The option `virtualenv`, relative to the project. Empty if the program runs in no environment."""
         return virtualenv(self.project, self.root)
 
     def locks(self, root: Path) -> dict[str, bytes]:
-        """The files that decide which packages are there, by their path: what their content comes to, as SHA-256."""
+        """The SHA-256 of each file that decides which packages are installed, by path."""
         return {
             str(path.relative_to(root)): _digest(path)
             for folder in dict.fromkeys((root, root / self.project.relative_to(self.root)))
@@ -81,7 +81,7 @@ class Packages:
         return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
 
     def refuse_names(self, revision: Path) -> None:
-        """PackagesError where the checkout or a side names an environment that can be none."""
+        """Raise PackagesError if the checkout or a revision names an impossible environment."""
         for project in (self.project, revision / self.project.relative_to(self.root)):
             if why := problem_of(project):
                 raise PackagesError(f"{why}\n  expected: a folder in the repository, such as .venv")
@@ -108,7 +108,7 @@ class Packages:
             raise PackagesError(f"{self.place(revision).name}: cannot be written: {error.strerror}") from None
 
     def readable(self) -> list[Path]:
-        """What of the checkout's environment may be seen behind the walls."""
+        """Return the paths of the checkout's environment that an isolated process can read."""
         if not self.folder:
             return []
         ours = self.project / self.folder
@@ -119,7 +119,7 @@ class Packages:
         return venv_clone.readable(ours, self.root)
 
     def _refuse_theirs(self, ours: Path) -> None:
-        """PackagesError for an environment that came with the repository: the checkout may be a pull request's."""
+        """Raise PackagesError for an environment in the repository: the checkout may be a pull request's."""
         ours = Path(os.path.normpath(ours))
         real = venv_clone.resolved(ours)
         if real is None or venv_clone.resolved(ours.parent) != ours.parent:
@@ -138,7 +138,7 @@ class Packages:
             )
 
     def place(self, revision: Path) -> Path:
-        """Where a side's environment is, as its own Pulumi.yaml says; the project itself where it names none."""
+        """Return the path of a revision's environment from its Pulumi.yaml, or the project itself if it names none."""
         project = revision / self.project.relative_to(self.root)
         return Path(os.path.normpath(project / virtualenv(project, revision)))
 
@@ -179,17 +179,17 @@ class Packages:
             "--quiet",
             "--disable-pip-version-check",
         ]
-        # Wheels only: a source distribution runs code of its own to be installed.
+        # Wheels only: installing a source distribution runs its code.
         return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(ours)]
 
     def creation(self, revision: Path) -> list[str]:
-        """The command that makes a side's environment, with pip in it; nothing where Pulumi.yaml names none."""
+        """Return the command that creates a revision's environment with pip, or nothing if Pulumi.yaml names none."""
         place = self.place(revision)
         named = place != revision / self.project.relative_to(self.root)
         return [sys.executable, "-I", "-m", "venv", str(place)] if named else []
 
     def chosen(self, command: str) -> list[str]:
-        """The words of a command that somebody chose. PackagesError for one that only a shell would understand."""
+        """Return the arguments of the user's command. PackagesError for a command that needs a shell."""
         try:
             command_words = shlex.split(command)
         except ValueError as error:
@@ -202,8 +202,8 @@ class Packages:
         return command_words
 
     def variables(self, revision: Path, given: Mapping[str, str]) -> dict[str, str]:
-        """What an installer gets of its surroundings: the side's virtual environment is active in them."""
-        # Neither pip nor poetry, whose client is requests, knows SSL_CERT_FILE.
+        """Return the environment variables of an installer, with the revision's virtual environment active."""
+        # pip and poetry, which uses requests, ignore SSL_CERT_FILE.
         authorities = given.get("SSL_CERT_FILE")
         own = dict.fromkeys(("PIP_CERT", "REQUESTS_CA_BUNDLE"), authorities) if authorities else {}
         if self.creation(revision):
@@ -213,12 +213,12 @@ class Packages:
         return {**given, **own}
 
     def _wanted(self, root: Path) -> Path | None:
-        """The lock that a side is installed from. A link is none: it may lead anywhere."""
+        """Return the lock of a revision. A link does not count, because it can lead anywhere."""
         places = [folder / name for folder in (root / self.project.relative_to(self.root), root) for name in _INSTALLED]
         return next((path for path in places if path.is_file() and not path.is_symlink()), None)
 
     def clear(self, revision: Path) -> None:
-        """Remove what the side's commit has where its environment is to be: nothing of it may be started."""
+        """Remove the commit's files at the path of the environment: none of them may be started."""
         if self.creation(revision):
             try:
                 venv_clone.clear(self.place(revision))
@@ -226,7 +226,7 @@ class Packages:
                 raise PackagesError(str(error)) from None
 
     def finish(self, revision: Path) -> None:
-        """Add the side's own packages to what was installed there."""
+        """Add the revision's own packages to the installed ones."""
         ours, theirs = self.project / self.folder, self.place(revision)
         if self.folder and ours.is_dir() and self.creation(revision):
             self._refuse_theirs(ours)
@@ -264,13 +264,13 @@ def _refuse(file: Path, lines: Sequence[str]) -> None:
 
 
 def _in_submodule(environment: Path, root: Path) -> bool:
-    """Whether another repository than the checkout's has it, of whose files that one knows nothing."""
+    """Return True if the file belongs to another repository, which the checkout's repository does not track."""
     around = (environment, *environment.parents)
     return any((each / ".git").exists() for each in around if each != root and each.is_relative_to(root))
 
 
 def _small(file: Path) -> list[str]:
-    """The lines of a file that an installer writes; none of one that is no plain file, or is larger than any."""
+    """Return the lines of an installer's file; none if it is not a plain file, or larger than any real one."""
     with contextlib.suppress(OSError), safe_open.open_regular(file) as opened:
         text = opened.read(_LARGEST_PTH_BYTES + 1)
         return text.decode(errors="replace").splitlines() if len(text) <= _LARGEST_PTH_BYTES else []

@@ -1,4 +1,4 @@
-"""The policy packs a change is held to: those of the base, so that no change exempts itself."""
+"""The policy packs of a preview. They come from the base, so that no change can exempt itself."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from .virtualenv_option import run_without_tool, virtualenv
 
 _FILE = "PulumiPolicy.yaml"
 _SETTINGS = "the settings of a policy pack, as a JSON object of its policies by name"
-_NO_SETTINGS = os.devnull  # the engine takes a file for each pack or none at all, and an empty one is no settings
+_NO_SETTINGS = (
+    os.devnull
+)  # The engine requires a settings file for each pack or for none. An empty file has no settings.
 
 
 class PackError(Exception):
-    """A folder that is no policy pack, or one that cannot run."""
+    """A folder is not a policy pack, or the pack cannot run."""
 
 
 @dataclass(frozen=True)
 class Pack:
-    """One pack, as somebody asked for it."""
+    """One requested policy pack."""
 
     folder: Path
-    """In the checkout, or anywhere else."""
+    """The path of the pack, in the checkout or elsewhere."""
     root: Path
     """Of the checkout."""
     base: Path
     """The root of the base's files."""
     settings: Path | None = None
-    """A file, in the checkout or anywhere else."""
+    """The settings file, in the checkout or elsewhere."""
 
     @property
     def needed(self) -> list[Path]:
@@ -51,7 +53,7 @@ class Pack:
         environment = Path(os.path.normpath(self.folder / name))
         if not name or not venv_clone.site_packages(environment):
             return elsewhere
-        # What it imports from its own checkout, as ours does the catalog.
+        # Its imports from its own checkout, such as our pack's import of the catalog.
         elsewhere += map(Path, Packages(Path("/"), self.folder).imported(environment, Path("/")))
         python = venv_clone.installation(environment, self.root)
         return [environment, *elsewhere, *([python] if python else [])]
@@ -75,7 +77,7 @@ class Pack:
             packages.lend(base)
         except PackagesError as error:
             raise PackError(str(error)) from None
-        # Nothing of the base has run yet, so no folder on the way is a link that it made.
+        # No code of the base has run yet, so it has created no links in the path.
         run_without_tool(base / ours, packages.place(base), (_FILE,))
         return base / ours
 
@@ -98,12 +100,12 @@ class Pack:
         return self.settings
 
     def places(self) -> list[Path]:
-        """Where the repository has it and its settings, or would have them."""
+        """Return the paths of the pack and its settings in the repository, also if they do not exist."""
         given = (self.folder, self.settings)
         return [place for path in given if path and (place := within(path, self.root)) is not None]
 
     def environment(self) -> Path | None:
-        """Where the checkout has its packages; None where it names none, or has them elsewhere."""
+        """Return the path of the pack's packages in the checkout, or None if it names none or has them elsewhere."""
         named = virtualenv(self.folder, self.root)
         return within(self.folder / named, self.root) if named else None
 
@@ -113,15 +115,15 @@ class Pack:
 
 @dataclass(frozen=True)
 class PolicySelection:
-    """What a preview is asked with."""
+    """The policy options of a preview."""
 
     options: tuple[str, ...] = ()
     """Of `pulumi preview`."""
     left_out: tuple[str, ...] = ()
-    """What was asked for, and is only the head's."""
+    """The requested packs that only the head has."""
 
     def sentence(self, asked: str) -> str:
-        """The sentence on the packs that were asked, with what was left out."""
+        """Return the sentence that names the packs, and those left out."""
         return "; ".join((asked, *self.left_out))
 
 
@@ -161,7 +163,7 @@ def refuse_bent(packs: Sequence[Pack], kind: Callable[[Path], str], whose: str) 
 
 
 def selection(packs: Sequence[Pack]) -> PolicySelection:
-    """The options, and what is left out because the base has it not."""
+    """Return the options, and the packs left out because the base lacks them."""
     options: list[str] = []
     left_out: list[str] = []
     for pack in packs:

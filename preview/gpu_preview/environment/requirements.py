@@ -17,13 +17,13 @@ from packaging.version import InvalidVersion
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _HASH = re.compile(r"\s--hash=((?:sha256|sha384|sha512):[0-9a-fA-F]+)(?=\s|$)")
-# To an installer a name that ends so is a file (pip 25, _internal/utils/filetypes.py, ARCHIVE_EXTENSIONS).
+# An installer treats a name with such an ending as a file (pip 25, _internal/utils/filetypes.py, ARCHIVE_EXTENSIONS).
 _ARCHIVES = (".whl", ".zip", ".gz", ".tgz", ".tar", ".bz2", ".tbz", ".xz", ".txz", ".tlz", ".lz", ".lzma")
-# Where packages come from; only as the base has it, and nothing that lies in a folder.
+# Options for package sources. They must be the same in the base, and must not be folders.
 _SOURCE = re.compile(r"(?:--index-url|--extra-index-url|--find-links|-i|-f)[\s=]\s*https?://\S+|--pre|--prefer-binary")
-# A line without its hashes; the longest that poetry writes have a few hundred characters.
+# The limit of a line without hashes. The longest lines of poetry have a few hundred characters.
 _LONGEST = 2000
-# A program has some hundreds of packages; a list without an end would be read without an end.
+# A program has some hundreds of packages. The limit ends an endless list.
 _MOST = 5000
 
 
@@ -35,19 +35,19 @@ class Named(NamedTuple):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether its marker holds for this interpreter, which is the one that a side gets."""
+        """Return True if its marker matches this interpreter, which runs the revisions."""
         return self.requirement.marker is None or self.requirement.marker.evaluate()
 
     @property
     def text(self) -> str:
-        """The package as a line of ours, without its marker."""
+        """Return the package as our own line, without its marker."""
         extras = ",".join(sorted(self.requirement.extras))
         name = f"{self.requirement.name}[{extras}]" if extras else self.requirement.name
         return " ".join([f"{name}{self.requirement.specifier}", *(f"--hash={each}" for each in self.hashes)])
 
 
 def refused(text: str, trusted: str) -> list[str]:
-    """The lines that must not be installed from; `trusted` is the file as the base has it."""
+    """Return the lines that must not be installed. `trusted` is the base's file."""
     known, lines = set(_sources(trusted)), list(_lines(text))
     if len(lines) > _MOST:
         return [f"{len(lines)} packages, more than {_MOST}"]
@@ -55,13 +55,13 @@ def refused(text: str, trusted: str) -> list[str]:
 
 
 def named(text: str) -> list[Named]:
-    """The packages that this interpreter is to have; every other line is passed over."""
+    """Return the packages for this interpreter. Other lines are ignored."""
     found = (_named(line) for line in _lines(text))
     return [each for each in found if each is not None and each.is_wanted]
 
 
 def written(text: str, trusted: str) -> str:
-    """A list of our own for an installer: the packages of a lock, from where the base gets its own."""
+    """Return our own list for an installer: the packages of a lock, from the base's package sources."""
     return "".join(f"{line}\n" for line in [*_sources(trusted), *(each.text for each in named(text))])
 
 
@@ -70,7 +70,7 @@ def _sources(text: str) -> list[str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """What the lines say: each without its comment first, as no comment goes on in the next line."""
+    """Return the joined lines. Comments are removed first, because a comment does not continue on the next line."""
     begun: list[str] = []
     for line in [*text.splitlines(), ""]:
         stripped = _COMMENT.sub("", line).strip()
@@ -82,7 +82,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _named(line: str) -> Named | None:
-    """A name, perhaps with extras, versions, a marker and hashes; None for anything else."""
+    """Return a name with optional extras, versions, marker and hashes, or None for anything else."""
     bare = _HASH.sub("", line)
     try:
         found = Named(Requirement(bare), tuple(_HASH.findall(line))) if len(bare) <= _LONGEST else None
@@ -92,6 +92,6 @@ def _named(line: str) -> Named | None:
     if found is None or not fits or found.requirement.url is not None:
         return None
     text = Named(found.requirement).text
-    # `===` takes any text for a version, with a variable of the environment in it too.
+    # `===` accepts any text as a version, also one with an environment variable.
     unusable = "===" in text or text.lower().endswith(_ARCHIVES) or found.requirement.name.lower().endswith(_ARCHIVES)
     return None if unusable else found

@@ -1,6 +1,6 @@
-"""A virtual environment that is written, not made by an interpreter.
+"""Writes a virtual environment without starting an interpreter.
 
-The interpreter of a checkout may be a file of the pull request, and starting it would run that outside all walls.
+The interpreter of a checkout can be a file of the pull request. Starting it would run that file without isolation.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .requirements import Named
 
 
 class VenvError(Exception):
-    """There is none to lend, or no place for it; the text says why."""
+    """No environment can be written. The text says why."""
 
 
 def create(ours: Path, theirs: Path, imports: Sequence[str]) -> None:
-    """Write an environment with the interpreter of `ours`, which imports from these folders.
+    """Write an environment with the interpreter of `ours` that imports from these folders.
 
-    What stands there is removed, and nothing is written through a link: a commit may hold any.
+    Existing files are removed, and nothing is written through a link, because a commit can have any link.
     """
     settings, python = ours / "pyvenv.cfg", ours / "bin" / "python"
     if not (settings.is_file() and python.exists() and site_packages(ours)):
@@ -40,7 +40,7 @@ def create(ours: Path, theirs: Path, imports: Sequence[str]) -> None:
 
 
 def _add_pip(environment: Path, imports: Sequence[str]) -> None:
-    """Lend pip too, where these folders have none: Pulumi's own language host lists the packages with it.
+    """Add pip if these folders have none: Pulumi's own language host lists the packages with it.
 
     uv makes environments without pip.
     """
@@ -52,7 +52,7 @@ def _add_pip(environment: Path, imports: Sequence[str]) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what a commit has in the place of an environment. VenvError where the place is behind a link."""
+    """Remove a commit's files at the path of the environment. VenvError if the path goes through a link."""
     if resolved(folder.parent) != folder.parent:
         raise VenvError(f"{folder.name}: lies behind a link")
     if folder.is_symlink() or folder.is_file():
@@ -64,7 +64,7 @@ def clear(folder: Path) -> None:
 
 
 def add(environment: Path, imports: Sequence[str]) -> None:
-    """Let an environment import from these folders too. VenvError where it leads out of itself."""
+    """Add import folders to an environment. VenvError if the environment leads out of itself."""
     for packages in site_packages(environment):
         if packages.resolve() != packages:
             raise VenvError(f"{environment.name}: {packages.relative_to(environment)} leads elsewhere")
@@ -102,14 +102,14 @@ def installation(environment: Path, checkout: Path) -> Path | None:
 
 
 def brings_python(environment: Path, checkout: Path) -> bool:
-    """Whether its Python is a file of the checkout, beside the environment: that could be the pull request's."""
+    """Return True if its Python is a file of the checkout outside the environment, which may be the pull request's."""
     return any(
         path.is_relative_to(checkout) and not path.is_relative_to(environment) for path in _interpreters(environment)
     )
 
 
 def _interpreters(environment: Path) -> Iterator[Path]:
-    """Where its Python is: by its link, and by the `home` that a Python looks for itself at (PEP 405)."""
+    """Return the paths of its Python: from its link, and from `home`, which Python reads to find itself (PEP 405)."""
     yield Path(os.path.realpath(environment / "bin" / "python"))
     settings = environment / "pyvenv.cfg"
     for line in settings.read_text(errors="replace").splitlines() if settings.is_file() else ():
@@ -119,7 +119,7 @@ def _interpreters(environment: Path) -> Iterator[Path]:
 
 
 def resolved(path: Path) -> Path | None:
-    """Where a path leads; None for a link that leads to itself."""
+    """Return the target of a path, or None for a link to itself."""
     try:
         return path.resolve()
     except (OSError, RuntimeError):
@@ -127,11 +127,11 @@ def resolved(path: Path) -> Path | None:
 
 
 def lacking(folders: Sequence[str], wanted: Iterable[Named]) -> list[str]:
-    """The packages that none of these folders has, or has in another version than is wanted."""
+    """Return the packages that these folders lack, or have in another version."""
     found = []
     for each in wanted:
         there = next(iter(metadata.distributions(name=each.requirement.name, path=list(folders))), None)
-        # A package without a version is one that was half removed (importlib.metadata).
+        # A package without a version was removed incompletely (importlib.metadata).
         version = there.metadata["Version"] if there else None
         if not version or not each.requirement.specifier.contains(version, prereleases=True):
             found.append(f"{each.requirement.name}{each.requirement.specifier}")
@@ -139,5 +139,5 @@ def lacking(folders: Sequence[str], wanted: Iterable[Named]) -> list[str]:
 
 
 def site_packages(environment: Path) -> list[Path]:
-    """Where its packages are."""
+    """Return the folder of its packages."""
     return sorted(environment.glob("lib/python3*/site-packages"))

@@ -14,15 +14,15 @@ from gpu_common.visible import visible
 from .. import project_file, stack_yaml
 from ..json_text import as_map
 
-# Of a name (NAME_MAX), and a quarter of what a whole path may have (PATH_MAX): a checkout lies somewhere too.
+# The limit of a name (NAME_MAX), and a quarter of the limit of a path (PATH_MAX), as the checkout has a path too.
 _LONGEST_NAME, _LONGEST_PATH = 255, 1024
 _SHOWN = 60
-# What manages packages by itself, beside pip; each by its lock.
+# Package managers other than pip, each with its lock.
 _TOOLS = ("uv", "poetry")
 
 
 def virtualenv(project: Path, root: Path) -> str:
-    """Its folder, relative to the project; nothing where it leads out of the repository, or can be none."""
+    """Return the folder relative to the project, or nothing if it is outside the repository or not possible."""
     folder = _named(project)
     if not folder or problem_of(project):
         return ""
@@ -30,7 +30,7 @@ def virtualenv(project: Path, root: Path) -> str:
 
 
 def problem_of(project: Path) -> str:
-    """Why what is named can be no environment; nothing where it can, or where none is named."""
+    """Return why the named folder cannot be an environment; nothing if it can, or if none is named."""
     folder = _named(project)
     got = f"\n  got: {visible(folder, _SHOWN)}"
     if any(unicodedata.category(character) == "Cc" for character in folder):
@@ -44,7 +44,7 @@ def problem_of(project: Path) -> str:
 
 
 def toolchain(project: Path) -> str:
-    """What manages the program's packages: pip, uv or poetry, as Pulumi.yaml or a lock says; another text for none.
+    """Return the package manager: pip, uv or poetry, from Pulumi.yaml or a lock; another text for none.
 
     pulumi/pulumi v3.259.0, sdk/python/toolchain/toolchain.go, ResolveToolchain.
     """
@@ -55,10 +55,10 @@ def toolchain(project: Path) -> str:
 
 
 def run_without_tool(project: Path, environment: Path, names: Sequence[str] = project_file.NAMES) -> None:
-    """Have the program of a project's file run in the environment that it was given.
+    """Change a project file so that its program runs in the given environment.
 
-    uv and poetry would install into it again, and have no network there. The caller makes sure that no folder on the
-    way is a link.
+    uv and poetry would install into it again, and have no network there. The caller ensures that no folder of the path
+    is a link.
     """
     if environment != project and toolchain(project) in _TOOLS:
         project_file.set_runtime_options(project, names, toolchain="pip", virtualenv=str(environment))
@@ -67,7 +67,7 @@ def run_without_tool(project: Path, environment: Path, names: Sequence[str] = pr
 def _named(project: Path) -> str:
     """The option; without it, where uv keeps an environment, and poetry with its setting `virtualenvs.in-project`."""
     folder, tool = _options(project).get("virtualenv"), toolchain(project)
-    if isinstance(folder, str) and folder and tool != "poetry":  # which passes over the option
+    if isinstance(folder, str) and folder and tool != "poetry":  # This toolchain ignores the option.
         return folder
     if tool not in _TOOLS:
         return ""
@@ -76,11 +76,11 @@ def _named(project: Path) -> str:
 
 
 def _above(project: Path, name: str) -> Path | None:
-    """The nearest folder from the program's upwards that has the file."""
+    """Return the nearest folder with the file, from the program's folder upwards."""
     main = project_file.settings(project).get("main")
     program = project / main if isinstance(main, str) and "\0" not in main else project
     start = Path(os.path.normpath(program))
-    with contextlib.suppress(OSError):  # a path that is longer than one can be
+    with contextlib.suppress(OSError):  # The path is longer than the system allows.
         return next((each for each in (start, *start.parents) if (each / name).is_file()), None)
     return None
 

@@ -1,4 +1,4 @@
-"""Runs git where a pull request's files lie: none of them makes it run a program, or read another repository."""
+"""Runs git near a pull request's files. None of the files can make git run a program or read another repository."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gpu_common.visible import visible_lines
 
 _TIMEOUT_SEC = 300
 _MAX_MESSAGE = 2_000
-# A figure of ours. git holds a whole folder at once, and a file that is stored as its difference to another; either may
-# be far more than what a pull request brought.
+# Our limit. git holds a whole folder in memory, and a file that is stored as a delta of another. Both can be far larger
+# than the pull request.
 _MEMORY_BYTES = 4 * 1024**3
-# Each leads git to another repository than the one that was found, or to other objects than its own.
+# Each of these variables leads git to another repository or to other objects.
 _OF_ANOTHER = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
@@ -30,16 +30,16 @@ _ALWAYS = {
     "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
     "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "", "GIT_NO_REPLACE_OBJECTS": "1",
 }  # fmt: skip
-# No program that a repository's configuration names; and a folder of the tree is no repository, whatever it looks like.
+# No program from a repository's configuration is run, and no folder of the tree is used as a repository.
 _SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
 
 
 class GitError(Exception):
-    """git has no answer; the text says what was asked, and what git said."""
+    """git failed. The text has the command and git's message."""
 
 
 def said(folder: Path, *arguments: str, git_folder: Path | None = None) -> str:
-    """What git prints, without the end of its last line. GitError where it fails."""
+    """Return the output of git without the last line break. GitError if git fails."""
     return os.fsdecode(run(folder, *arguments, git_folder=git_folder).stdout).strip()
 
 
@@ -50,7 +50,7 @@ def run(
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[bytes]:
-    """git to its end. It looks for a repository from the folder upwards where it is told none."""
+    """Run git to its end. Without a given repository, git searches from the folder upwards."""
     try:
         answer = subprocess.run(
             _command(arguments, git_folder), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE,
@@ -67,7 +67,7 @@ def run(
 
 @contextmanager
 def reading(folder: Path, *arguments: str, git_folder: Path) -> Iterator[IO[bytes]]:
-    """What git prints, while it prints it, to be read to its end. git is ended where somebody stops before."""
+    """Give the output of git while git runs. git is ended if the caller stops reading early."""
     with (
         tempfile.TemporaryFile() as error_file,
         subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The two sides of a change as folders, from git alone."""
+"""Exports base and head of a change into folders, with git only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import process, tree_export
 from .process import GitError as GitError
 
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.ya?ml", re.DOTALL)
-# What the engine takes for the name of a stack (pulumi/pulumi v3.259.0, sdk/go/common/tokens/stack_name.go).
+# Stack names that the engine accepts (pulumi/pulumi v3.259.0, sdk/go/common/tokens/stack_name.go).
 _STACK_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -26,7 +26,7 @@ class Repository:
     project: Path
     """The folder of Pulumi.yaml, relative to the root."""
     git_folder: Path
-    """What the root's `.git` is, or leads to. Every git is told it, and looks for none."""
+    """The target of the root's `.git`. Every git command gets it, so that git does not search."""
 
     @classmethod
     def find(cls, start: Path) -> Repository:
@@ -52,7 +52,7 @@ class Repository:
         )
 
     def commit(self, ref: str) -> str:
-        """The commit a name means."""
+        """Return the commit of a name."""
         try:
             return self._output("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
         except GitError:
@@ -60,18 +60,18 @@ class Repository:
             raise GitError(f"no commit named {ref!r}\n  hint: a shallow clone may lack it: {hint}") from None
 
     def fork_point(self, base: str, head: str) -> str:
-        """The newest commit both have, as GitHub compares a pull request; the base itself where none is known."""
+        """Return the newest common commit, as GitHub does for a pull request, or the base if none is known."""
         try:
             return self._output("merge-base", base, head)
         except GitError:
             return base
 
     def tree(self, commit: str) -> str:
-        """The id of all files of a commit, which two commits with the same files share."""
+        """Return the tree id of a commit. Two commits with the same files share it."""
         return self._output("rev-parse", f"{commit}^{{tree}}")
 
     def kind(self, commit: str, path: Path) -> str:
-        """What a commit has at a path: `blob`, `tree`, `commit` for a submodule; empty for nothing."""
+        """Return the kind of object at a path: `blob`, `tree`, `commit` for a submodule, or an empty text."""
         listed = self._output("ls-tree", "-z", "--full-tree", commit, "--", str(path))
         return listed.split(" ", 2)[1] if listed else ""
 
@@ -84,7 +84,7 @@ class Repository:
         """
         folder.mkdir(parents=True)
         try:
-            # Read while it is printed, because git's list may have no end in our time.
+            # Read the list while git prints it, because it can be very long.
             arguments = ("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit)
             with process.reading(self.root, *arguments, git_folder=self.git_folder) as listed:
                 files = tree_export.entries(listed, most_gib)
@@ -98,7 +98,7 @@ class Repository:
             raise GitError(f"{commit[:10]}: {error}") from None
 
     def is_dirty(self) -> bool:
-        """Whether there are changes that no commit has."""
+        """Return True if there are uncommitted changes."""
         return bool(self._output("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"))
 
     def _output(self, *arguments: str) -> str:
@@ -106,19 +106,19 @@ class Repository:
 
 
 def tracks(root: Path, path: Path) -> bool:
-    """Whether anything at or below a path is a file of the repository's. GitError where the root has no `.git`."""
+    """Return True if a file at or below a path is tracked. GitError if the root has no `.git`."""
     # Options of git's own stand before its command; a name may hold the signs of a pattern.
     arguments = ("--literal-pathspecs", "ls-files", "--", str(path))
     return bool(process.said(root, *arguments, git_folder=_git_folder(root)))
 
 
 def project_above(start: Path) -> Path | None:
-    """The nearest folder from `start` upwards with a Pulumi project in it."""
+    """Return the nearest folder with a Pulumi project, from `start` upwards."""
     return next((each for each in (start, *start.parents) if is_project(each)), None)
 
 
 def is_project(folder: Path) -> bool:
-    """Whether it has a project's file."""
+    """Return True if the folder has a project file."""
     return any((folder / name).is_file() for name in project_file.NAMES)
 
 
@@ -131,7 +131,7 @@ def stack_files(project: Path) -> dict[str, Path]:
 
 
 def misnamed(project: Path) -> list[str]:
-    """The files that are named as those of stacks are, but for the name of the stack, which the engine would refuse."""
+    """Return files named like stack files, whose stack name the engine would refuse."""
     return [path.name for name, path in _named_as_stacks(project) if not _STACK_NAME.fullmatch(name)]
 
 
@@ -146,7 +146,7 @@ def _named_as_stacks(project: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _git_folder(root: Path) -> Path:
-    """What `.git` in this folder is, or leads to. GitError where that is no repository, or another user's."""
+    """Return the target of `.git` in this folder. GitError if it is not a repository, or of another user."""
     meant = Path(process.said(root, "rev-parse", "--resolve-git-dir", str(root / ".git"))).resolve()
     # git's own search also looks at whose it is (safe.directory), which it does not where it is told the folder.
     found = Path(process.said(root, "rev-parse", "--absolute-git-dir")).resolve()

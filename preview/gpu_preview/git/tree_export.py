@@ -30,7 +30,7 @@ _MOST_SHOWN = 100
 
 
 class UnsafeTreeError(Exception):
-    """A commit whose files cannot be written; the text says which one, and why."""
+    """A commit has files that cannot be written. The text names one, and says why."""
 
 
 class Entry(NamedTuple):
@@ -71,7 +71,7 @@ def entries(listed: IO[bytes], most_gib: float) -> list[Entry]:
         if most_bytes < 0:
             raise UnsafeTreeError(f"its files have more than {most_gib:g} GiB")
         found.append(Entry(mode, name, path))
-    # Nothing is ever written through a link of the same tree, if all of them come last.
+    # Links come last, so that nothing is written through a link of the same tree.
     return sorted(found, key=lambda each: each.is_link)
 
 
@@ -96,7 +96,7 @@ def _look_at(path: bytes) -> None:
 
 
 def _shown(path: bytes) -> str:
-    """A path in a message: its beginning, in one line."""
+    """Return the beginning of a path in one line, for a message."""
     text = os.fsdecode(path)
     return f"{text[:_MOST_SHOWN]!a}" + ("..." if len(text) > _MOST_SHOWN else "")
 

@@ -1,4 +1,4 @@
-"""What a process that will run somebody else's program does first, between fork and exec."""
+"""Limits a process between fork and exec, before it runs an untrusted program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _LIBRARY = ctypes.CDLL(None)
 
 
 def apply() -> None:
-    """Be the first to go, hold few files, and leave the caller's keys behind; what the system refuses is left out."""
+    """Mark the process as the first to end without memory, limit its files, and drop the caller's keys.
+
+    Limits that the system refuses are left out.
+    """
     with contextlib.suppress(OSError):
         score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
         os.write(score, _OOM_SCORE)

@@ -1,4 +1,4 @@
-"""Runs a command that nobody trusts: within a time, a memory and a number of processes, and all of it ends with it."""
+"""Runs an untrusted command with limits on time, memory and processes, and ends all its processes with it."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from . import child_limits, processes, safe_open
 _LOOK_EVERY_SEC = 0.2
 _GRACE_SEC = 3.0
 _TAIL_BYTES = 65_536
-# As much as each of the streams may have.
+# The limit of each stream.
 _MOST_TAKEN_MIB = 512
 _CHUNK_BYTES = 1024**2
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one command, with all it starts, may take."""
+    """The limits of one command with all its processes."""
 
     timeout_sec: float = 300.0
     memory_gib: float = 6.0
     """Resident memory of all its processes together; and as much again in files that lie in memory (tmpfs, memfd). Of
     the whole machine's memory twice as much may be gone meanwhile."""
     disk_gib: float = 10.0
-    """By how much the free room of the disk that it writes to may shrink meanwhile."""
+    """The maximum decrease of free disk space while the command runs."""
     processes: int = 200
     output_mib: float = 512.0
-    """Of each of its two streams."""
+    """The limit of each of its two streams."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """How it ended."""
+    """The result of the command."""
 
     code: int
     stdout: Path
     stderr: Path
     seconds: float
     broke: str = ""
-    """Which limit it went over, in words; empty for none."""
+    """The limit that it exceeded, as text; empty for none."""
 
     def error_tail(self) -> str:
-        """The end of what it said on its error stream."""
+        """The end of its error stream."""
         return tail(self.stderr)
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """The machine's, as it is now."""
+    """Return the current memory of the machine."""
 
     available_bytes: int
     shared_bytes: int
@@ -65,14 +65,14 @@ class _Memory:
 
 @dataclass(frozen=True)
 class _Room:
-    """What the machine had before a command."""
+    """The free memory and disk space before a command."""
 
     free_bytes: int
     memory: _Memory
 
 
 def tail(path: Path, limit: int = _TAIL_BYTES) -> str:
-    """The end of a file, as text."""
+    """Return the end of a file as text."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - limit))
         return file.read().decode(errors="replace")
@@ -136,7 +136,7 @@ def copied(finished: Finished, source: Path, target: Path, most_mib: float = _MO
 
 
 def _over(before: set[int], limits: Limits, seconds: float, streams: Sequence[Path]) -> str:
-    """The limit that is passed."""
+    """Return the exceeded limit."""
     if seconds > limits.timeout_sec:
         return f"the program took longer than {limits.timeout_sec:g} s (--timeout-sec)"
     ours = processes.below(before)
@@ -184,7 +184,7 @@ def _end(before: set[int], process: subprocess.Popen[bytes]) -> None:
 
 
 def environment(scratch: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a side's processes get of the environment: by name, so that nothing else of it reaches them."""
+    """Return the environment variables of a revision's processes. They are listed by name, so that no others leak."""
     source = os.environ if given is None else given
     kept = {name: source[name] for name in _KEPT if name in source}
     home, temporary = scratch / "home", scratch / "tmp"

@@ -1,7 +1,7 @@
-"""The processes below this one: one look at all of them, and their end.
+"""Lists and ends the descendants of this process.
 
-One pass over /proc for each look, however many there are: to ask about each process by itself takes so long that a
-program which starts thousands of them outlives its limits.
+Each listing is one pass over /proc. A query for each process would take so long that a program with thousands of
+processes could exceed its limits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATIENCE_SEC = 10.0
 
 
 class Seen(NamedTuple):
-    """One of them."""
+    """One process."""
 
     pid: int
     parent: int
@@ -30,12 +30,12 @@ class Seen(NamedTuple):
 
 
 def children() -> set[int]:
-    """The PIDs of this process's own children."""
+    """Return the PIDs of the children of this process."""
     return {each.pid for each in _all() if each.parent == os.getpid()}
 
 
 def below(before: set[int]) -> list[Seen]:
-    """All below this process, but for those of `before` and what is theirs."""
+    """Return all descendants of this process, except `before` and their descendants."""
     found: dict[int, list[Seen]] = {}
     for each in _all():
         found.setdefault(each.parent, []).append(each)
@@ -49,9 +49,9 @@ def below(before: set[int]) -> list[Seen]:
 
 
 def end(before: set[int], but: int) -> None:
-    """Kill them, again and again until none is left, as one may start another meanwhile.
+    """Kill the processes repeatedly until none is left, because a process can start others in the meantime.
 
-    The exit code of `but` is left to be asked for, by whoever started it; that of an orphan is for nobody.
+    `but` is not reaped, so that its starter can read its exit code. Orphans are reaped.
     """
     until = time.monotonic() + _PATIENCE_SEC
     while (left := [each for each in below(before) if each.pid != but or _runs(but)]) and time.monotonic() < until:
@@ -73,7 +73,7 @@ def _runs(pid: int) -> bool:
 
 
 def _all() -> Iterator[Seen]:
-    """Every process of this machine."""
+    """Return every process of this machine."""
     if not sys.platform.startswith("linux"):
         for each in psutil.process_iter(["ppid", "memory_info"]):
             memory = each.info["memory_info"]

@@ -1,4 +1,4 @@
-"""Opens a file that somebody else wrote: a plain one, or none."""
+"""Opens an untrusted file, if it is a plain file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from typing import BinaryIO
 
 
 class NotRegularFileError(OSError):
-    """A folder, a pipe or a device."""
+    """The path is a folder, a pipe or a device."""
 
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """The file, to read. OSError where it is a link, which is not followed, or cannot be opened; NotRegularFileError.
+    """Open a file for reading, without following a link and without waiting for a pipe.
 
-    A pipe that nobody writes into is not waited for.
+    Raises:
+        OSError: the path is a link, or cannot be opened.
+        NotRegularFileError: the path is not a plain file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

@@ -1,4 +1,4 @@
-"""A temporary folder in which untrusted code may leave whatever a file system can hold."""
+"""A temporary folder for untrusted code, which can leave any files there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE_SEC = 60.0
 
 @contextmanager
 def folder(prefix: str) -> Iterator[Path]:
-    """An empty folder, that is removed afterwards as far as it can be: what was found out in it counts for more."""
+    """Give an empty folder, and remove it afterwards as far as possible. A failed removal does not hide the result."""
     made = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
     try:
         yield made
@@ -31,7 +31,7 @@ def remove(top: Path, patience_sec: float = _PATIENCE_SEC) -> None:
     shutil.rmtree calls itself for each folder in a folder, and no path may be longer than 4,096 bytes. So here every
     folder is first moved to the top, where its path is short however deep it lay, by a name that nobody can foresee.
     """
-    if top.is_symlink():  # untrusted code put it there, and what it leads to is not ours
+    if top.is_symlink():  # Untrusted code created the link, and its target is not ours.
         return
     with contextlib.suppress(OSError):
         top.chmod(0o700)
@@ -41,13 +41,13 @@ def remove(top: Path, patience_sec: float = _PATIENCE_SEC) -> None:
         here = left.pop()
         emptied.append(here)
         with contextlib.suppress(OSError), os.scandir(here) as entries:
-            # One at a time, because a folder may have more entries than there is memory and time for.
+            # One at a time, because a folder can have too many entries for memory and time.
             for entry in itertools.takewhile(lambda _: time.monotonic() < until, entries):
                 with contextlib.suppress(OSError):
                     if not entry.is_dir(follow_symlinks=False):
                         Path(entry).unlink()
                         continue
-                    # A folder that may not be written into can be neither moved nor emptied.
+                    # A folder without write permission can be neither moved nor emptied.
                     Path(entry).chmod(0o700)
                     left.append(Path(entry) if here == top else Path(entry).rename(top / secrets.token_hex(16)))
     for each in reversed(emptied):
