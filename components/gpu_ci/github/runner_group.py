@@ -83,7 +83,7 @@ class RunnerGroup(Component):
             visibility="selected",
             selected_repository_ids=repository_ids(self, args, "repositories", args.repositories, public=False),
             # A pull request from a fork could run its code on the machines:
-            # docs.github.com/en/actions/reference/security/ secure-use ("Hardening for self-hosted runners").
+            # docs.github.com/en/actions/reference/security/secure-use ("Hardening for self-hosted runners").
             allows_public_repositories=False,
             restricted_to_workflows=bool(args.selected_workflows),
             selected_workflows=args.selected_workflows,

@@ -128,13 +128,15 @@ class Packages:
             inside = [each for each in (ours, real) if each.is_relative_to(self.root)]
             theirs = any(repository.tracks(self.root, each) or _in_submodule(each, self.root) for each in inside)
         except repository.GitError as error:
-            raise PackagesError(f"{ours.name}: nobody knows whether it was installed here: {error}") from None
+            raise PackagesError(
+                f"{ours.name}: cannot check whether this environment is part of the repository: {error}"
+            ) from None
         if theirs or venv_clone.brings_python(ours, self.root):
             raise PackagesError(
-                f"{ours.name}: is no environment of this checkout's own\n"
+                f"{ours.name}: is part of the repository, so its code is not trusted\n"
                 "  got: files that git tracks, or a Python in the repository\n"
                 "  expected: a folder that git ignores, with the program's dependencies installed\n"
-                "  hint: .gitignore, and git rm -r --cached"
+                "  hint: add the folder to .gitignore, and run git rm -r --cached FOLDER"
             )
 
     def place(self, revision: Path) -> Path:
@@ -196,7 +198,7 @@ class Packages:
             raise PackagesError(f"--install: {str(error).lower()}\n  got: {command}") from None
         if not command_words or any(word in _SHELL for word in command_words):
             raise PackagesError(
-                f"--install: is no command\n  got: {command}\n  expected: one command, which no shell reads\n"
+                f"--install: is not a command\n  got: {command}\n  expected: one command without shell syntax\n"
                 "  hint: --install \"sh -c 'first && second'\""
             )
         return command_words
@@ -257,9 +259,9 @@ def _refuse(file: Path, lines: Sequence[str]) -> None:
     if lines:
         listed = "\n".join(f"  got: {visible(line, 200)}" for line in lines[:10])
         raise PackagesError(
-            f"{file}: has lines that are not installed, because they may run code while they are, with the network\n"
+            f"{file}: has lines that are not installed, because their installation may run code with network access\n"
             f"{listed}\n  expected: names with versions, markers and hashes; and indexes that the base has too\n"
-            "  hint: where nothing is worth stealing, name the command with --install"
+            "  hint: on a machine without secrets, name the command with --install"
         )
 
 

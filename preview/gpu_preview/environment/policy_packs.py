@@ -68,9 +68,10 @@ class Pack:
         here, there = virtualenv(self.folder, self.root), virtualenv(base / ours, base)
         if here != there:
             raise PackError(
-                f"{ours}: the base's policies have another environment than this checkout's\n"
+                f"{ours}: the policy pack's `virtualenv` differs between base and checkout\n"
                 f"  got: {here or 'none'}\n  expected: {there or 'none'}, as in the base\n"
-                "  hint: a change that removes policies, or moves their environment, is merged without asking them"
+                "  hint: put a change that removes policies or moves their environment into its own pull request, "
+                "without --policy-pack"
             )
         packages = Packages(self.root, self.root / ours)
         try:
@@ -151,14 +152,14 @@ def refuse_bent(packs: Sequence[Pack], kind: Callable[[Path], str], whose: str) 
         for place in filter(None, (*pack.places(), environment)):
             if links := [each for each in folders_of(place) if kind(each) == "commit"]:
                 raise PackError(
-                    f"{visible(str(place), 200)}: nobody can say whose policies these are\n"
+                    f"{visible(str(place), 200)}: these policies are not files of the repository\n"
                     f"  got: a submodule at {visible(str(links[0]), 200)} in the {whose}\n"
-                    "  expected: files of this repository, or a checkout of another that no commit of this one names"
+                    "  expected: files of this repository, or of another checkout that is not a submodule"
                 )
         if environment and kind(environment):
             raise PackError(
                 f"{visible(str(environment), 200)}: the policies' environment is a part of the {whose}'s commit\n"
-                "  expected: one that is installed, and that no commit has\n  hint: add it to .gitignore"
+                "  expected: an installed environment that is not committed\n  hint: add it to .gitignore"
             )
 
 

@@ -128,10 +128,10 @@ def test_a_lock_installs_nothing_that_runs_code(checkout: Path, tmp_path: Path) 
     with pytest.raises(PackagesError) as caught:
         packages.installation(folder, checkout, tmp_path)
     assert str(caught.value) == (
-        "requirements.txt: has lines that are not installed, because they may run code while they are, with the network"
-        "\n  got: ./evil\n  got: --index-url https://example.com/simple\n"
+        "requirements.txt: has lines that are not installed, because their installation may run code with network "
+        "access\n  got: ./evil\n  got: --index-url https://example.com/simple\n"
         "  expected: names with versions, markers and hashes; and indexes that the base has too\n"
-        "  hint: where nothing is worth stealing, name the command with --install"
+        "  hint: on a machine without secrets, name the command with --install"
     )
     assert not (tmp_path / "requirements.txt").exists()
     (checkout / "requirements.txt").write_text("--index-url https://example.com/simple\n")
@@ -163,7 +163,7 @@ def test_a_chosen_command_finds_the_environment_of_the_side(checkout: Path) -> N
 
 @pytest.mark.parametrize("command", ["pip freeze | pip install -r /dev/stdin", "a && b", " ", "pip install 'x"])
 def test_what_only_a_shell_understands_is_no_command(checkout: Path, command: str) -> None:
-    with pytest.raises(PackagesError, match=r"^--install: (is no command|no closing quotation)\n  got: "):
+    with pytest.raises(PackagesError, match=r"^--install: (is not a command|no closing quotation)\n  got: "):
         Packages(checkout, checkout).chosen(command)
 
 
@@ -211,9 +211,10 @@ def theirs(checkout: Path, folder: Path) -> str:
 
 
 NOT_OURS = (
-    ".venv: is no environment of this checkout's own\n  got: files that git tracks, or a Python in the repository\n"
+    ".venv: is part of the repository, so its code is not trusted\n"
+    "  got: files that git tracks, or a Python in the repository\n"
     "  expected: a folder that git ignores, with the program's dependencies installed\n"
-    "  hint: .gitignore, and git rm -r --cached"
+    "  hint: add the folder to .gitignore, and run git rm -r --cached FOLDER"
 )
 
 
@@ -237,7 +238,7 @@ def test_an_environment_that_came_with_the_repository_is_not_lent(checkout: Path
     folder = side(checkout)
     git(checkout, "add", ".venv/" + tracked.format(*sys.version_info[:2]))
     assert theirs(checkout, folder) == NOT_OURS
-    with pytest.raises(PackagesError, match="is no environment of this checkout's own"):
+    with pytest.raises(PackagesError, match="is part of the repository, so its code is not trusted"):
         Packages(checkout, checkout).finish(folder)
 
 

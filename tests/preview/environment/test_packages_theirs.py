@@ -11,7 +11,7 @@ from gpu_preview.environment.packages import Packages, PackagesError
 from .test_packages import checkout, side  # noqa: F401 - a fixture
 from .test_packages import git as run_git
 
-OURS = r"^\.venv: is no environment of this checkout's own"
+OURS = r"^\.venv: is part of the repository, so its code is not trusted"
 
 
 def test_whose_an_environment_is_is_asked_before_it_is_read(checkout: Path) -> None:  # noqa: F811

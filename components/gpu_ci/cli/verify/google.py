@@ -61,7 +61,7 @@ https://cloud.google.com/compute/docs/access/iam lists them by method.
 AGENT_ROLES = {"roles/editor", "roles/owner"}
 AGENT_MACHINES, AGENT_ACCOUNTS = "roles/compute.instanceAdmin.v1", "roles/iam.serviceAccountUser"
 
-# Boolean constraints that stop a pool or its check when they are enforced.
+# Boolean constraints that stop a pool or its check, or hide their output, when they are enforced.
 CONSTRAINTS = {
     "compute.disableGuestAttributesAccess": "the check's verdict is then read from the serial port alone",
     "compute.disableSerialPortLogging": "steps and serial output of a VM are then not in Cloud Logging",
