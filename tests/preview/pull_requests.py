@@ -87,19 +87,19 @@ NEW_POOL = """    l4-large:
       max: 2
       runnerLabels: [self-hosted, gpu, l4-large]
 
-    # The same sort of pool, for jobs that must not be interrupted.
+    # The same kind of pool, for jobs that must not be interrupted.
 """
 PLAIN_IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 # One address for each machine; the list that follows is then never looked at.
 PUBLIC = "network_interfaces=[{'accessConfigs': [{}], 'network': 'default'}] or ["
-SECOND_T4 = "    # The same sort of pool, for jobs that must not be interrupted.\n"
+SECOND_T4 = "    # The same kind of pool, for jobs that must not be interrupted.\n"
 
 PULL_REQUESTS = (
     PullRequest("docs-only", add("README.md", "\nOne more line.\n"), 0),
     PullRequest("comment-only", staging(("      max: 1\n", "      max: 1  # one is enough\n")), 0),
     PullRequest("pool-added", staging((SECOND_T4, NEW_POOL)), 2, (6, 0, 0, 0)),
     PullRequest(
-        "pool-removed", cut(STAGING, "    # The same sort of pool", "    # Builds that need no GPU"), 3, (0, 0, 0, 6)
+        "pool-removed", cut(STAGING, "    # The same kind of pool", "    # Builds that need no GPU"), 3, (0, 0, 0, 6)
     ),
     PullRequest("pool-renamed", staging(("    t4:\n", "    tesla:\n")), 3, (6, 0, 0, 6)),
     PullRequest(

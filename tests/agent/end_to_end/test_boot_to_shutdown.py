@@ -78,7 +78,7 @@ def test_a_check_machine_that_github_would_refuse_fails_its_gate(live: Live) -> 
 def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_nothing(live: Live, role: str) -> None:
     found = live(Plan(role=role, loads=NO_LIBICU))
     assert (found["reason"], found["end"]["step"], found["registered"]) == ("no-tool", "runner", 0), found["serial"]
-    words = "GitHub's runner does not start on this image: it was killed by signal 6; it said: Process terminated."
+    words = "GitHub's runner does not start on this image: it was killed by signal 6; its output: Process terminated."
     assert found["detail"].startswith(f"{words} Couldn't find a valid ICU package")
 
 
@@ -86,7 +86,7 @@ def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_
 def test_a_runner_that_says_another_version_than_the_pinned_one_fails_the_gate(live: Live) -> None:
     found = live(Plan(role="check", version="2.300.0"))
     assert (found["reason"], found["verdict"]["verdict"]) == ("wrong-checksum", "fail"), found["serial"]
-    assert found["detail"] == "GitHub's runner says that it is version 2.300.0, and 2.336.0 is pinned"
+    assert found["detail"] == "GitHub's runner reports version 2.300.0, expected 2.336.0"
 
 
 def test_a_preemption_during_a_job_ends_it_and_names_it(live: Live) -> None:

@@ -159,7 +159,10 @@ def test_a_submodule_in_the_place_of_a_pack_its_settings_or_packages_is_refused(
 ) -> None:
     packs = chosen([root / "policies"], [root / "pol.json"], root, base)
     refuse_bent(packs, lambda path: "tree" if path == Path("policies") else "", "base")
-    with pytest.raises(PackError, match=rf"^{place}: these policies are not files of the repository\n  got: a submodule at {place} in the head\n"):
+    with pytest.raises(
+        PackError,
+        match=rf"^{place}: these policies are not files of the repository\n  got: a submodule at {place} in the head\n",
+    ):
         refuse_bent(packs, lambda path: "commit" if path == Path(place) else "", "head")
 
 
