@@ -145,6 +145,8 @@ def main() -> None:
         for each in (each for area_findings in findings.values() for each in area_findings):
             print(f"{each.path}:{each.line}: {each.problem}: {each.sentence[:160]}")
     print(f"{'area':<12} {'sentences':>9} {'average':>8} {'long %':>7} {'listed':>7} {'openings':>9}")
+    if not lengths:
+        parser.exit(1, "no Markdown or Python text in these paths\n")
     everything = [length for each in lengths.values() for length in each]
     rows = [(name, lengths[name], findings[name]) for name in sorted(lengths, key=lambda name: -len(lengths[name]))]
     for name, counted, found in [*rows, ("all", everything, [each for some in findings.values() for each in some])]:

@@ -77,7 +77,8 @@ def test_a_head_that_has_a_submodule_in_the_place_of_the_policies_is_refused(rep
     git(repository, "commit", "-qm", "a submodule")
     git(repository, "checkout", "-q", "-f", "main")
     with pytest.raises(
-        CompareError, match=r"^policies: nobody can say .*\n  got: a submodule at policies in the head\n"
+        CompareError,
+        match=r"^policies: these policies are not files .*\n  got: a submodule at policies in the head\n",
     ):
         ask(repository, repository / "policies")
 
