@@ -23,7 +23,7 @@ def lines_of(text: str) -> LineOf:
         root = yaml.compose(text, yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         root = None
-    return lambda path: _line(_entry(root, "config"), path)
+    return lambda path: _line(entry(root, "config"), path)
 
 
 def no_line(_path: str) -> None:
@@ -34,13 +34,13 @@ def no_line(_path: str) -> None:
 def _line(found: tuple[yaml.Node, yaml.Node] | None, path: str) -> int | None:
     line = None
     for name, index, plain in _STEP.findall(path):
-        found = _entry(found[1], int(index) if index else name or plain) if found else None
+        found = entry(found[1], int(index) if index else name or plain) if found else None
         if found:
             line = found[0].start_mark.line + 1
     return line
 
 
-def _entry(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+def entry(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
     """Return the key and the value of a map's entry; for an entry of a list, the entry twice."""
     if isinstance(node, yaml.MappingNode):
         return next(((key, value) for key, value in node.value if key.value == step), None)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 import yaml
+from gpu_ci.stack.lines import entry
 from gpu_ci.stack.pools import POOLS
 
 from .. import stack_yaml
@@ -41,7 +42,7 @@ class StackLines:
         """Return the lines of a value under `config:`, from key to end. A missing value has those of its parent."""
         place, node = Place(file=self.file, line=1, end_line=1), self.root
         for step in ("config", *steps):
-            found = _entry(node, step)
+            found = entry(node, step)
             if found is None:
                 break
             key, node = found
@@ -52,7 +53,7 @@ class StackLines:
     def has(self, *steps: Step) -> bool:
         node = self.root
         for step in ("config", *steps):
-            found = _entry(node, step)
+            found = entry(node, step)
             if found is None:
                 return False
             node = found[1]
@@ -79,7 +80,7 @@ class StackLines:
     def _node(self, *steps: Step) -> yaml.Node | None:
         node = self.root
         for step in ("config", *steps):
-            found = _entry(node, step)
+            found = entry(node, step)
             node = found[1] if found else None
         return node
 
@@ -168,15 +169,6 @@ def _calls(change: Change | None, compared: SourceFiles) -> list[Place]:
     if change is None or change.after is None:
         return []
     return list(source_locations.of_source(change.after.positions, compared.root, compared.project))
-
-
-def _entry(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
-    """Yield key and value of each map entry, or each list entry twice."""
-    if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in node.value if key.value == step), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step], node.value[step]
-    return None
 
 
 def _last_line(value: yaml.Node) -> int:
