@@ -110,10 +110,9 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
     yield from rows(resource, found, component.ARGS.choice_names())
     yield ""
     keys = ", ".join(f"`{WIRED_FROM[name]}`" for name in wiring if name in WIRED_FROM)
-    yield "Wiring stands in no pool of a stack file: the program takes it from the site"
-    yield f"({keys}). Whoever uses"
-    yield f"`{component.__module__}.{component.__name__}` in Python, or `{component.TYPE}`"
-    yield "through the plugin, gives it:"
+    yield f"The program sets these fields from the site ({keys})."
+    yield f"Set them yourself if you use `{component.__module__}.{component.__name__}` in Python, or"
+    yield f"`{component.TYPE}` through the plugin:"
     yield ""
     yield "| field | type | default | what it is |"
     yield "|---|---|---|---|"
