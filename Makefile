@@ -22,7 +22,7 @@ help: ## this list
 
 up: engine torch ## deploy the stack in the sandbox (the real Pulumi engine, no cloud account; ARGS=-v: all details)
 	@printf 'Deploying the stack %s in the sandbox: the real Pulumi engine with emulated clouds.\n' '$(STACK)'
-	@printf 'One machine of each pool with GPUs runs the torch check before the pool takes jobs.\n\n'
+	@printf 'One machine of each pool with GPUs runs the smoke check before the pool takes jobs.\n\n'
 	@.venv/bin/python -m tools.up '$(STACK)' $(ARGS)
 	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status --no-notes
 	@printf '\nNothing was created in a cloud. Details: %s stack output --stack %s\n' '$(SANDBOX)' '$(STACK)'

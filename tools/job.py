@@ -1,7 +1,7 @@
 """`make job`: one job of the sandbox from the queue to its end, with the real runner manager, printed step by step.
 
 The sandbox serves Compute Engine and GitHub on this computer. Everything else is real: `gpu-ci manager run`, the boot
-agent on the machine, the check of the GPU (on the CPU), and the job's own commands.
+agent on the machine, the smoke check (on the CPU), and the job's own commands.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The boot agent of a runner's machine: one GPU check, one registration, one job, and one reported end."""
+"""The boot agent of a runner's machine: one smoke check, one registration, one job, and one reported end."""

@@ -1,4 +1,4 @@
-"""The GPU check: runs gpu_smoke from the machine's metadata with a Python that has torch, and reads its result."""
+"""The smoke check: runs gpu_smoke from the machine's metadata with a Python that has torch, and reads its result."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from .nodes.args import GpuNodeGroupArgs
 
 
 class JobSmokeSettings(Args):
-    """Settings of the GPU check that must pass before runners start on the pool's nodes."""
+    """Settings of the smoke check that must pass before runners start on the pool's nodes."""
 
     deadline_sec: Integer = Field(
         default=1800,

@@ -17,7 +17,7 @@ STEP=start
 declare -A MEANING=(
   [no-config]="the machine's metadata has no valid configuration"
   [no-tool]="the image lacks a program the agent needs"
-  [check-failed]="the GPU check did not pass"
+  [check-failed]="the smoke check did not pass"
   [stopped]="a user or program stopped the machine"
   [crashed]="the agent itself failed"
 )

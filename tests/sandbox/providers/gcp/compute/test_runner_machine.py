@@ -1,4 +1,4 @@
-"""A runner's machine of the sandbox, from its insert to its end: GPU check on the CPU, registration, one real job."""
+"""A runner's machine of the sandbox, from its insert to its end: smoke check on the CPU, registration, one real job."""
 
 from __future__ import annotations
 
