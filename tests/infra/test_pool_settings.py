@@ -150,9 +150,9 @@ def test_labels_another_pool_has_by_default_are_taken() -> None:
     assert told(config(pools)).startswith(f"{HERE}.m.runnerLabels: has the same runner labels as the pool l4\n")
     pools = {"a": L4 | {"runnerLabels": ["self-hosted", "gpu", "l4"]}, "l4": L4}
     assert told(config(pools)) == (
-        f"{HERE}.l4: has the same runner labels as the pool a\n  got: [self-hosted, gpu, l4]\n"
+        f"{HERE}.a.runnerLabels: has the same runner labels as the pool l4\n  got: [self-hosted, gpu, l4]\n"
         "  expected: labels that no other pool has\n"
-        "  hint: give the pool a other labels"
+        "  hint: such as runnerLabels: [self-hosted, gpu, l4, a]"
     )
 
 

@@ -109,7 +109,7 @@ def check(
         return [], [Problem(POOLS, "must be a map", shape(pools), _SHAPE, f"such as {example}")]
     choices: list[PoolSpec] = []
     problems: list[Problem] = []
-    owners: dict[frozenset[str], str] = {}
+    owners: dict[frozenset[str], PoolSpec] = {}
     for name, value in sorted(pools.items()):
         path = join(POOLS, name)
         problems += [problem.under(path) for problem in _name_problems(name)]
@@ -206,24 +206,26 @@ def _choice_problems(spec: PoolSpec) -> list[Problem]:
     return without_misspelt(problems)
 
 
-def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], str]) -> list[Problem]:
+def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], PoolSpec]) -> list[Problem]:
     """Report pools with the same runner labels: GitHub would send the same jobs to both."""
     labels = _runner_labels(spec)
     if not labels:
         return []
     # GitHub compares labels without case (docs.github.com, "Using labels with self-hosted runners").
-    owner = owners.setdefault(frozenset(label.casefold() for label in labels), spec.name)
-    if owner == spec.name:
+    owner = owners.setdefault(frozenset(label.casefold() for label in labels), spec)
+    if owner is spec:
         return []
-    own = spec.choices.get("runnerLabels") is not None
-    better = f"such as runnerLabels: {in_yaml([*dict.fromkeys(labels), spec.name])}"
+    # The default labels of a pool have its name, so one of the two pools names labels of its own.
+    wrong, other = (spec, owner) if "runnerLabels" in spec.choices else (owner, spec)
+    labels = _runner_labels(wrong)
+    better = f"such as runnerLabels: {in_yaml([*dict.fromkeys(labels), wrong.name])}"
     return [
         Problem(
-            f"{spec.path}.runnerLabels" if own else spec.path,
-            f"has the same runner labels as the pool {owner}",
+            f"{wrong.path}.runnerLabels",
+            f"has the same runner labels as the pool {other.name}",
             in_yaml(labels),
             "labels that no other pool has",
-            better if spec.name not in labels else f"give the pool {owner} other labels",
+            better if wrong.name not in labels else f"give the pool {other.name} other labels",
         )
     ]
 

@@ -43,6 +43,7 @@ def stack_warnings(
         *_longer_than_the_notice(named),
         *_root_on_the_machine(named),
         *_missing_pull_secrets(named, clusters),
+        *_overlapping_labels(named),
         *_without_effect(named, [key for key in (RUNNER_APP, GROUP) if key not in present]),
         *_without_manager(named, [key for key in (RUNNER_APP, GROUP, MANAGER_APP) if key not in present]),
         *unused(clusters, set(taken)),
@@ -87,6 +88,30 @@ def _missing_pull_secrets(pools: Iterable[tuple[str, Any]], clusters: Mapping[st
         for secret in getattr(getattr(args, "runner", None), "image_pull_secrets", ())
         if secret not in _logins(clusters.get(args.cluster_name))
     ]
+
+
+def _overlapping_labels(pools: Iterable[tuple[str, Any]]) -> list[str]:
+    """Warn about jobs of one pool that another pool's runners match too.
+
+    GitHub gives a job to any runner that has all labels of its `runs-on`, and compares them without case
+    (docs.github.com, "Using labels with self-hosted runners"). The label of a scale set is its name.
+    """
+    labels = {name: _labels(name, args) for name, args in pools}
+    return [
+        f"{join(POOLS, name)}: jobs for {', '.join(sorted(own))} also match the runners of the pool {other}, and "
+        f"GitHub may run them there; hint: give {name} a label that {other} does not have"
+        for name, own in labels.items()
+        for other, others in labels.items()
+        if name != other and own and own <= others and (own != others or name < other)
+    ]
+
+
+def _labels(name: str, args: Any) -> frozenset[str]:
+    """Return the labels of a pool's runners in lower case. A pool without runners has none."""
+    if hasattr(args, "runner_labels_of"):
+        return frozenset(label.casefold() for label in args.runner_labels_of(name))
+    runner = getattr(args, "runner", None)
+    return frozenset() if runner is None else frozenset({str(runner.scale_set_name or name).casefold()})
 
 
 def _logins(cluster: Any) -> list[Any]:

@@ -93,6 +93,39 @@ def test_a_runner_is_doubted_only_where_the_file_registers_none(
     assert [line[: len(note)] for line, note in zip(found, notes, strict=True)] == notes
 
 
+@pytest.mark.parametrize(
+    ("labels", "scale_set", "noted"),
+    [
+        (
+            "[GPU]",
+            "arc",
+            [
+                "l4: jobs for gpu also match the runners of the pool big,",
+                "l4: jobs for gpu also match the runners of the pool t4,",
+            ],
+        ),
+        ("[gpu, ARC]", "arc", ["eks: jobs for arc also match the runners of the pool l4,"]),
+        ("[ARC]", "arc", ["eks: jobs for arc also match the runners of the pool l4,"]),
+        ("[gpu, small]", "arc", []),
+    ],
+)
+def test_jobs_that_match_the_runners_of_two_pools_are_noted(
+    ask: Ask, stack: Stack, labels: str, scale_set: str, noted: list[str]
+) -> None:
+    l4 = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], max: 1"
+    runner = f"{{scaleSetName: {scale_set}, image: ghcr.io/acme/runner@sha256:{'ab' * 32}}}"
+    more = (
+        f"max: 4\n      runnerLabels: {labels}\n"
+        f"    big: {l4}, runnerLabels: [gpu, big]}}\n"
+        f"    t4: {l4}}}\n"
+        f"    eks: {{kind: eks-runners, clusterName: ci, instanceTypes: [g5.2xlarge], max: 1, runner: {runner}}}\n"
+        "  gpu-ci:clusters: {ci: {region: us-east-1, subnets: {us-east-1a: subnet-0a1b2c3d4e5f60001}}}"
+    )
+    out = ask("check", stack(("max: 4", more))).out
+    found = [line.partition("gpu-ci:pools.")[2] for line in out.splitlines() if "also match" in line]
+    assert [line[: len(note)] for line, note in zip(found, noted, strict=True)] == noted
+
+
 def test_the_github_plan_of_each_feature_is_told_and_held_against_the_organizations(ask: Ask, stack: Stack) -> None:
     rules = "{rules: {web: {repository: web, enforcement: evaluate}}}"
     site = "{networks: {us-central1: {ipRange: 10.10.0.0/20}}, github: {owner: acme PLAN}}"
