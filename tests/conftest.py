@@ -203,7 +203,7 @@ def copied(project: Path, there: BroughtUp, folder: Path) -> SandboxRunner:
 @pytest.fixture(scope="session")
 def one_pool(shared: Path) -> Path:
     """This project with a staging stack of one pool: what most engine tests need, in half the time of the whole."""
-    from tests.infra import stack  # it loads Pulumi, which most runs of a few tests do not need
+    from tests.gpu_ci.program import stack  # it loads Pulumi, which most runs of a few tests do not need
 
     return project_of(shared, "one pool", stack.one_pool(), yaml.safe_load((ROOT / "sandbox.yaml").read_text()))
 

@@ -15,12 +15,12 @@ import yaml
 from gpu_ci import versions
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.main import run
+from gpu_ci.program.settings import SettingsError
 from pulumi_sandbox.cli.own_commands import commands
 
-from infra.settings import SettingsError
 from tests.gpu_ci.harness import deploy
+from tests.gpu_ci.program.stack import L4, ON_CLUSTER, config, load
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED
-from tests.infra.stack import L4, ON_CLUSTER, config, load
 from tools.docs import diagrams
 from tools.docs.diagrams import mark
 from tools.docs.generate import pages

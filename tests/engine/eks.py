@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tests.conftest import ROOT, project_of
-from tests.infra import stack
+from tests.gpu_ci.program import stack
 from tests.sandbox_runner import SandboxRunner
 
 UP = ("up", "--stack", "staging", "--yes", "--skip-preview")

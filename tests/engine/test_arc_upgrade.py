@@ -15,7 +15,7 @@ from pulumi_sandbox.world.store import Record, World
 
 from tests.conftest import lay_out, project_of
 from tests.engine import eks
-from tests.infra import stack
+from tests.gpu_ci.program import stack
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import BroughtUp, bring_up, copied
 from tests.engine import eks
-from tests.infra import stack
+from tests.gpu_ci.program import stack
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine

@@ -15,7 +15,7 @@ from pulumi_sandbox.world.store import Record, World
 
 from tests.conftest import ROOT, BroughtUp, copied, project_of
 from tests.engine.test_staging import TEMPLATE, UP
-from tests.infra import stack
+from tests.gpu_ci.program import stack
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine

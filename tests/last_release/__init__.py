@@ -12,7 +12,7 @@ To record another release, check it out, copy its two YAML files here, and run
 
     make up && .venv/bin/pulumi-sandbox stack export --stack staging | .venv/bin/gpu-ci strip-state > state.json
     .venv/bin/python -m tests.last_release state.json
-    LAST_RELEASE=write .venv/bin/python -m pytest tests/infra/test_upgrade.py
+    LAST_RELEASE=write .venv/bin/python -m pytest tests/gpu_ci/program/test_upgrade.py
 """
 
 from __future__ import annotations

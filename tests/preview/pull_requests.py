@@ -205,7 +205,9 @@ PULL_REQUESTS = (
         (0, 0, 0, 0),
         2,
     ),
-    PullRequest("syntax-error", replace("infra/pools.py", ("def build(pools", "def build(pools:::")), 1),
+    PullRequest(
+        "syntax-error", replace("components/gpu_ci/program/pools.py", ("def build(pools", "def build(pools:::")), 1
+    ),
     PullRequest(
         "bad-value",
         staging(("machineType: g2-standard-8", "machineType: g2-standart-8"), ("market: standard", "market: sopt")),

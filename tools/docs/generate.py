@@ -13,13 +13,13 @@ from gpu_ci.component import Component
 from gpu_ci.errors import in_yaml
 from gpu_ci.gcp.machine import software
 from gpu_ci.kinds import catalog as kinds_catalog
+from gpu_ci.program.keys import Keys
 from gpu_ci.schema import schema
 from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.schema import as_json, stack_schema
 from gpu_ci.stack.site import SITE
 
-from infra.keys import Keys
 from tools.docs import (
     agreement,
     dangers,

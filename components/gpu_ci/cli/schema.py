@@ -33,7 +33,7 @@ def command(site: str | None, output: str | None, as_json: bool) -> None:  # noq
     \b
     Examples:
       gpu-ci schema > pulumi-stack.schema.json
-      gpu-ci schema --site infra.keys:Keys -o docs/pulumi-stack.schema.json
+      gpu-ci schema --site gpu_ci.program.keys:Keys -o docs/pulumi-stack.schema.json
     """
     from gpu_ci.stack.schema import as_json as written
     from gpu_ci.stack.schema import stack_schema
@@ -55,7 +55,7 @@ def load(name: str) -> type[Args]:
     from gpu_ci.args import Args
 
     module, _, attribute = name.partition(":")
-    expected = "MODULE:CLASS, a subclass of gpu_ci.args.Args, such as infra.keys:Keys"
+    expected = "MODULE:CLASS, a subclass of gpu_ci.args.Args, such as gpu_ci.program.keys:Keys"
     sys.path.insert(0, str(Path.cwd()))
     try:
         found: Any = getattr(importlib.import_module(module), attribute)

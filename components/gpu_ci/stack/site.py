@@ -180,7 +180,7 @@ class Site(Args):
     def wiring(self, shared_wiring: Mapping[str, Any], region: str, names: Collection[str]) -> dict[str, Any]:
         """Return the arguments that the site gives a pool in this region.
 
-        If `infra.networks` creates the network of the region, the subnetwork is a placeholder.
+        If `gpu_ci.program.networks` creates the network of the region, the subnetwork is a placeholder.
 
         Args:
             shared_wiring: Arguments of every region, at least the project.

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from tests.gpu_ci.cli.conftest import Ask
-from tests.infra.test_clusters import stack
+from tests.gpu_ci.program.test_clusters import stack
 
 
 def written(folder: Path, values: dict[str, Any]) -> str:

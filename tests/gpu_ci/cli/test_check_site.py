@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.gpu_ci.cli.conftest import Ask
-from tests.infra.stack import ON_CLUSTER, SUBNETWORK, config, config_of, load, refused, site
+from tests.gpu_ci.program.stack import ON_CLUSTER, SUBNETWORK, config, config_of, load, refused, site
 
 ADMIN = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/admin-key"}
 RUNNERS = {"id": 27, "installationId": 28, "privateKey": "projects/example-ci/secrets/runner-key"}

@@ -147,7 +147,7 @@ def test_the_committed_schema_is_what_the_command_writes(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    answer = ask("schema", "--site", "infra.keys:Keys", "-o", str(tmp_path / "out.json"))
+    answer = ask("schema", "--site", "gpu_ci.program.keys:Keys", "-o", str(tmp_path / "out.json"))
     assert (answer.code, answer.out) == (0, "")
     assert (tmp_path / "out.json").read_text() == (ROOT / "docs/pulumi-stack.schema.json").read_text()
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from gpu_ci.program.keys import Keys
 from gpu_ci.stack import pools
 from gpu_ci.stack.schema import stack_schema
 from jsonschema import Draft202012Validator
-
-from infra.keys import Keys
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = stack_schema(Keys, Keys.KEYS)

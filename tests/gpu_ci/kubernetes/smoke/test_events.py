@@ -119,7 +119,7 @@ def server() -> Iterator[Server]:
 
 
 def kubeconfig(server: Server, folder: Path, printed: str) -> str:
-    """One as infra/clusters.py writes it, with a credential plugin that prints a text."""
+    """One as gpu_ci/program/clusters.py writes it, with a credential plugin that prints a text."""
     (folder / "credential").write_text(printed)
     program = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "cat", "args": [f"{folder}/credential"]}
     return json.dumps(

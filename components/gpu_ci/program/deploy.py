@@ -1,0 +1,67 @@
+"""Create the resources of a stack file: the table of contents of the program."""
+
+from __future__ import annotations
+
+import signal
+from datetime import date
+
+import pulumi
+
+from . import manager, networks, pools, registration, settings, stack_warnings
+
+
+def deploy() -> None:
+    """Create every resource that the stack file describes, and export the outputs.
+
+    Call this function once in a Pulumi program. It ends the program with a report of every problem if the stack file is
+    invalid; no resource is registered then.
+    """
+    # Pulumi's language host ends the program with SIGINT after a failed resource. Python would print a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    # The whole stack file is checked first. No resource is registered if the file has a problem.
+    stack_settings = settings.load_or_exit()
+
+    # One network for each region under `networks` of the site.
+    made_networks = networks.build(stack_settings)
+    if made_networks:
+        pulumi.export("networks", networks.facts(made_networks))
+
+    # The settings on GitHub. Pulumi's GitHub package is loaded only if the stack has such settings.
+    group = None
+    if stack_settings.github:
+        from . import github
+
+        github_facts = github.build(stack_settings.github, stack_settings.site)
+        group = github_facts.get("runnerGroup")
+        pulumi.export("github", github_facts)
+
+    # The resources that the pools of a cluster share. Pulumi's AWS and Kubernetes packages are loaded only if needed.
+    clustered = list(stack_settings.pools)
+    if stack_settings.clusters:
+        from . import clusters
+
+        shared = clusters.build(stack_settings)
+        clustered = [clusters.with_cluster(pool, shared) for pool in clustered]
+
+    # One component for each pool, wired to the networks, the runner group and the clusters.
+    built = pools.build(
+        registration.with_runner_group(networks.with_subnetwork(pool, made_networks), group) for pool in clustered
+    )
+
+    # The outputs for users and programs (`pulumi stack output pools`).
+    pulumi.export("pools", pools.facts(built))
+    pulumi.export("smokeTargets", pools.smoke_targets(built))
+    pulumi.export("cost", pools.stack_cost(built))
+    if managed := manager.facts(built, stack_settings.site.github, stack_settings.manager):
+        pulumi.export("manager", managed)
+        if deployed := manager.build(stack_settings, built, managed):
+            pulumi.export("runnerManager", deployed)
+
+    # Warnings, such as outdated prices and images. An update prints them too, because `pulumi up --skip-preview` has no
+    # preview that would.
+    for text in stack_warnings.warnings(stack_settings, date.today()):
+        pulumi.log.warn(text)
+    # Prerequisites in the project that a preview cannot check. An update fails without them, so it does not print them.
+    for text in stack_warnings.prerequisites_of_builds(stack_settings) if pulumi.runtime.is_dry_run() else ():
+        pulumi.log.info(text)

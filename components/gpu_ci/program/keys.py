@@ -1,0 +1,40 @@
+"""The keys of a stack file that the program reads, except pools and quotas. The schema for editors uses them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from gpu_ci.gcp.runner_manager import ManagerChoices
+from gpu_ci.stack.checks import PROJECT
+from gpu_ci.stack.cluster import Cluster
+from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.github import Github
+from gpu_ci.stack.site import GITHUB, MANAGER, SITE, Provider, Site
+
+
+class Keys(Provider):
+    """The settings of a stack file, except pools and quotas."""
+
+    KEYS: ClassVar[dict[str, str]] = {
+        "project": PROJECT,
+        "site": SITE,
+        "github": GITHUB,
+        "manager": MANAGER,
+        "clusters": CLUSTERS,
+    }
+    """The key of each field in a stack file."""
+
+    site: Site = Field(
+        default=Site(), description="existing subnetworks, networks to create, labels, and the GitHub organization"
+    )
+    github: Github | None = Field(
+        default=None, description="settings on GitHub: a runner group, secrets, variables and repository rules"
+    )
+    manager: ManagerChoices | None = Field(
+        default=None, description="the runner manager on Google Cloud; by default the stack creates none"
+    )
+    clusters: dict[str, Cluster] = Field(
+        default={}, description="EKS clusters by name; a pool refers to one by clusterName"
+    )

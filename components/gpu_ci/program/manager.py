@@ -1,0 +1,128 @@
+"""The runner manager of a stack: its configuration (`pulumi stack output manager --json`) and its resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from gpu_ci.catalog import cost
+from gpu_ci.stack.site import GithubOwner
+
+from .pools import Built
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from gpu_ci.gcp.runner_manager import ManagerChoices
+
+_KIND = "gce-runners"
+
+
+def build(settings: Settings, built: Sequence[Built], configuration: dict[str, Any]) -> dict[str, Any] | None:
+    """Create the runner manager on Google Cloud, and return its outputs. Return None if the stack file has none."""
+    owner = settings.site.github
+    if settings.manager is None or owner is None or owner.manager_app is None:
+        return None
+    from gpu_ci.gcp.runner_manager import RunnerManager, RunnerManagerArgs
+
+    manager = RunnerManager(
+        "manager",
+        RunnerManagerArgs(
+            **dict(settings.manager),
+            project=settings.project,
+            labels=dict(settings.site.labels),
+            # The keys are sorted, so that the same configuration is always the same text.
+            configuration=pulumi.Output.json_dumps(configuration, sort_keys=True),
+            app_key=owner.manager_app.private_key,
+            machine_accounts={
+                each.pool.name: each.component.state()["serviceAccountEmail"] for each in built if _registers(each)
+            },
+            standby_templates=[template for each in built if _registers(each) for template in _stopped(each)],
+        ),
+    )
+    return manager.state()
+
+
+def facts(
+    built: Sequence[Built], owner: GithubOwner | None, choices: ManagerChoices | None = None
+) -> dict[str, Any] | None:
+    """Return the manager's configuration, or None without a manager's App or without a pool that registers runners."""
+    objective = {"waitObjectiveSec": choices.alerts.wait_objective_sec} if choices and choices.alerts else {}
+    pools = [objective | _pool(each) for each in built if _registers(each)]
+    if owner is None or owner.manager_app is None or not pools:
+        return None
+    app = owner.manager_app
+    several = {"instances": choices.instances} if choices and choices.instances > 1 else {}
+    return {
+        "name": pulumi.get_stack(),
+        **several,
+        "github": {
+            "owner": owner.owner,
+            "appId": app.id,
+            "installationId": app.installation_id,
+            "privateKey": app.private_key,
+            **({"commitStatuses": True} if owner.commit_statuses else {}),
+        },
+        "pools": pools,
+    }
+
+
+def _registers(built: Built) -> bool:
+    return built.pool.kind == _KIND and _args(built).github is not None
+
+
+def _args(built: Built) -> Any:
+    """Return the arguments of a pool on Compute Engine. The type is Any, because its module loads Google's SDK."""
+    return built.pool.args
+
+
+def _pool(built: Built) -> dict[str, Any]:
+    name, args = built.pool.name, _args(built)
+    own_objective = {} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}
+    standby = {"standby": args.standby.stopped_size} if args.standby else {}
+    ceiling = {"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}
+    # A machine has this time to download the runner. If the manager registers it, waiting for that takes as long again.
+    ready_sec = args.runner.register_sec * (2 if args.github.registered_by == "manager" else 1)
+    return {
+        **own_objective,
+        "name": name,
+        "project": args.project,
+        "template": built.component.state()["template"],
+        "max": args.max,
+        "labels": args.runner_labels_of(name),
+        "runnerGroup": args.github.runner_group,
+        "registeredBy": args.github.registered_by,
+        "bootSec": args.smoke.deadline_sec + ready_sec,
+        "idleSec": args.runner.idle_sec,
+        **standby,
+        **ceiling,
+        "rungs": [
+            place for rung, template in _component(built).rung_templates for place in _places(name, rung, template)
+        ],
+    }
+
+
+def _stopped(built: Built) -> Iterator[pulumi.Output[str]]:
+    """Yield the templates of machines that may be stopped on standby."""
+    if _args(built).standby:
+        yield built.component.state()["template"]
+        yield from dict.fromkeys(template for _, template in _component(built).rung_templates if template is not None)
+
+
+def _component(built: Built) -> Any:
+    return built.component
+
+
+def _places(name: str, rung: Any, template: pulumi.Output[str] | None) -> Iterator[dict[str, Any]]:
+    """Yield each zone of a rung. The template is left out if it is the pool's own."""
+    [found] = cost.of_stack([rung.demand(name)]).pools
+    for zone in rung.zones:
+        yield {
+            "zone": zone,
+            "machineType": rung.machine_type,
+            "market": rung.market,
+            "gpu": rung.guest_accelerator.type if rung.guest_accelerator else rung.machine.accelerator,
+            "usdPerHour": found.price.usd_per_hour if found.price else None,
+            **({} if template is None else {"template": template}),
+        }

@@ -1,0 +1,130 @@
+"""Creates the pools of a stack, and returns their outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from gpu_ci.catalog import Machine, cost
+from gpu_ci.component import Component
+from gpu_ci.stack.costs import of_pools
+
+from .pool import Pool
+
+# The fields that the outputs show, of those that the kind has: they describe where a job runs.
+_SHOWN = ("machineType", "instanceTypes", "clusterName", "region", "zones", "market", "max", "publicEgress")
+
+
+@runtime_checkable
+class Machines(Protocol):
+    """Arguments of a pool of machines with GPUs."""
+
+    machine_type: str
+    zones: list[str]
+
+    @property
+    def machine(self) -> Machine: ...
+
+    def runner_labels_of(self, name: str) -> list[str]: ...
+
+
+@runtime_checkable
+class Nodes(Protocol):
+    """Arguments of a pool of nodes with GPUs, which may be of several types."""
+
+    instance_types: list[str]
+
+    @property
+    def machines(self) -> tuple[Machine, ...]: ...
+
+    @property
+    def chosen_zones(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class Built:
+    """A pool and its component."""
+
+    pool: Pool
+    component: Component
+
+
+def build(pools: Iterable[Pool]) -> list[Built]:
+    """Create one component for each pool."""
+    return [Built(pool, pool.component(pool.name, pool.args, pool.options)) for pool in pools]
+
+
+def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
+    """Return for each pool its main fields, its cost, and the outputs of its component."""
+    found = {}
+    costs_of_stack = _costs(built)
+    costs = {each.demand.pool: {"cost": each.to_json()} for each in costs_of_stack.pools}
+    costs |= {each.pool: {"cost": each.to_json()} for each in costs_of_stack.metered}
+    for each in built:
+        pool = each.pool
+        chosen = pool.args.model_dump(mode="json", by_alias=True, include=_fields(pool))
+        found[pool.name] = {
+            "kind": pool.kind,
+            **chosen,
+            **_runners(pool),
+            **_ladder(pool),
+            **costs.get(pool.name, {}),
+            **each.component.state(),
+        }
+    return found
+
+
+def stack_cost(built: Sequence[Built]) -> dict[str, Any]:
+    """Return the cost of all pools. A preview knows it, because it depends on the stack file and the catalog alone."""
+    costs_of_stack = _costs(built).to_json()
+    # `notIncluded` repeats the summary. With one market, `byMarket` repeats the total.
+    left_out = {"notIncluded"} | ({"byMarket"} if len(costs_of_stack["byMarket"]) < 2 else set())
+    return {name: value for name, value in costs_of_stack.items() if name not in left_out}
+
+
+def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
+    """Return the pools with GPUs, sorted by name, with the information that a check of their GPUs needs."""
+    return [
+        {
+            "pool": each.pool.name,
+            "cloud": each.component.TYPE.split(":")[1],
+            "machineType": machine_type,
+            "gpu": machine.gpu.device_name,
+            "gpuCount": int(machine.gpu_count),
+            "zones": zones,
+            "template": each.component.state().get("template"),
+        }
+        for each in built
+        for machine_type, machine, zones in _gpus(each.pool)
+    ]
+
+
+def _gpus(pool: Pool) -> Iterator[tuple[str, Machine, list[str]]]:
+    """Yield the machine type of a pool with GPUs, the machine, and its zones. Of several types, yield the smallest."""
+    if isinstance(pool.args, Machines):
+        yield pool.args.machine_type, pool.args.machine, pool.args.zones
+    elif isinstance(pool.args, Nodes):
+        yield pool.args.instance_types[0], pool.args.machines[0], list(pool.args.chosen_zones)
+
+
+def _costs(built: Sequence[Built]) -> cost.StackCost:
+    return of_pools((each.pool.name, each.pool.args) for each in built)
+
+
+def _runners(pool: Pool) -> dict[str, Any]:
+    """Return the runner labels of a pool of machines, and if its machines run GitHub's runner."""
+    if not isinstance(pool.args, Machines):
+        return {}
+    registers = getattr(pool.args, "github", None) is not None
+    return {"runnerLabels": pool.args.runner_labels_of(pool.name), "registersRunners": registers}
+
+
+def _ladder(pool: Pool) -> dict[str, Any]:
+    """Return the ladder of the pool, or an empty map if it has none."""
+    found = pool.args.model_dump(mode="json", by_alias=True, include={"ladder"}, exclude_none=True)
+    return found if found.get("ladder") else {}
+
+
+def _fields(pool: Pool) -> set[str]:
+    return {name for name, field in type(pool.args).model_fields.items() if field.alias in _SHOWN}

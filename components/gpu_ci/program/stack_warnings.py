@@ -1,0 +1,75 @@
+"""Warnings of a stack that do not prevent a deployment, such as outdated prices and unknown quota limits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import date
+from typing import Any
+
+from gpu_ci.catalog import cost, staleness
+from gpu_ci.github import plans
+from gpu_ci.stack import prerequisites
+from gpu_ci.stack.pools import images
+from gpu_ci.stack.provider_secrets import unseen_by_gates
+from gpu_ci.stack.quotas import demands
+from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, short_session, stack_warnings
+
+from .settings import Settings
+
+
+def warnings(settings: Settings, today: date) -> list[str]:
+    """Return the warnings of the stack. A warning that applies to several pools appears once."""
+    pools = [(pool.name, pool.args) for pool in settings.pools]
+    found = cost.of_stack(demands(pools))
+    old = staleness.prices({each.demand.pool: each.price for each in found.pools}, today)
+    ended = [each for image in images(pools) for each in staleness.image(image, today)]
+    prices = "; ".join(f"{each.subject} {each.text}" for each in old)
+    return [
+        *([f"{prices}; hint: {old[0].hint}"] if old else []),
+        *map(str, ended),
+        *_old_runners(pools, today),
+        *(
+            unseen_by_gates(settings.keys, os.environ)
+            if "gce-runners" in {pool.kind for pool in settings.pools}
+            else []
+        ),
+        *short_session(pools, settings.clusters, os.environ),
+        *settings.quotas.warnings,
+        *prerequisites.other_projects(pools, settings.project),
+        *stack_warnings(
+            pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools], _given(settings)
+        ),
+        *_plans(settings),
+    ]
+
+
+def prerequisites_of_builds(settings: Settings) -> list[str]:
+    """Return the prerequisites of Cloud Build that a preview cannot check."""
+    return prerequisites.build_pools((pool.name, pool.args) for pool in settings.pools)
+
+
+def _given(settings: Settings) -> list[str]:
+    """Return those of the keys RUNNER_APP, GROUP and MANAGER_APP that the stack file has."""
+    owner, github = settings.site.github, settings.github
+    there = {
+        # The runner manager's App registers runners, too.
+        RUNNER_APP: owner and (owner.manager_app or owner.runner_app),
+        GROUP: github and github.runner_group,
+        MANAGER_APP: owner and owner.manager_app,
+    }
+    return [key for key, value in there.items() if value is not None]
+
+
+def _plans(settings: Settings) -> list[str]:
+    """Return a note about the GitHub plans that the stack needs."""
+    owner, github = settings.site.github, settings.github
+    if owner is None or github is None:
+        return []
+    return plans.notes(github.model_dump(mode="json", by_alias=True), owner.plan)
+
+
+def _old_runners(pools: Iterable[tuple[str, Any]], today: date) -> list[str]:
+    """Return a warning for each outdated version of GitHub's runner. GitHub stops sending jobs to old versions."""
+    registered = (args.runner.version for _, args in pools if getattr(args, "github", None) is not None)
+    return [str(each) for version in dict.fromkeys(registered) for each in staleness.runner(version, today)]

@@ -1,0 +1,64 @@
+"""A Cloud Build pool in a stack file: where it is placed, what is exported of it, and how its kind is told apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_ci.stack import pools
+
+from tests.gpu_ci.program.stack import L4, config, load, refused, site, told
+from tests.gpu_ci.program.test_program import STACK, run
+
+BUILDS: dict[str, Any] = {"kind": "cloud-build", "region": "europe-west4", "publicEgress": True}
+
+
+def test_it_needs_no_subnetwork_in_its_region() -> None:
+    builds, l4 = load(config({"l4": L4, "builds": BUILDS}, **site(labels={"team": "ml"}))).pools
+    assert (builds.kind, l4.kind) == ("cloud-build", "gce-runners")
+    wiring = builds.args.model_dump(include={"project", "labels", "region"})
+    assert wiring == {"project": "example-ci", "labels": {"team": "ml"}, "region": "europe-west4"}
+
+
+def test_its_region_is_the_one_it_chooses() -> None:
+    [choice] = pools.check({"builds": BUILDS})[0]
+    assert choice.region == "europe-west4"
+    [choice] = pools.check({"builds": BUILDS | {"region": 4}})[0]
+    assert choice.region == ""
+
+
+def test_a_pool_of_gpus_in_the_same_region_still_needs_one() -> None:
+    a100 = {**L4, "machineType": "a2-highgpu-1g", "zones": ["europe-west4-a"]}
+    [problem] = refused(config({"a100": a100, "builds": BUILDS})).problems
+    assert problem.path == "gpu-ci:site.subnetworks.europe-west4"
+    assert problem.text == "is missing, and a100 is in that region"
+
+
+def test_it_is_exported_with_its_choices_and_an_unknown_cost_and_is_no_target_of_a_check() -> None:
+    exported = run(config({"l4": L4, "builds": BUILDS})).outputs[STACK]
+    builds = exported["pools"]["builds"]
+    assert {name: builds[name] for name in ("kind", "region", "machineType", "publicEgress", "cost")} == {
+        "kind": "cloud-build",
+        "region": "europe-west4",
+        "machineType": "e2-standard-2",
+        "publicEgress": True,
+        "cost": {
+            "usdPerHourAtRest": 0,
+            "usdPerHourAtMax": "unknown",
+            "usdWorstMonth": "unknown",
+            "priceDate": "unknown",
+            "billedBy": "build-minute",
+        },
+    }
+    assert builds["registry"] == "europe-west4-docker.pkg.dev/example-ci/build-builds-stack"
+    assert [target["pool"] for target in exported["smokeTargets"]] == ["l4"]
+    assert exported["cost"]["atLeast"] is True
+    assert "unknown for builds (by the build-minute)" in exported["cost"]["summary"]
+
+
+def test_a_pool_whose_kind_is_missing_is_taken_for_the_one_whose_keys_it_has() -> None:
+    text = told(config({"builds": {"region": "europe-west4", "triggers": {}}}))
+    assert text.endswith(
+        "builds.kind: is missing\n  got: nothing\n  expected: one of cloud-build, eks-runners, gce-runners\n"
+        "  hint: add kind: cloud-build"
+    )
+    assert "hint: add kind: gce-runners" in told(config({"any": {"machineType": "x"}}))

@@ -1,0 +1,470 @@
+"""Pools on EKS clusters: what a stack file says of them, what they share, and what they wait for."""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_common import pulumi_wire
+
+from tests.gpu_ci.harness import Deployment
+from tests.gpu_ci.program.stack import ON_CLUSTER, config, load, refused, told
+from tests.gpu_ci.program.test_program import ALL_CALLS, KEY, STACK, cluster, run
+from tests.gpu_ci.support import COMPUTED
+
+pytestmark = pytest.mark.usefixtures("short_definitions")
+
+IMAGE = f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"
+A10G: dict[str, Any] = {
+    "kind": "eks-runners",
+    "clusterName": "ci",
+    "instanceTypes": ["g5.2xlarge", "g5.4xlarge"],
+    "market": "spot",
+    "max": 2,
+    "runner": {"image": IMAGE},
+}
+HERE = "Pulumi.staging.yaml: gpu-ci:pools.a10g"
+
+
+def stack(pool: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
+    """A stack of one pool on a cluster, after these changes of the pool and of whole keys."""
+    around = copy.deepcopy(ON_CLUSTER) | {f"gpu-ci:{name}": value for name, value in keys.items()}
+    return config({"a10g": {**A10G, **(pool or {})}}) | around
+
+
+@cache
+def deployed() -> Deployment:
+    """The stack as it is, for the tests that change nothing of it."""
+    return run(stack())
+
+
+def release(found: Deployment, name: str) -> dict[str, Any]:
+    [row] = [row for row in found.rows if row.name == name]
+    return row.inputs
+
+
+def test_a_cluster_gets_what_its_pools_share_once_however_many_there_are() -> None:
+    values = stack()
+    values["gpu-ci:pools"]["l4"] = {**A10G, "instanceTypes": ["g6.2xlarge", "g6.4xlarge"], "max": 1}
+    found = run(values)
+    shared = [row.name for row in found.rows if row.parent_name == "project-stack" and "kubernetes" in row.type]
+    assert shared == ["ci-cluster", "ci-plugin", "ci-arc", "ci-runners"]
+    # Two nodes of one GPU and one more for their check; one, and one more.
+    quota = found.one(":ResourceQuota").inputs["spec"]["hard"]
+    assert quota == {"requests.nvidia.com/gpu": "5"}
+
+
+def test_a_second_stack_on_a_cluster_names_what_the_first_one_made_there() -> None:
+    described = ON_CLUSTER["gpu-ci:clusters"]["ci"]
+    second = stack(clusters={"ci": {**described, "managed": False, "namespace": "gpu-ci-two"}})
+    found = run(second)
+    shared = [row.name for row in found.rows if row.parent_name == "project-stack" and "kubernetes" in row.type]
+    assert shared == ["ci-cluster", "ci-runners"]
+    first, other = (release(deployment, "a10g-runners-release") for deployment in (deployed(), found))
+    assert other["values"]["controllerServiceAccount"] == {"name": "ci-arc", "namespace": "arc-systems"}
+    assert first["values"] == other["values"]
+    assert (first["namespace"], other["namespace"]) == ("gpu-ci", "gpu-ci-two")
+
+
+def test_nothing_of_a_cluster_is_looked_up_where_no_pool_is_on_it() -> None:
+    values = config()
+    found = run(values | ON_CLUSTER | {"gpu-ci:site": {**ON_CLUSTER["gpu-ci:site"], **values["gpu-ci:site"]}})
+    assert [row.type for row in found.rows if "aws" in row.type or "kubernetes" in row.type] == []
+
+
+def test_the_cluster_is_reached_as_whoever_runs_this_and_no_credential_is_written_down() -> None:
+    kubeconfig = json.loads(deployed().one("pulumi:providers:kubernetes").inputs["kubeconfig"])
+    assert kubeconfig["clusters"] == [
+        {"name": "ci", "cluster": {"server": "https://example.eks", "certificate-authority-data": "Q0E="}}
+    ]
+    [user] = kubeconfig["users"]
+    assert user["user"]["exec"]["command"] == "aws"
+    assert user["user"]["exec"]["args"] == [
+        "--region", "us-east-1", "eks", "get-token", "--cluster-name", "ci", "--output", "json",
+    ]  # fmt: skip
+
+
+def test_the_profile_and_role_of_a_cluster_reach_everything_that_calls_aws() -> None:
+    role = "arn:aws:iam::123456789012:role/deployer"
+    described = {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "profile": "prod", "roleArn": role}
+    found = run(stack(clusters={"ci": described}))
+    account = found.one("pulumi:providers:aws")
+    assert {name: account.inputs[name] for name in ("region", "profile")} == {"region": "us-east-1", "profile": "prod"}
+    assert json.loads(account.inputs["assumeRoles"]) == [{"roleArn": role}]
+    [user] = json.loads(found.one("pulumi:providers:kubernetes").inputs["kubeconfig"])["users"]
+    assert user["user"]["exec"]["args"][-2:] == ["--role-arn", role]
+    assert user["user"]["exec"]["env"] == [{"name": "AWS_PROFILE", "value": "prod"}]
+    made = [row for row in found.rows if row.type.startswith("aws:")]
+    assert {row.request.provider for row in made} == {f"{account.urn}::ci-account-id"}
+    limits = found.one(":NodeGroupLimits").inputs
+    assert (limits["profile"], limits["roleArn"]) == ("prod", role)
+
+
+def test_without_them_the_stacks_own_settings_count() -> None:
+    assert [row.type for row in deployed().rows if row.type == "pulumi:providers:aws"] == []
+
+
+def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
+    found = deployed()
+    provider = f"{found.one('pulumi:providers:kubernetes').urn}::ci-cluster-id"
+    made = [row for row in found.rows if row.type.startswith("kubernetes:")]
+    assert len(made) == 19
+    assert {row.request.provider for row in made} == {provider}
+
+
+def test_no_runner_is_there_before_a_check_has_passed_and_no_check_before_gpus_are_told_of() -> None:
+    found = deployed()
+    waits = {row.name: set(row.request.dependencies) for row in found.rows}
+    urns = {row.name: row.urn for row in found.rows}
+    assert urns["a10g-smoke-job"] in waits["a10g-runners-release"]
+    assert urns["a10g-nodes-nodes"] in waits["a10g-smoke-job"]
+    assert urns["ci-plugin-release"] in waits["a10g-smoke-job"]
+    assert urns["ci-arc-release"] in waits["a10g-runners-release"]
+
+
+def test_runners_register_as_the_app_in_the_group_of_the_stack() -> None:
+    found = deployed()
+    values = release(found, "a10g-runners-release")["values"]
+    assert (values["githubConfigUrl"], values["runnerGroup"]) == ("https://github.com/acme", "gpu-stack")
+    assert values["runnerScaleSetName"] == "a10g"
+    secret = release(found, "a10g-runners-app")["stringData"]
+    assert secret[pulumi_wire.SIGNATURE] == pulumi_wire.SECRET
+    assert secret["value"] == {
+        "github_app_id": "17",
+        "github_app_installation_id": "18",
+        "github_app_private_key": KEY,
+    }
+
+
+def test_as_many_runners_as_the_nodes_have_room_for() -> None:
+    four = stack({"instanceTypes": ["g5.12xlarge"], "max": 3, "runner": {"image": IMAGE}})
+    assert release(run(four), "a10g-runners-release")["values"]["maxRunners"] == 12
+    # A node has four GPUs, 47 CPUs and 171 GiB for pods.
+    hungry = stack({"instanceTypes": ["g5.12xlarge"], "max": 3, "runner": {"image": IMAGE, "memoryGib": 80}})
+    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 6
+    # Of 100 GiB of disk, 89 are for pods.
+    hungry["gpu-ci:pools"]["a10g"]["runner"] = {"image": IMAGE, "ephemeralStorageGib": 30}
+    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 6
+    hungry["gpu-ci:pools"]["a10g"]["diskGib"] = 135
+    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 12
+
+
+def test_the_check_proves_that_policies_are_enforced_where_the_namespace_is_closed() -> None:
+    def tries(**cluster: Any) -> bool:
+        values = stack()
+        values["gpu-ci:clusters"]["ci"] |= cluster
+        spec = run(values).one(":Job").inputs["spec"]["template"]["spec"]
+        return "--closed-to" in spec["containers"][1]["command"]
+
+    assert tries()
+    assert not tries(networkPolicies=False)
+    assert not tries(privateRanges=["10.20.0.0/16"])
+
+
+def test_the_device_plugin_stays_away_from_nodes_that_bring_one() -> None:
+    values = stack({"amiType": "BOTTLEROCKET_x86_64_NVIDIA"})
+    affinity = release(run(values), "ci-plugin-release")["values"]["affinity"]["nodeAffinity"]
+    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert {"key": "gpu-ci-pool", "operator": "NotIn", "values": ["a10g"]} in term["matchExpressions"]
+
+
+def test_nobody_chooses_how_the_nodes_of_pools_are_told_of_their_gpus() -> None:
+    assert release(deployed(), "ci-plugin-release")["values"]["deviceListStrategy"] == "volume-mounts"
+
+
+def on_cluster(strategy: str) -> dict[str, Any]:
+    """The clusters' key with this way to tell nodes of GPUs."""
+    given = copy.deepcopy(ON_CLUSTER["gpu-ci:clusters"])
+    given["ci"]["devicePlugin"]["deviceListStrategy"] = strategy
+    return dict(given)
+
+
+def test_a_device_plugin_that_speaks_by_what_the_nodes_refuse_is_refused() -> None:
+    assert told(stack(clusters=on_cluster("envvar"))) == (
+        "Pulumi.staging.yaml: gpu-ci:clusters.ci.devicePlugin.deviceListStrategy: gives jobs no GPU: nodes of pools "
+        "take none from NVIDIA_VISIBLE_DEVICES\n  got: 'envvar'\n  expected: volume-mounts or cdi-cri\n"
+        "  hint: leave it out: volume-mounts is what nodes of every pool take"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "image", "strategy", "is_taken"),
+    [
+        ("1.31", "AL2023_x86_64_NVIDIA", "cdi-cri", False),
+        ("1.31", "AL2023_x86_64_NVIDIA", "volume-mounts", True),
+        ("1.31", "BOTTLEROCKET_x86_64_NVIDIA", "cdi-cri", True),
+        ("1.32", "AL2023_x86_64_NVIDIA", "cdi-cri", True),
+    ],
+)
+def test_cdi_is_refused_where_the_nodes_have_it_off(version: str, image: str, strategy: str, is_taken: bool) -> None:
+    calls = ALL_CALLS | {"aws:eks/getCluster:getCluster": lambda asked: {**cluster(asked), "version": version}}
+    values = stack({"amiType": image}, clusters=on_cluster(strategy))
+    if is_taken:
+        assert run(values, calls=calls).one(":NodeGroup").inputs["version"] == version
+        return
+    with pytest.raises(pulumi.RunError) as refusal:
+        run(values, preview=True, calls=calls)
+    assert str(refusal.value) == (
+        "Pulumi.stack.yaml: gpu-ci:clusters.ci.devicePlugin.deviceListStrategy: gives jobs of a10g no GPU: "
+        "containerd has CDI off on AL2023 with Kubernetes 1.31\n  got: 'cdi-cri'\n"
+        "  expected: volume-mounts, or Kubernetes 1.32 or newer\n"
+        "  hint: leave it out: volume-mounts is what nodes of every pool take"
+    )
+
+
+@pytest.mark.parametrize(
+    ("runner", "level"),
+    [
+        ({}, "restricted"),
+        ({"allowSudo": True}, "baseline"),
+        ({"containerMode": {"kind": "kubernetes-novolume"}}, "baseline"),
+        ({"containerMode": {"kind": "dind", "nodeGpus": 1}}, "privileged"),
+    ],
+)
+def test_the_namespace_lets_every_runner_start_and_no_more(runner: dict[str, Any], level: str) -> None:
+    values = stack({"runner": {"image": IMAGE, **runner}})
+    values["gpu-ci:pools"]["plain"] = A10G
+    found = [row for row in run(values).rows if row.name == "ci-runners-namespace"]
+    assert [row.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] for row in found] == [level]
+
+
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, "12"), (2, "16")])
+def test_a_check_has_gpus_in_the_quota_while_jobs_have_all_of_the_pools_own(nodes: int, gpus: str) -> None:
+    found = run(stack({"instanceTypes": ["g5.12xlarge"], "max": 2, "smoke": {"nodes": nodes}}), preview=True)
+    [quota] = [row for row in found.rows if row.name == "ci-runners-quota"]
+    assert quota.inputs["spec"]["hard"]["requests.nvidia.com/gpu"] == gpus
+
+
+def test_the_whole_pool_may_be_checked_before_a_runner_is_there() -> None:
+    found = run(stack({"max": 2, "smoke": {"nodes": 2, "deadlineSec": 3600}}), preview=True)
+    [job] = [row for row in found.rows if row.name == "a10g-smoke-job"]
+    assert (job.inputs["spec"]["completions"], job.inputs["spec"]["parallelism"]) == (2, 2)
+    urns = {row.name: row.urn for row in found.rows}
+    assert urns["a10g-smoke-peers"] in job.request.dependencies
+    assert urns["a10g-nodes-nodes"] in {
+        urn for row in found.rows if row.name == "a10g-smoke-peers" for urn in row.request.dependencies
+    }
+
+
+def test_private_addresses_of_a_cluster_are_open_to_its_runners() -> None:
+    clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "privateRanges": ["10.1.0.0/16"]}}
+    [row] = [row for row in run(stack(clusters=clusters)).rows if row.name == "ci-runners-egress"]
+    assert "10.1.0.0/16" in json.dumps(row.inputs["spec"])
+
+
+def test_private_images_of_a_cluster_are_pulled_with_its_logins() -> None:
+    login = {
+        "name": "ghcr",
+        "registry": "ghcr.io",
+        "username": "acme-bot",
+        "password": "projects/acme-ci/secrets/ghcr-token",
+    }
+    clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "imagePullSecrets": [login]}}
+    found = run(stack({"runner": {"image": IMAGE, "imagePullSecrets": ["ghcr"]}}, clusters=clusters))
+    rows = {row.name: row for row in found.rows}
+    assert rows["ci-runners-pull-ghcr"].inputs["metadata"] == {"name": "ghcr", "namespace": "gpu-ci"}
+    job = rows["a10g-smoke-job"]
+    assert job.inputs["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "ghcr"}]
+    assert rows["ci-runners-pull-ghcr"].urn in job.request.dependencies
+    # A new password replaces the Secret, and with it all that takes a value from it.
+    takers = {urn for each in job.request.propertyDependencies.values() for urn in each.urns}
+    assert rows["ci-runners-pull-ghcr"].urn not in takers
+    assert rows["a10g-runners-release"].inputs["values"]["template"]["spec"]["imagePullSecrets"] == [{"name": "ghcr"}]
+
+
+def test_the_check_runs_as_the_runners_user_in_the_runners_image_alone() -> None:
+    def users(smoke: dict[str, Any]) -> Any:
+        job = release(run(stack({"smoke": smoke})), "a10g-smoke-job")
+        return job["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+
+    assert (users({}), users({"image": IMAGE.replace("a1", "b2")})) == (1001, 1000)
+
+
+def test_another_way_to_hand_out_gpus_is_another_check_and_another_pool_is_none() -> None:
+    def mark(values: dict[str, Any]) -> Any:
+        job = release(run(values), "a10g-smoke-job")
+        return job["spec"]["template"]["metadata"]["annotations"]["gpu-ci-proves"]
+
+    other = copy.deepcopy(ON_CLUSTER["gpu-ci:clusters"])
+    other["ci"]["devicePlugin"]["deviceListStrategy"] = "cdi-cri"
+    beside = stack()
+    beside["gpu-ci:pools"]["l4"] = {**A10G, "amiType": "BOTTLEROCKET_x86_64_NVIDIA"}
+    assert mark(stack()) == mark(beside) != mark(stack(clusters=other))
+
+
+@pytest.mark.parametrize(
+    ("of", "change"),
+    [
+        ("aws:ec2/launchTemplate:LaunchTemplate", {"latestVersion": 4}),
+        ("aws:eks/nodeGroup:NodeGroup", {"releaseVersion": "1.35.3-20261001"}),
+        ("aws:eks/nodeGroup:NodeGroup", {"amiType": "BOTTLEROCKET_x86_64_NVIDIA"}),
+    ],
+)
+def test_nodes_made_of_something_else_are_checked_again(
+    monkeypatch: pytest.MonkeyPatch, of: str, change: dict[str, Any]
+) -> None:
+    before = release(run(stack()), "a10g-smoke-job")
+    assert release(run(stack()), "a10g-smoke-job") == before
+    monkeypatch.setitem(COMPUTED, of, {**COMPUTED[of], **change})
+    assert release(run(stack()), "a10g-smoke-job") != before
+
+
+def test_the_plugin_stays_away_from_pools_of_other_stacks_that_the_cluster_names_and_from_those_here() -> None:
+    clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "devicePlugin": {"builtInPools": ["elsewhere"]}}}
+    values = release(run(stack({"amiType": "BOTTLEROCKET_x86_64_NVIDIA"}, clusters=clusters)), "ci-plugin-release")
+    assert '"values": ["a10g", "elsewhere"]' in json.dumps(values["values"]["affinity"])
+
+
+def test_scale_sets_of_one_name_on_two_clusters_are_two() -> None:
+    values = stack(clusters=dict.fromkeys(("ci", "other"), ON_CLUSTER["gpu-ci:clusters"]["ci"]))
+    values["gpu-ci:pools"]["b"] = {**A10G, "clusterName": "other", "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
+    assert [pool.name for pool in load(values).pools] == ["a10g", "b"]
+
+
+def test_two_scale_sets_of_one_name_on_one_cluster_are_told_before_one_takes_the_others_place() -> None:
+    values = stack()
+    values["gpu-ci:pools"]["b"] = {**A10G, "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
+    assert told(values) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.b.runner.scaleSetName: is the name of the scale set of a10g on the same "
+        "cluster\n  got: 'a10g'\n  expected: a name no other pool has, which workflows write as runs-on\n"
+        "  hint: leave it out: the scale set is then named after its pool"
+    )
+
+
+def test_the_pool_is_exported_with_its_choices_cost_and_verdict() -> None:
+    outputs = deployed().outputs[STACK]
+    pool = outputs["pools"]["a10g"]
+    assert {
+        key: pool[key] for key in ("kind", "instanceTypes", "clusterName", "region", "market", "max", "verdict")
+    } == {
+        "kind": "eks-runners",
+        "instanceTypes": ["g5.2xlarge", "g5.4xlarge"],
+        "clusterName": "ci",
+        "region": "us-east-1",
+        "market": "spot",
+        "max": 2,
+        "verdict": "pass",
+    }
+    assert sorted(pool["cost"]["usdPerHourByType"]) == ["g5.2xlarge", "g5.4xlarge"]
+    assert pool["cost"]["usdPerHourAtMax"] == 2 * pool["cost"]["usdPerHourByType"]["g5.4xlarge"]
+    assert (
+        pool["smokeSummary"]
+        == "a10g: the check passed on 1 node; its report is in the log of the Job gpu-ci/smoke-job-1"
+    )
+    [target] = outputs["smokeTargets"]
+    assert target == {
+        "pool": "a10g",
+        "cloud": "aws",
+        "machineType": "g5.2xlarge",
+        "gpu": "NVIDIA A10G",
+        "gpuCount": 1,
+        "zones": ["us-east-1a", "us-east-1b"],
+        "template": None,
+    }
+
+
+def test_the_labels_of_the_site_are_tags_on_aws() -> None:
+    values = stack()
+    values["gpu-ci:site"]["labels"] = {"team": "ml"}
+    assert run(values).one(":NodeGroup").inputs["tags"] == {"gpu-ci-pool": "a10g", "team": "ml"}
+
+
+def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
+    names = [row.name for row in run(stack(), preview=True).rows]
+    assert "a10g-runners-release" in names
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (
+            stack({"clusterName": "cx"}),
+            (
+                ".clusterName: is a cluster that is not described\n  got: 'cx'\n  expected: one of ci\n"
+                "  hint: describe it: pulumi config set --path 'gpu-ci:clusters.cx.region' …"
+            ),
+        ),
+        (stack({"zones": ["us-east-1f"]}), ".zones[0]: has no subnet"),
+        (
+            stack({"runner": {"image": IMAGE, "cpus": 8}}),
+            ".runner.cpus: is more than the 7 CPUs that g5.2xlarge has for pods",
+        ),
+        (
+            stack({"runner": {"image": IMAGE, "memoryGib": 28}}),
+            ".runner.memoryGib: is more than the 27 GiB that g5.2xlarge has for pods",
+        ),
+        (
+            stack({"diskGib": 50, "runner": {"image": IMAGE, "ephemeralStorageGib": 45}}),
+            ".runner.ephemeralStorageGib: is more than the 44 GiB that a disk of 50 GiB has for pods",
+        ),
+        (stack({"runner": {"image": IMAGE, "gpus": 2}}), ".runner.gpus: is more than the 1 of g5.2xlarge,"),
+        (stack({"minIdle": 3}), ".minIdle: is more than the 2 runners that fit on 2 nodes"),
+        (stack({"namespace": "x"}), ".namespace: is filled in by the program, not by the stack file"),
+        (stack({"smoke": {"deadlineSec": 60}}), ".smoke.deadlineSec: must be at least 600"),
+        (
+            stack({"smoke": {"nodes": 3}}),
+            ".smoke.nodes: is more than the pool's maximum of 2 nodes, so the check could never pass\n  got: 3\n",
+        ),
+        (stack({"namespaceGpus": 9}), ".namespaceGpus: is filled in by the program, not by the stack file"),
+    ],
+)
+def test_a_mistake_of_a_pool_is_told_with_its_place(values: dict[str, Any], text: str) -> None:
+    assert told(values).startswith(f"{HERE}{text}")
+
+
+def test_a_subnet_is_in_one_zone() -> None:
+    values = stack()
+    values["gpu-ci:clusters"]["ci"]["subnets"]["us-east-1b"] = "subnet-0123456789abcdef0"
+    assert (
+        "gpu-ci:clusters.ci.subnets.us-east-1b: is already the subnet of us-east-1a, but a subnet is in one zone"
+        in str(refused(values))
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "paths"),
+    [
+        ({"clusters": None}, ["gpu-ci:pools.a10g.clusterName"]),
+        ({"clusters": []}, ["gpu-ci:clusters", "gpu-ci:pools.a10g.clusterName"]),
+        ({"clusters": {"ci": None}}, [f"gpu-ci:clusters.ci.{key}" for key in ("region", "subnets")]),
+        ({"github": None}, ["gpu-ci:github.runnerGroup"]),
+        (
+            {"site": {}, "github": None},
+            ["gpu-ci:github.runnerGroup", "gpu-ci:site.github.owner", "gpu-ci:site.github.runnerApp"],
+        ),
+    ],
+)
+def test_what_a_pool_on_a_cluster_stands_on_is_asked_for(keys: dict[str, Any], paths: list[str]) -> None:
+    problems = refused(stack(**keys)).problems
+    assert sorted(problem.path for problem in problems if "subnetworks" not in problem.path) == paths
+    assert [problem.path for problem in problems if not problem.hint] == []
+
+
+def test_a_release_of_the_image_may_be_for_the_version_of_any_cluster() -> None:
+    """Which one the cluster has is known once it is looked up."""
+    for version in ("1.33.5", "1.36.1"):
+        [pool] = load(stack({"releaseVersion": f"{version}-20260917"})).pools
+        assert pool.args.release_version == f"{version}-20260917"
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ("taints", "cannot be set"),
+        ("labels", "cannot be set"),
+        ("tolerations", "unknown key"),
+        ("nodeSelector", "unknown key"),
+        ("affinity", "unknown key"),
+    ],
+)
+def test_what_nodes_and_pods_find_each_other_by_is_no_choice(field: str, problem: str) -> None:
+    assert told(stack({field: []})).startswith(f"{HERE}.{field}: {problem}\n")
+
+
+def test_every_choice_reaches_the_pool() -> None:
+    [pool] = load(stack()).pools
+    assert (pool.args.cluster_name, pool.args.region) == ("ci", "us-east-1")

@@ -1,0 +1,254 @@
+"""What a stack file asks for on GitHub: a group, secrets by reference, and rules; made as whoever the site says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from gpu_common import pulumi_wire
+
+from tests.gpu_ci.program.stack import L4, config, config_of, load, refused, site, told
+from tests.gpu_ci.program.test_program import STACK, run
+
+TOKEN = "projects/example-ci/secrets/registry-token"
+KERNELS: dict[str, Any] = {
+    "runnerGroup": {"repositories": ["kernels"]},
+    "secrets": {"kernels": {"scope": {"kind": "repository", "repository": "kernels"}, "secrets": {"TOKEN": TOKEN}}},
+    "rules": {"kernels": {"repository": "kernels", "requiredChecks": [{"context": "gpu"}]}},
+}
+
+
+RUNNER_APP = {"id": 27, "installationId": 28, "privateKey": "projects/example-ci/secrets/runner-app-key"}
+
+
+def stack(asked: Any = KERNELS, **changes: Any) -> dict[str, Any]:
+    runner_app = {"runnerApp": RUNNER_APP} if "app" in changes else {}
+    return config(**site(github={"owner": "acme", **runner_app, **changes})) | {"gpu-ci:github": asked}
+
+
+def test_staging_has_every_kind_of_pool_and_the_github_side() -> None:
+    rows = run(config_of("Pulumi.staging.yaml")).rows
+    components = sorted(
+        (row.type, row.name) for row in rows if row.type.startswith("gpu-ci:") and not row.request.custom
+    )
+    assert components == [
+        ("gpu-ci:aws:EksRunnerPool", "a10g"),
+        ("gpu-ci:aws:GpuNodeGroup", "a10g-nodes"),
+        ("gpu-ci:gcp:BuildPool", "builds"),
+        ("gpu-ci:gcp:RunnerPool", "l4"),
+        ("gpu-ci:gcp:RunnerPool", "t4"),
+        ("gpu-ci:github:ActionsSecrets", "kernels"),
+        ("gpu-ci:github:RepositoryRules", "kernels"),
+        ("gpu-ci:github:RunnerGroup", "runners"),
+        ("gpu-ci:kubernetes:ArcController", "example-ci-arc"),
+        ("gpu-ci:kubernetes:DevicePlugin", "example-ci-plugin"),
+        ("gpu-ci:kubernetes:GpuNamespace", "example-ci-runners"),
+        ("gpu-ci:kubernetes:RunnerScaleSet", "a10g-runners"),
+        ("gpu-ci:kubernetes:SmokeJob", "a10g-smoke"),
+    ]
+
+
+def test_a_secret_is_read_where_it_lies_and_goes_on_as_a_secret() -> None:
+    found = run(stack())
+    secret = found.one(":ActionsSecret").inputs
+    assert secret["value"] == {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "value": f"what {TOKEN} holds"}
+    assert secret["secretName"] == "TOKEN"
+    exported = found.outputs[STACK]["github"]
+    assert exported == {
+        "owner": "acme",
+        "runnerGroup": "gpu-stack",
+        "secrets": {"kernels": "repository kernels"},
+        "rules": {"kernels": 7},
+    }
+
+
+def test_the_app_acts_with_a_key_that_stays_a_secret() -> None:
+    key = "projects/example-ci/secrets/app-key"
+    provider = run(stack(app={"id": 17, "installationId": 18, "privateKey": key})).one("pulumi:providers:github").inputs
+    assert provider["owner"] == "acme"
+    assert provider["appAuth"][pulumi_wire.SIGNATURE] == pulumi_wire.SECRET
+    assert json.loads(provider["appAuth"]["value"]) == {
+        "id": "17",
+        "installationId": "18",
+        "pemFile": f"what {key} holds",
+    }
+
+
+def test_everything_on_github_is_made_by_whoever_the_site_says() -> None:
+    found = run(stack(app={"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}))
+    provider = f"{found.one('pulumi:providers:github').urn}::github-acme-id"
+    made_by = {row.name: row.request.provider for row in found.rows if row.type.startswith("github:")}
+    assert made_by == {
+        "kernels-ruleset": provider,
+        "kernels-secret-TOKEN": provider,
+        "runners-group": provider,
+    }
+
+
+def test_without_an_app_it_acts_as_the_token_of_the_environment() -> None:
+    assert "appAuth" not in run(stack()).one("pulumi:providers:github").inputs
+
+
+def test_the_group_has_the_name_it_is_given() -> None:
+    asked = {"runnerGroup": {"repositories": ["kernels"], "groupName": "gpus"}}
+    assert run(stack(asked)).one(":ActionsRunnerGroup").inputs["name"] == "gpus"
+
+
+def test_a_stack_that_asks_for_nothing_there_does_not_load_githubs_package() -> None:
+    assert load(config()).github is None
+    assert "github" not in run(config()).outputs[STACK]
+
+
+def test_an_owner_that_is_missing_is_asked_for() -> None:
+    text = told(config() | {"gpu-ci:github": KERNELS})
+    assert text == (
+        "Pulumi.staging.yaml: gpu-ci:site.github.owner: is missing, and gpu-ci:github is there\n"
+        "  got: nothing\n"
+        "  expected: the organization, such as acme\n"
+        "  hint: pulumi config set --path 'gpu-ci:site.github.owner' …"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"runnerGroup": {"repositories": []}}, "gpu-ci:github.runnerGroup.repositories"),
+        ({"runnerGroup": {"repositories": ["acme/kernels"]}}, "gpu-ci:github.runnerGroup.repositories[0]"),
+        ({"secrets": {"a": {"scope": {"kind": "repository"}}}}, "gpu-ci:github.secrets.a.scope.repository"),
+        (
+            {"secrets": {"a": {"scope": {"kind": "dependabot", "repository": "k"}, "secrets": {"T": "hunter2"}}}},
+            "gpu-ci:github.secrets.a.secrets.T",
+        ),
+        ({"rules": {"a": {"requiredChecks": []}}}, "gpu-ci:github.rules.a.repository"),
+        ({"secret": {}}, "gpu-ci:github.secret"),
+        ([], "gpu-ci:github"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_where_it_is_and_no_value_of_a_secret_is_shown(changes: Any, path: str) -> None:
+    error = refused(stack(changes))
+    assert path in [problem.path for problem in error.problems]
+    assert "hunter2" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"owner": "acme/kernels"}, "gpu-ci:site.github.owner"),
+        ({"app": {"id": "x", "installationId": 1, "privateKey": TOKEN}}, "gpu-ci:site.github.app.id"),
+        ({"app": {"id": 1, "installationId": 1, "privateKey": "key"}}, "gpu-ci:site.github.app.privateKey"),
+        ({"app": {"id": 1, "installationId": 1}}, "gpu-ci:site.github.app.privateKey"),
+    ],
+)
+def test_a_mistake_in_who_acts_is_told(changes: dict[str, Any], path: str) -> None:
+    assert [problem.path for problem in refused(stack(**changes)).problems] == [path]
+
+
+def test_the_key_of_the_app_given_as_its_value_is_told_to_be_kept_in_secret_manager() -> None:
+    for given in (PEM, "hunter2"):
+        app = {"id": 1, "installationId": 1, "privateKey": given}
+        assert told(stack(app=app)) == (
+            "Pulumi.staging.yaml: gpu-ci:site.github.app.privateKey: is not the name of a secret in Secret Manager\n"
+            "  got: a value that is not shown, because it may be a secret\n"
+            "  expected: the secret of Secret Manager with its private key, as projects/<project>/secrets/<name>\n"
+            "  hint: store the value in Secret Manager, and give the name of the secret here: "
+            "projects/<project>/secrets/<name>"
+        )
+
+
+def test_what_the_app_lacks_is_told_with_an_example() -> None:
+    error = refused(stack(app={}))
+    assert [problem.hint for problem in error.problems] == [
+        "such as id: 123456",
+        "such as installationId: 12345678",
+        "such as privateKey: projects/acme-ci/secrets/github-app-key",
+    ]
+
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        stack({"secrets": {"REGISTRY_TOKEN": "hunter2"}}),
+        stack({"secrets": {"k": {"scope": "hunter2"}}}),
+        stack({"secrets": {"k": {"scope": {"kind": "repository", "repository": "k"}, "variables": "hunter2"}}}),
+        stack({"secrets": "hunter2"}),
+        stack(app="hunter2"),
+        stack(app=PEM),
+        stack(app={"id": "hunter2", "installationId": 1, "privateKey": TOKEN}),
+        stack(owner="ghp_hunter2"),
+        config({"l4": L4 | {"torch": "ghp_hunter2"}}),
+        config({"l4": L4 | {"runnerLabels": ["https://me:hunter2@example.org"]}}),
+        config({"l4": L4 | {"github_pat_hunter2": 1}}),
+        config({"ghp_hunter2": L4}),
+    ],
+)
+def test_what_was_pasted_into_the_wrong_place_is_not_shown(values: dict[str, Any]) -> None:
+    error = refused(values)
+    assert "hunter2" not in str(error)
+    assert all("hunter2" not in repr(problem) for problem in error.problems)
+
+
+def test_everything_on_github_is_made_anew_for_another_owner() -> None:
+    rows = [row for row in run(stack(owner="acme")).rows if row.type.startswith("github:")]
+    assert len(rows) == 3
+    assert {row.request.replacement_trigger.string_value for row in rows} == {"acme"}
+    names = [run(stack(owner=owner)).one("pulumi:providers:github").name for owner in ("acme", "other")]
+    assert names == ["github-acme", "github-other"]
+
+
+def keeps(name: str, **scope: str) -> dict[str, Any]:
+    return {"scope": {"kind": "repository", "repository": "kernels", **scope}, "secrets": {name: TOKEN}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "path", "text"),
+    [
+        (
+            {"secrets": {"A::b": keeps("T")}},
+            'gpu-ci:github.secrets["A::b"]',
+            "the name has a form that is not accepted",
+        ),
+        (
+            {"rules": {"x" * 41: {"repository": "kernels"}}},
+            f"gpu-ci:github.rules.{'x' * 41}",
+            "the name has a form that is not accepted",
+        ),
+        (
+            {"secrets": {"a": keeps("Token"), "b": keeps("TOKEN", repository="Kernels")}},
+            "gpu-ci:github.secrets.b.secrets.TOKEN",
+            "is kept by a already; case does not count",
+        ),
+    ],
+)
+def test_what_only_the_engine_would_find_is_found_before_anything_is_made(asked: Any, path: str, text: str) -> None:
+    assert [(problem.path, problem.text) for problem in refused(stack(asked)).problems] == [(path, text)]
+
+
+def test_the_name_of_an_entry_is_told_beside_what_is_wrong_in_it() -> None:
+    asked = {"secrets": {"A": keeps("GITHUB_T")}, "rules": {"B": {"repository": "acme/kernels"}}}
+    assert [problem.path for problem in refused(stack(asked)).problems] == [
+        "gpu-ci:github.secrets.A",
+        "gpu-ci:github.secrets.A.secrets.GITHUB_T",
+        "gpu-ci:github.rules.B",
+        "gpu-ci:github.rules.B.repository",
+    ]
+
+
+def test_a_repository_twice_is_told_beside_one_in_a_wrong_form() -> None:
+    error = refused(stack({"runnerGroup": {"repositories": ["acme/kernels", "web", 7, "Web"]}}))
+    assert [problem.path.rpartition(".")[2] for problem in error.problems] == [
+        "repositories[0]",
+        "repositories[2]",
+        "repositories[3]",
+    ]
+
+
+def test_the_same_name_in_two_places_is_two_secrets() -> None:
+    other = keeps("T", kind="environment", environment="prod")
+    asked = {"secrets": {"a": keeps("T"), "b": keeps("T", repository="web"), "c": other, "d": keeps("U")}}
+    chosen = load(stack(asked)).github
+    assert chosen is not None
+    assert sorted(chosen.secrets) == ["a", "b", "c", "d"]

@@ -1,0 +1,115 @@
+"""The two GitHub Apps of a stack: one that administers the organization, and one whose key machines can read."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+from gpu_ci.program import stack_warnings
+
+from tests.gpu_ci.program.stack import L4, ON_CLUSTER, config, config_of, load, refused, site, told
+from tests.gpu_ci.program.test_github import KERNELS
+from tests.gpu_ci.program.test_program import run
+
+ADMIN = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/admin-key"}
+RUNNERS = {"id": 27, "installationId": 28, "privateKey": "projects/example-ci/secrets/runner-key"}
+GROUP: dict[str, Any] = {"runnerGroup": {"repositories": ["kernels"]}}
+
+
+def stack(asked: Any = KERNELS, pools: Any = None, **github: Any) -> dict[str, Any]:
+    return config(pools, **site(github={"owner": "acme", **github})) | {"gpu-ci:github": asked}
+
+
+@pytest.mark.parametrize("asked", [KERNELS, GROUP])
+def test_machines_do_not_register_as_the_app_that_administers_the_organization(asked: dict[str, Any]) -> None:
+    assert told(stack(asked, app=ADMIN)) == (
+        "Pulumi.staging.yaml: gpu-ci:site.github.runnerApp: is missing, and the runners of l4 need it: the key of app, "
+        "which may change runner groups, secrets and rules, is not for machines\n"
+        "  got: nothing\n"
+        "  expected: a GitHub App with the permission Self-hosted runners: read and write, and no other: id, "
+        "installationId and privateKey\n"
+        "  hint: move what app says to runnerApp, take all permissions but Self-hosted runners from that App, and give "
+        "app a new one (docs/guides/github.md, One App becomes two)"
+    )
+
+
+def test_runners_on_a_cluster_do_not_register_as_that_app_either() -> None:
+    owner = {"owner": "acme", "app": ON_CLUSTER["gpu-ci:site"]["github"]["runnerApp"]}
+    pool = {
+        "kind": "eks-runners",
+        "clusterName": "ci",
+        "instanceTypes": ["g5.2xlarge"],
+        "market": "spot",
+        "max": 2,
+        "runner": {"image": f"ghcr.io/acme/runner@sha256:{'1' * 64}"},
+    }
+    values = {"gcp:project": "example-ci", **ON_CLUSTER, "gpu-ci:site": {"github": owner}, "gpu-ci:pools": {"a": pool}}
+    paths = [problem.path for problem in refused(values).problems]
+    assert "gpu-ci:site.github.runnerApp" in paths
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("id", "is the App of app too"),
+        ("installationId", "is the installation of app too"),
+        ("privateKey", "is the key of app too"),
+    ],
+)
+def test_two_entries_are_two_apps_with_two_keys(field: str, text: str) -> None:
+    assert told(stack(app=ADMIN, runnerApp={**RUNNERS, field: ADMIN[field]})) == (
+        f"Pulumi.staging.yaml: gpu-ci:site.github.runnerApp.{field}: {text}\n"
+        "  got: a value that is not shown, because it may be a secret\n"
+        "  expected: a GitHub App of its own, with a key of its own\n"
+        "  hint: make another GitHub App (docs/guides/github.md, Apps and their permissions)"
+    )
+
+
+def test_the_stack_acts_as_one_app_and_its_machines_read_the_key_of_the_other() -> None:
+    found = run(stack(app=ADMIN, runnerApp=RUNNERS))
+    acting = json.loads(found.one("pulumi:providers:github").inputs["appAuth"]["value"])
+    assert (acting["id"], acting["pemFile"]) == ("17", f"what {ADMIN['privateKey']} holds")
+    agent = json.loads(found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
+    assert (agent["github"]["app_id"], agent["github"]["installation_id"]) == ("27", 28)
+    readable = [row.inputs["secretId"] for row in found.of(":SecretIamMember")]
+    assert readable == [RUNNERS["privateKey"]]
+
+
+@pytest.mark.parametrize("github", [{}, {"app": ADMIN}])
+def test_a_stack_whose_machines_register_nothing_needs_no_second_app(github: dict[str, Any]) -> None:
+    asked = {"rules": KERNELS["rules"]}
+    assert load(stack(asked, {"l4": L4}, **github)).pools
+
+
+def test_with_a_token_for_the_stack_the_machines_have_an_app_all_the_same() -> None:
+    found = run(stack(runnerApp=RUNNERS))
+    assert "appAuth" not in found.one("pulumi:providers:github").inputs
+    assert [row.inputs["secretId"] for row in found.of(":SecretIamMember")] == [RUNNERS["privateKey"]]
+
+
+def test_staging_keeps_the_administering_key_from_machines_and_pods() -> None:
+    found = run(config_of("Pulumi.staging.yaml"))
+    admin = "github-admin-app-key"
+    holders = [row.name for row in found.rows if admin in json.dumps(row.inputs)]
+    assert holders == ["github-example-org"]
+
+
+WORKFLOWS = {"selectedWorkflows": ["acme/web/.github/workflows/gpu.yml@refs/heads/main"]}
+
+
+def test_a_feature_that_the_plan_has_not_is_refused_in_the_preview() -> None:
+    asked = {"runnerGroup": {**GROUP["runnerGroup"], **WORKFLOWS}}
+    assert told(stack(asked, runnerApp=RUNNERS, plan="team")).splitlines()[0] == (
+        "Pulumi.staging.yaml: gpu-ci:github.runnerGroup.selectedWorkflows: needs GitHub Enterprise Cloud"
+    )
+    assert load(stack(asked, runnerApp=RUNNERS, plan="enterprise")).pools
+    assert load(stack(asked, runnerApp=RUNNERS)).pools
+
+
+def test_the_preview_names_the_plans_where_the_stack_file_has_none() -> None:
+    day = date(2026, 11, 1)
+    [note] = stack_warnings.warnings(load(stack(GROUP, runnerApp=RUNNERS)), day)
+    assert note.startswith("GitHub plans: gpu-ci:github.runnerGroup needs GitHub Team")
+    assert stack_warnings.warnings(load(stack(GROUP, runnerApp=RUNNERS, plan="team")), day) == []

@@ -1,0 +1,122 @@
+"""What a stack only learns by asking GitHub and Google: told at its place in the stack file, without a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pytest
+
+from tests.gpu_ci.harness import Calls, RefusedLookup
+from tests.gpu_ci.program.test_github import TOKEN, stack
+from tests.gpu_ci.program.test_program import ALL_CALLS, run
+from tests.gpu_ci.support import repository
+
+REPOSITORY = "github:index/getRepository:getRepository"
+SECRET = "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"
+NO_ACCESS = (
+    "Error retrieving available secret manager secret version access: googleapi: Error 403: Permission "
+    "'secretmanager.versions.access' denied"
+)
+
+
+def told(asked: Any, calls: Calls = ALL_CALLS, **site: Any) -> str:
+    """What the preview of a stack ends with; Pulumi shows a RunError without a traceback."""
+    with pytest.raises(pulumi.RunError) as caught:
+        run(stack(asked, **site), preview=True, calls=calls)
+    return str(caught.value)
+
+
+def refusing(token: str, words: str) -> Calls:
+    def refuse(arguments: dict[str, Any]) -> Mapping[str, Any]:
+        raise RefusedLookup(f"invocation of {token} returned an error: invoking {token}: {words}")
+
+    return {**ALL_CALLS, token: refuse}
+
+
+def test_a_public_repository_and_one_that_is_not_there_are_told_where_the_stack_file_has_them() -> None:
+    assert told({"runnerGroup": {"repositories": ["kernels", "open-web", "nowhere"]}}) == (
+        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[1]: is a public repository: any user's pull request "
+        "could run code on the machines\n"
+        "  got: 'open-web'\n"
+        "  expected: a private or internal repository\n"
+        "  hint: remove it; its workflows can use GitHub-hosted runners\n"
+        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[2]: GitHub has no such repository\n"
+        "  hint: check the name and the owner, and that the token has access to the repository"
+    )
+
+
+def test_a_repository_of_an_organizations_secret_is_told_where_the_stack_file_has_it() -> None:
+    scope = {"kind": "organization", "repositories": ["web", "nowhere"]}
+    text = told({"secrets": {"all": {"scope": scope, "variables": {"A": "b"}}}})
+    assert text.startswith(
+        "Pulumi.stack.yaml: gpu-ci:github.secrets.all.scope.repositories[1]: GitHub has no such repository\n"
+    )
+
+
+def test_a_secret_too_long_for_github_is_told_where_the_stack_file_names_it_and_not_shown() -> None:
+    calls = {**ALL_CALLS, SECRET: lambda _: {"secretData": "hunter2" * 7023}}
+    asked = {"secrets": {"k": {"scope": {"kind": "repository", "repository": "k"}, "secrets": {"TOKEN": TOKEN}}}}
+    text = told(asked, calls)
+    assert text.startswith("Pulumi.stack.yaml: gpu-ci:github.secrets.k.secrets.TOKEN: has more than 49152 bytes\n")
+    assert "hunter2" not in text
+
+
+def test_a_repository_that_may_not_be_looked_up_is_told_with_githubs_words() -> None:
+    words = "1 error occurred:\n\t* GET https://api.github.com/repos/acme/kernels: 403 Resource not accessible []\n\n"
+    one_alone: Calls = {
+        **ALL_CALLS,
+        REPOSITORY: lambda asked: (
+            refusing(REPOSITORY, words)[REPOSITORY](asked) if asked["name"] == "kernels" else repository(asked)
+        ),
+    }
+    assert told({"runnerGroup": {"repositories": ["kernels", "open-web"]}}, one_alone) == (
+        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[0]: could not be looked up on GitHub\n"
+        "  got: GET https://api.github.com/repos/acme/kernels: 403 Resource not accessible []\n"
+        "  expected: an answer to GET /repos/{owner}/{repo}\n"
+        "  hint: check that the token or the App may read the repository's metadata, and that api.github.com is "
+        "reachable\n"
+        "Pulumi.stack.yaml: gpu-ci:github.runnerGroup.repositories[1]: is a public repository: any user's pull request "
+        "could run code on the machines\n"
+        "  got: 'open-web'\n"
+        "  expected: a private or internal repository\n"
+        "  hint: remove it; its workflows can use GitHub-hosted runners"
+    )
+
+
+def test_a_secret_that_may_not_be_read_is_told_where_the_stack_file_names_it() -> None:
+    asked = {"secrets": {"k": {"scope": {"kind": "repository", "repository": "k"}, "secrets": {"TOKEN": TOKEN}}}}
+    assert told(asked, refusing(SECRET, NO_ACCESS)) == (
+        f"Pulumi.stack.yaml: gpu-ci:github.secrets.k.secrets.TOKEN: cannot read {TOKEN} from Secret Manager\n"
+        f"  got: {NO_ACCESS}\n"
+        "  expected: a secret with a version that the deployer can read (roles/secretmanager.secretAccessor)\n"
+        "  hint: check its name and its permissions: gcloud secrets get-iam-policy registry-token --project=example-ci"
+    )
+
+
+def test_every_secret_that_may_not_be_read_is_told_in_one_report_and_no_value_of_another() -> None:
+    def answer(arguments: dict[str, Any]) -> Mapping[str, Any]:
+        if arguments["secret"].endswith("fine"):
+            return {"secretData": "hunter2"}
+        return refusing(SECRET, NO_ACCESS)[SECRET](arguments)
+
+    secrets = {name.upper(): f"projects/example-ci/secrets/{name}" for name in ("one", "fine", "two")}
+    asked = {"secrets": {"k": {"scope": {"kind": "repository", "repository": "k"}, "secrets": secrets}}}
+    app = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}
+    text = told(asked, {**ALL_CALLS, SECRET: answer}, app=app)
+    assert [line.split(": ")[1] for line in text.splitlines() if line.startswith("Pulumi.stack.yaml: ")] == [
+        "gpu-ci:site.github.app.privateKey",
+        "gpu-ci:github.secrets.k.secrets.ONE",
+        "gpu-ci:github.secrets.k.secrets.TWO",
+    ]
+    assert "hunter2" not in text
+
+
+def test_the_key_of_the_app_that_may_not_be_read_is_told_at_the_app() -> None:
+    app = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}
+    text = told({"rules": {"k": {"repository": "kernels"}}}, refusing(SECRET, NO_ACCESS), app=app)
+    assert text.startswith(
+        "Pulumi.stack.yaml: gpu-ci:site.github.app.privateKey: cannot read "
+        "projects/example-ci/secrets/app-key from Secret Manager\n"
+    )

@@ -1,0 +1,215 @@
+"""The output `manager` of a stack: what the runner manager reads as its configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gpu_ci.cli.check.stacks import problems
+from gpu_ci.cli.stack_files import read as read_stack_file
+from gpu_ci.errors import Problem
+from gpu_manager.config import read
+from gpu_manager.model import Rung
+
+from tests.gpu_ci.program.stack import L4, SUBNETWORK, config, load, refused, site, told
+from tests.gpu_ci.program.test_github_apps import GROUP, RUNNERS
+from tests.gpu_ci.program.test_program import STACK, run
+from tests.gpu_ci.support import TEMPLATE
+
+MANAGER = {"id": 37, "installationId": 38, "privateKey": "projects/example-ci/secrets/manager-key"}
+
+
+def stack(**github: Any) -> dict[str, Any]:
+    pools = {"l4": {**L4, "market": "spot", "zones": ["us-central1-a", "us-central1-b"]}}
+    owner = {"owner": "acme", "runnerApp": RUNNERS, **github}
+    return config(pools, **site(github=owner)) | {"gpu-ci:github": GROUP}
+
+
+def test_the_output_is_a_configuration_that_the_manager_takes(tmp_path: Path) -> None:
+    found = run(stack(managerApp=MANAGER)).outputs[STACK]["manager"]
+    file = tmp_path / "manager.json"
+    file.write_text(json.dumps(found))
+    config = read(file)
+    assert (config.name, config.github.owner) == ("stack", "acme")
+    assert (config.github.app_id, config.github.installation_id) == (37, 38)
+    [pool] = [each.plain() for each in config.pools]
+    assert (pool.name, pool.max, pool.labels) == ("l4", 4, frozenset({"self-hosted", "gpu", "l4"}))
+    assert [(rung.zone, rung.machine_type, rung.market, rung.gpu) for rung in pool.rungs] == [
+        ("us-central1-a", "g2-standard-8", "spot", "nvidia-l4"),
+        ("us-central1-b", "g2-standard-8", "spot", "nvidia-l4"),
+    ]
+    assert all(isinstance(rung, Rung) and (rung.usd_per_hour or 0) > 0 for rung in pool.rungs)
+    assert pool.registered_by == "manager"
+    # The check, fetching the runner, and the wait for its registration.
+    assert pool.boot_sec == 1200 + 300 + 300
+    assert pool.template
+
+
+def test_a_stack_asks_for_commit_statuses_and_needs_a_manager_for_them() -> None:
+    found = run(stack(managerApp=MANAGER, commitStatuses=True)).outputs[STACK]["manager"]
+    assert found["github"]["commitStatuses"] is True
+    assert "commitStatuses" not in run(stack(managerApp=MANAGER)).outputs[STACK]["manager"]["github"]
+    assert told(stack(commitStatuses=True)) == (
+        "Pulumi.staging.yaml: gpu-ci:site.github.commitStatuses: needs the runner manager, and the stack has none\n"
+        "  got: True\n"
+        "  expected: true to let the runner manager write a commit status with the reason why a job waits for a "
+        "machine; managerApp "
+        "then needs Commit statuses: read and write\n"
+        "  hint: add managerApp, or remove it"
+    )
+
+
+def test_a_stack_without_the_managers_app_has_no_such_output() -> None:
+    assert "manager" not in run(stack()).outputs[STACK]
+
+
+def test_the_managers_app_is_none_of_the_others() -> None:
+    assert told(stack(managerApp={**MANAGER, "id": 27})) == (
+        "Pulumi.staging.yaml: gpu-ci:site.github.managerApp.id: is the App of runnerApp too\n"
+        "  got: a value that is not shown, because it may be a secret\n"
+        "  expected: a GitHub App of its own, with a key of its own\n"
+        "  hint: make another GitHub App (docs/guides/github.md, Apps and their permissions)"
+    )
+
+
+def test_no_machine_may_read_any_key_where_the_manager_registers() -> None:
+    found = run(stack(managerApp=MANAGER))
+    assert found.of(":SecretIamMember") == []
+
+
+IMAGE = f"us-central1-docker.pkg.dev/example-ci/builds/runner-manager@sha256:{'ab' * 32}"
+ON_GOOGLE_CLOUD = {"gpu-ci:manager": {"image": IMAGE, "region": "us-central1"}}
+
+
+def test_a_stack_runs_its_manager_where_it_asks_for_it() -> None:
+    found = run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD)
+    [manager] = found.of("gpu-ci:gcp:RunnerManager")
+    assert manager.name == "manager"
+    [container] = found.one("cloudrunv2/workerPool:WorkerPool").inputs["template"]["containers"]
+    assert container["image"] == IMAGE
+    written = json.loads(found.one(":BucketObject").inputs["content"]["value"])  # the SDK takes it for a secret
+    assert written == json.loads(json.dumps(found.outputs[STACK]["manager"]))
+    assert found.outputs[STACK]["runnerManager"]["stateObject"].startswith("gs://")
+    assert "runnerManager" not in run(stack(managerApp=MANAGER)).outputs[STACK]
+
+
+def test_no_part_of_the_deployed_manager_has_a_key() -> None:
+    found = run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD)
+    readers = [row for row in found.of(":SecretIamMember") if row.name == "manager-app-key-reader"]
+    assert [row.inputs["secretId"] for row in readers] == [MANAGER["privateKey"]]
+    pool = found.one("cloudrunv2/workerPool:WorkerPool").inputs
+    assert [volume["secret"]["secret"] for volume in pool["template"]["volumes"]] == ["manager-key"]
+    assert "envs" not in pool["template"]["containers"][0]
+
+
+def test_a_manager_without_what_it_needs_is_refused() -> None:
+    alone = config({"l4": L4}) | ON_GOOGLE_CLOUD
+    assert [problem.path for problem in refused(alone).problems] == [
+        "gpu-ci:site.github.managerApp",
+        "gpu-ci:github.runnerGroup",
+    ]
+    # The manager registers the runners of machines: an App for these is not needed.
+    owner = {"owner": "acme", "managerApp": MANAGER}
+    assert load(config({"l4": L4}, **site(github=owner)) | {"gpu-ci:github": GROUP} | ON_GOOGLE_CLOUD).pools
+    wrong = {"gpu-ci:manager": {"image": "docker.io/acme/manager:1", "region": "us-central1-a"}}
+    assert [(problem.path, bool(problem.hint)) for problem in refused(stack(managerApp=MANAGER) | wrong).problems] == [
+        ("gpu-ci:manager.image", True),
+        ("gpu-ci:manager.region", True),
+    ]
+
+
+def test_the_objective_of_the_alerts_is_that_of_every_pool_without_its_own() -> None:
+    alerts = {"notificationChannels": ["projects/example-ci/notificationChannels/12"], "waitObjectiveSec": 600}
+    wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "alerts": alerts}}
+    found = run(stack(managerApp=MANAGER) | wanted)
+    [pool] = found.outputs[STACK]["manager"]["pools"]
+    assert pool["waitObjectiveSec"] == 600
+    own = stack(managerApp=MANAGER)
+    own["gpu-ci:pools"]["l4"]["waitObjectiveSec"] = 300
+    [pool] = run(own | wanted).outputs[STACK]["manager"]["pools"]
+    assert pool["waitObjectiveSec"] == 300
+    assert len(found.of(":AlertPolicy")) == 2
+    [pool] = run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD).outputs[STACK]["manager"]["pools"]
+    assert "waitObjectiveSec" not in pool
+
+
+def test_the_configuration_names_the_number_of_instances(tmp_path: Path) -> None:
+    two = stack(managerApp=MANAGER)
+    two["gpu-ci:pools"]["t4"] = {**two["gpu-ci:pools"]["l4"]}
+    wanted = {"gpu-ci:manager": {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "instances": 2}}
+    found = run(two | wanted).outputs[STACK]["manager"]
+    (tmp_path / "manager.json").write_text(json.dumps(found))
+    assert read(tmp_path / "manager.json").instances == 2
+
+
+def test_more_instances_than_pools_are_refused_by_the_preview_and_by_check(tmp_path: Path) -> None:
+    values = stack(managerApp=MANAGER)
+    values["gpu-ci:manager"] = {**ON_GOOGLE_CLOUD["gpu-ci:manager"], "instances": 3}
+    [problem] = refused(values).problems
+    assert problem == Problem(
+        "gpu-ci:manager.instances",
+        "is more than the number of pools on Compute Engine",
+        "3",
+        "at most 1",
+        "each instance serves a share of the pools, and a share contains at least one pool",
+    )
+    (tmp_path / "Pulumi.dev.yaml").write_text(json.dumps({"config": values}))
+    assert problems(read_stack_file(tmp_path / "Pulumi.dev.yaml")) == [problem]
+
+
+EAST = "projects/example-ci/regions/us-east1/subnetworks/ci"
+LADDER = [{"zones": ["us-central1-a"], "market": "standard"}, {"zones": ["us-east1-b"]}]
+
+
+def with_ladder(**site_keys: Any) -> dict[str, Any]:
+    values = stack(managerApp=MANAGER)
+    values["gpu-ci:pools"]["l4"] |= {"ladder": LADDER, "priceCeilingUsd": 2}
+    values["gpu-ci:site"] |= site_keys
+    return values
+
+
+def test_the_output_has_the_rungs_of_a_ladder_with_their_templates_and_prices(tmp_path: Path) -> None:
+    found = run(with_ladder(subnetworks={"us-central1": SUBNETWORK, "us-east1": EAST}))
+    file = tmp_path / "manager.json"
+    file.write_text(json.dumps(found.outputs[STACK]["manager"]))
+    [pool] = [each.plain() for each in read(file).pools]
+    assert [(rung.zone, rung.market) for rung in pool.rungs] == [
+        ("us-central1-a", "spot"),
+        ("us-central1-b", "spot"),
+        ("us-central1-a", "standard"),
+        ("us-east1-b", "spot"),
+    ]
+    # The gate of the template in the other region, and none for another market.
+    assert [rung.template for rung in pool.rungs] == ["", "", "", TEMPLATE]
+    assert [row.name for row in found.of(":SmokeGate")] == ["l4-gate", "l4-us-east1-g2-standard-8-gate"]
+    spot, _, standard, _ = (rung.usd_per_hour or 0 for rung in pool.rungs)
+    assert 0 < spot < standard
+    assert pool.price_ceiling_usd == 2
+    assert found.outputs[STACK]["pools"]["l4"]["ladder"] == LADDER
+
+
+def test_a_ladder_is_in_the_network_that_is_made_for_its_region() -> None:
+    found = run(with_ladder(networks={"us-east1": {"ipRange": "10.10.0.0/20"}}))
+    interfaces = {row.name: row.inputs["networkInterfaces"] for row in found.of(":RegionInstanceTemplate")}
+    assert [each["subnetwork"] for each in interfaces["l4-us-east1-g2-standard-8-template"]] == [
+        "runners-us-east1-subnetwork-id"
+    ]
+    assert [each["subnetwork"] for each in interfaces["l4-template"]] == [SUBNETWORK]
+
+
+def test_each_region_of_a_ladder_needs_a_subnetwork() -> None:
+    assert told(with_ladder()).startswith(
+        "Pulumi.staging.yaml: gpu-ci:site.subnetworks.us-east1: is missing, and l4 is in that region\n"
+    )
+
+
+def test_stopped_machines_are_deleted_after_the_manager_that_is_removed() -> None:
+    """Pulumi deletes what a resource depends on after the resource."""
+    waiting = stack(managerApp=MANAGER)
+    waiting["gpu-ci:pools"]["l4"]["standby"] = {"stoppedSize": 2}
+    found = run(waiting | ON_GOOGLE_CLOUD)
+    assert found.one(":StoppedMachines").inputs == {"project": "example-ci", "templates": [TEMPLATE]}
+    workers = found.one("cloudrunv2/workerPool:WorkerPool").request
+    assert "manager-stopped" in {urn.rpartition("::")[2] for urn in workers.dependencies}
+    assert run(stack(managerApp=MANAGER) | ON_GOOGLE_CLOUD).of(":StoppedMachines") == []

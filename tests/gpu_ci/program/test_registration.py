@@ -1,0 +1,259 @@
+"""How the pools of a stack file get the App, the group and the right to the App's key, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+from gpu_ci.program import stack_warnings
+from gpu_ci.stack.warnings import RUNNER_APP
+from gpu_ci.stack.warnings import stack_warnings as stack_warnings_of
+
+from tests.gpu_ci.harness import Deployment
+from tests.gpu_ci.program.stack import L4, config, load, refused, site, told
+from tests.gpu_ci.program.test_program import STACK, run
+
+KEY = "projects/example-ci/secrets/app-key"
+OWNER: dict[str, Any] = {
+    "owner": "acme",
+    "plan": "team",
+    "runnerApp": {"id": 17, "installationId": 18, "privateKey": KEY},
+}
+GROUP: dict[str, Any] = {"runnerGroup": {"repositories": ["kernels"]}}
+
+
+def stack(github: Any = GROUP, owner: Any = None, **pool: Any) -> dict[str, Any]:
+    asked = {} if github is None else {"gpu-ci:github": github}
+    return config({"l4": {**L4, **pool}}, **site(github=owner or OWNER)) | asked
+
+
+def agent(found: Deployment) -> dict[str, Any]:
+    text = found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"]
+    read: dict[str, Any] = json.loads(text)
+    return read
+
+
+def test_a_pool_is_told_the_app_its_key_by_name_and_the_group_of_the_stack() -> None:
+    found = run(stack())
+    assert agent(found)["github"] == {
+        "owner": "acme",
+        "app_id": "17",
+        "installation_id": 18,
+        "private_key": KEY,
+        "labels": ["self-hosted", "gpu", "l4"],
+        "runner_group": "gpu-stack",
+    }
+    assert found.one(":SecretIamMember").inputs["secretId"] == KEY
+
+
+MANAGED = {
+    "owner": "acme",
+    "plan": "team",
+    "managerApp": {"id": 37, "installationId": 38, "privateKey": "projects/example-ci/secrets/manager-key"},
+}
+
+
+@pytest.mark.parametrize("owner", [MANAGED, {**OWNER, **MANAGED}], ids=["manager", "both"])
+def test_where_a_manager_registers_a_machine_knows_no_app_and_may_read_no_key(owner: dict[str, Any]) -> None:
+    found = run(stack(owner=owner))
+    told = agent(found)
+    assert told["registered_by"] == "manager"
+    assert "github" not in told
+    assert told["runner"]["register_sec"] == 300
+    assert "secrets/" not in json.dumps(told)
+    assert found.of(":SecretIamMember") == []
+    assert found.outputs[STACK]["pools"]["l4"]["registersRunners"] is True
+    [pool] = found.outputs[STACK]["manager"]["pools"]
+    assert (pool["registeredBy"], pool["runnerGroup"]) == ("manager", "gpu-stack")
+
+
+def test_where_a_manager_registers_rootful_docker_gives_no_key_away() -> None:
+    day = date(2026, 11, 1)
+    assert stack_warnings.warnings(load(stack(owner=MANAGED, runner={"docker": "rootful"})), day) == []
+
+
+@pytest.mark.parametrize(("github", "registers"), [(GROUP, True), ({}, False)])
+def test_the_outputs_say_whether_a_pool_registers_runners(github: dict[str, Any], registers: bool) -> None:
+    assert run(stack(github)).outputs[STACK]["pools"]["l4"]["registersRunners"] is registers
+
+
+def test_its_template_waits_for_the_group_and_its_check_for_the_right_to_the_key() -> None:
+    found = run(stack())
+    template = found.one(":RegionInstanceTemplate").request.propertyDependencies["metadata"]
+    assert "runners-group" in {urn.rpartition("::")[2] for urn in template.urns}
+    gate = found.one(":SmokeGate").request.dependencies
+    assert "l4-app-key-reader" in {urn.rpartition("::")[2] for urn in gate}
+
+
+def test_a_group_of_another_name_is_the_one_that_is_joined() -> None:
+    asked = {"runnerGroup": {"repositories": ["kernels"], "groupName": "gpus"}}
+    assert agent(run(stack(asked)))["github"]["runner_group"] == "gpus"
+
+
+@pytest.mark.parametrize("values", [stack(None), stack({}), stack(owner={"owner": "acme"})])
+def test_without_an_app_or_a_group_a_pool_checks_itself_and_registers_nothing(values: dict[str, Any]) -> None:
+    found = run(values)
+    assert "github" not in agent(found)
+    assert found.of(":SecretIamMember") == []
+
+
+def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:
+    assert told(stack(secrets=[KEY])) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.secrets: cannot be read by jobs: jobs of a pool with runners "
+        "have no access to the machine's service account\n"
+        "  got: a list\n"
+        "  expected: nothing here, or runner.docker: rootful\n"
+        "  hint: pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
+        "(docs/guides/compute-engine.md)"
+    )
+    assert load(stack(secrets=[KEY], runner={"docker": "rootful"})).pools
+    assert load(stack(None, secrets=[KEY])).pools
+
+
+def test_the_wiring_is_not_chosen_in_a_stack_file() -> None:
+    text = told(stack(github=GROUP) | {"gpu-ci:pools": {"l4": {**L4, "github": {"owner": "acme"}}}})
+    assert text.splitlines()[0] == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.github: is filled in by the program, not by the stack file"
+    )
+
+
+def test_rootful_docker_is_said_to_give_jobs_the_apps_key() -> None:
+    day = date(2026, 11, 1)
+    assert stack_warnings.warnings(load(stack(runner={"docker": "rootful"})), day) == [
+        (
+            "gpu-ci:pools.l4.runner.docker: a job that has rootful Docker is root on its machine, and can read "
+            f"{KEY}, with which it is the App in every repository the App is installed in; hint: docker: rootless, or "
+            "trust every workflow that the runner group lets in"
+        )
+    ]
+    assert stack_warnings.warnings(load(stack(runner={"docker": "rootless"})), day) == []
+
+
+CONTAINER = f"docker.io/pytorch/pytorch:2.9.1-cuda12.6-cudnn9-runtime@sha256:{'0' * 64}"
+
+
+def test_container_optimized_os_is_refused_where_runners_would_register() -> None:
+    image = "projects/cos-cloud/global/images/family/cos-stable"
+    cos = {"driver": {"source": "cos", "checkImage": CONTAINER}, "image": image}
+    assert told(stack(**cos)) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.driver.source: cannot run runners: Container-Optimized OS lacks Python "
+        "and the dependencies of GitHub's runner\n"
+        "  got: 'cos'\n"
+        "  expected: image or installer\n"
+        "  hint: use an Ubuntu or Debian image, or remove driver and image"
+    )
+    assert load(stack(None, **cos)).pools
+
+
+@pytest.mark.parametrize(
+    ("pool", "paths"),
+    [
+        ({"driver": {"source": "cos"}}, ["driver.source"]),
+        ({"driver": {"source": "cos", "branch": 1}, "torch": "2.9.1"}, ["driver.source"]),
+        ({"market": "spot", "standby": {"stoppedSize": 1}}, ["standby"]),
+        ({"market": "spot", "standby": {"stoppedSize": 0}}, ["standby"]),
+    ],
+)
+def test_what_has_to_go_is_told_once_and_with_nothing_to_mend_in_it(pool: dict[str, Any], paths: list[str]) -> None:
+    lines = [line for line in told(stack(**pool)).splitlines() if not line.startswith(" ")]
+    found = [line.removeprefix("Pulumi.staging.yaml: gpu-ci:pools.l4.").split(":")[0] for line in lines]
+    assert found[: len(paths)] == paths
+    assert len([line for line in lines if line.startswith("Pulumi")]) == len(paths)
+
+
+def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
+    day = date(2026, 12, 1)
+    [warning] = stack_warnings.warnings(load(stack()), day)
+    assert warning == (
+        "the runner 2.338.0 may be too old: no release after 2026-10-07 is known here; hint: compare with "
+        "github.com/actions/runner/releases"
+    )
+    assert stack_warnings.warnings(load(stack(None, {"owner": "acme"})), day) == []
+
+
+def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -> None:
+    standby = {"market": "standard", "standby": {"stoppedSize": 1}}
+    assert told(stack(**standby)) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.standby: is not supported for machines that register their own "
+        "runners, because a stop would end their job\n"
+        "  got: a map\n"
+        "  expected: nothing here\n"
+        "  hint: remove standby"
+    )
+    assert load(stack(None, **standby)).pools
+
+
+@pytest.mark.parametrize("market", ["spot", "standard"])
+def test_machines_of_the_manager_may_wait_stopped(market: str) -> None:
+    found = run(stack(owner=MANAGED, market=market, standby={"stoppedSize": 3}))
+    [pool] = found.outputs[STACK]["manager"]["pools"]
+    assert pool["standby"] == 3
+    assert found.one(":RegionInstanceGroupManager").inputs["targetStoppedSize"] == 0
+    [without] = run(stack(owner=MANAGED)).outputs[STACK]["manager"]["pools"]
+    assert "standby" not in without
+
+
+def test_what_does_not_go_with_the_managers_standby_is_told_of_the_stack_file() -> None:
+    chosen = {"stoppedSize": 5, "mode": "manual", "initialDelaySec": 60}
+    pool = {"market": "flex-start", "maxRunDurationSec": 3600, "localSsdCount": 1, "standby": chosen}
+    found = refused(stack(owner=MANAGED, **pool)).problems
+    assert [(each.path.removeprefix("gpu-ci:pools.l4."), each.text) for each in found] == [
+        ("standby", "is not supported for flex-start machines, which cannot wait stopped"),
+        (
+            "standby.mode",
+            "is not supported in pools with runners, where the runner manager starts machines when jobs wait",
+        ),
+        (
+            "standby.initialDelaySec",
+            (
+                "is not supported in pools with runners, where the runner manager stops a machine after its check has "
+                "passed"
+            ),
+        ),
+        ("standby", "the machine has local SSDs, which lose their data when the machine stops"),
+        ("standby.stoppedSize", "is more than max"),
+    ]
+
+
+def test_secrets_are_refused_once_where_the_manager_registers() -> None:
+    [problem] = refused(stack(owner=MANAGED, secrets=[KEY])).problems
+    assert problem.path == "gpu-ci:pools.l4.secrets"
+    assert problem.text.startswith("cannot be read by jobs: jobs of a pool with runners")
+
+
+ALONE = {"owner": "acme", "plan": "team"}
+
+
+def test_a_runner_that_nobody_registers_is_told_to_have_no_effect() -> None:
+    [warning] = stack_warnings.warnings(load(stack(None, ALONE, runner={"docker": "rootless"})), date(2026, 11, 1))
+    assert warning == (
+        "gpu-ci:pools.l4.runner: has no effect, as the pool registers no runners: its machines check themselves and "
+        "stay on; hint: give gpu-ci:site.github.runnerApp and gpu-ci:github.runnerGroup, or leave runner out"
+    )
+    assert stack_warnings.warnings(load(stack(None, ALONE)), date(2026, 11, 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "missing", "there"),
+    [
+        (stack(None), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.runnerApp"),
+        (stack({}, runner={"docker": "none"}), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.runnerApp"),
+        (stack(owner=ALONE, runnerLabels=["a"]), "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"),
+    ],
+)
+def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
+    values: dict[str, Any], missing: str, there: str
+) -> None:
+    values |= {"gpu-ci:pools": {**values["gpu-ci:pools"], "m4": L4}}
+    assert stack_warnings.warnings(load(values), date(2026, 11, 1)) == [
+        (
+            f"{missing}: is missing, although {there} is set, so machines of these pools register no runners, "
+            f"and stay on: l4, m4; hint: give {missing} too"
+        )
+    ]
+
+
+def test_one_half_of_it_is_enough_where_no_pool_is_of_machines() -> None:
+    assert stack_warnings_of([], [], [], [RUNNER_APP]) == []

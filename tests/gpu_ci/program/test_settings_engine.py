@@ -1,0 +1,50 @@
+"""What a mistake in a stack file looks like to whoever runs the real CLI."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.gpu_ci.program.stack import config, config_of
+from tests.gpu_ci.program.test_settings import SIX_MISTAKES, THEIR_REPORT
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+STACK = "pulumi:pulumi:Stack"
+UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
+
+
+def written(sandbox: SandboxRunner, document: dict[str, object]) -> str:
+    """A stack file with this config and the salt of the repository's own."""
+    salt = yaml.safe_load((sandbox.project / "Pulumi.staging.yaml").read_text())["encryptionsalt"]
+    sandbox.folder.mkdir(parents=True, exist_ok=True)
+    file = sandbox.folder / "Pulumi.staging.yaml"
+    file.write_text(yaml.safe_dump({"config": document, "encryptionsalt": salt}))
+    return str(file)
+
+
+def test_six_mistakes_end_in_one_report_and_leave_what_is_there_alone(proven: SandboxRunner) -> None:
+    before = [(row["type"], row["id"]) for row in proven.world()]
+    assert len(before) >= 4
+    failed = proven.run(*UP, "--config-file", written(proven, config(SIX_MISTAKES)), ok=False)
+    shown = [line.strip() for line in failed.output.splitlines()]
+    assert [line for line in THEIR_REPORT.splitlines() if line.strip() not in "\n".join(shown)] == []
+    assert "Traceback" not in failed.output
+    assert [(row["type"], row["id"]) for row in proven.world()] == before
+
+
+@pytest.mark.slow
+def test_of_a_stack_with_a_mistake_nothing_is_created(sandbox: SandboxRunner) -> None:
+    sandbox.run(*UP, "--config-file", written(sandbox, config({"l4": {"kind": "gce-runners"}})), ok=False)
+    assert sandbox.world() == []
+    assert [resource["type"] for resource in sandbox.state("staging")] in ([], [STACK])
+
+
+def test_an_encrypted_value_is_refused_and_never_shown(sandbox: SandboxRunner) -> None:
+    file = written(sandbox, config_of("Pulumi.staging.yaml"))
+    path = ("--path", "gpu-ci:pools.l4.machineType", "hunter2")
+    sandbox.run("config", "set", "--stack", "staging", "--config-file", file, "--secret", *path)
+    failed = sandbox.run("preview", "--stack", "staging", "--config-file", file, ok=False)
+    assert failed.has("gpu-ci:pools: is a secret, but resources and stack outputs show it in plain text")
+    assert "hunter2" not in failed.output

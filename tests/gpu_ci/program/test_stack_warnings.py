@@ -1,0 +1,166 @@
+"""What a stack is told in the preview although it is no mistake, on days that are given."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+from gpu_ci.program import stack_warnings
+
+from tests.gpu_ci.program.stack import L4, config, config_of, load
+
+OLD_IMAGE = "projects/example-ci/global/images/ubuntu-2004-with-nvidia-580"
+
+
+def told(day: date, **pools: object) -> list[str]:
+    return stack_warnings.warnings(load(config(pools or None)), day)
+
+
+def test_a_stack_whose_prices_are_fresh_is_told_nothing() -> None:
+    assert told(date(2026, 11, 21)) == []
+
+
+def test_old_prices_of_all_pools_are_one_warning() -> None:
+    [warning] = told(date(2027, 1, 3), b=L4 | {"runnerLabels": ["b"]}, a=L4)
+    assert warning == (
+        "the prices of a, b were read on 2026-10-04, 91 days ago (limit: 90 days); "
+        "hint: run gpu-ci catalog refresh, or compare with the cloud's own price list"
+    )
+
+
+def test_the_shipped_stacks_are_told_of_every_price_in_one_line() -> None:
+    [warning] = stack_warnings.warnings(load(config_of("Pulumi.prod.yaml")), date(2026, 11, 21))
+    assert warning.startswith("the price of t4 was read on an unknown date; the price of a100 was read on 2026-08-03")
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_an_identity_that_only_the_provider_has_is_warned_of_once_its_variable_is_missing_or_empty(
+    value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"gcp:impersonateServiceAccount": "ci@example-ci.iam.gserviceaccount.com"}
+    if value is None:
+        monkeypatch.delenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", raising=False)
+    else:
+        monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", value)
+    [warning] = stack_warnings.warnings(load(config(**given)), date(2026, 11, 21))
+    assert warning == (
+        "gcp:impersonateServiceAccount: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or "
+        "as none; hint: set GOOGLE_IMPERSONATE_SERVICE_ACCOUNT in the environment instead (docs/how-it-works/check.md)"
+    )
+    monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "ci@example-ci.iam.gserviceaccount.com")
+    assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == []
+
+
+def test_an_image_past_its_end_is_told_once_however_many_pools_boot_it() -> None:
+    pools = {name: L4 | {"image": OLD_IMAGE, "runnerLabels": [name]} for name in ("a", "b")}
+    [warning] = told(date(2026, 11, 21), **pools)
+    assert warning.startswith("the image ubuntu-2004-with-nvidia-580 is past its end: Ubuntu 20.04 ended in 2025-05")
+    assert warning.endswith("hint: take an image of Ubuntu 24.04")
+
+
+def test_limits_nobody_gave_are_said_to_be_unknown() -> None:
+    given = {"gpu-ci:quotas": {"us-central1": {"PREEMPTIBLE_NVIDIA_L4_GPUS": 5}}}
+    assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == [
+        ("gpu-ci:quotas: lacks GPUS_ALL_REGIONS (global), SSD_TOTAL_GB (us-central1), so these limits are unknown")
+    ]
+
+
+def test_a_shortage_no_vendors_text_confirms_is_a_warning() -> None:
+    h100 = {"kind": "gce-runners", "machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "max": 1}
+    here = {"PREEMPTIBLE_NVIDIA_H100_GPUS": 2, "PREEMPTIBLE_LOCAL_SSD_GB": 750, "SSD_TOTAL_GB": 500}
+    quotas = {"us-central1": here, "global": {"GPUS_ALL_REGIONS": 2}}
+    found = load(config({"h100": h100}, **{"gpu-ci:quotas": quotas}))
+    [warning] = [text for text in stack_warnings.warnings(found, date(2026, 8, 3)) if "quotas" in text]
+    assert warning.startswith(
+        "gpu-ci:quotas.us-central1.PREEMPTIBLE_LOCAL_SSD_GB: may be less than the pools need: got 750, "
+        "expected 1500 GB or more (h100 1500); hint: "
+    )
+
+
+AGENT = "<project number>@cloudservices.gserviceaccount.com"
+
+
+def test_what_is_of_another_project_is_told_with_who_needs_a_grant() -> None:
+    host = "projects/host-ci/regions/us-central1/subnetworks/ci"
+    choices = {
+        "image": "projects/images-ci/global/images/gpu",
+        "market": "standard",
+        "reservation": "projects/shared-ci/reservations/l4",
+    }
+    values = config({"l4": L4 | choices}) | {"gpu-ci:site": {"subnetworks": {"us-central1": host}}}
+    told_of = {"subnetwork": "host-ci", "image": "images-ci", "reservation": "shared-ci"}
+    hints = {
+        "subnetwork": "grant both roles/compute.networkUser on the subnetwork",
+        "image": "grant both roles/compute.imageUser in its project",
+        "reservation": "share the reservation with this project",
+    }
+    assert stack_warnings.warnings(load(values), date(2026, 9, 1)) == [
+        f"gpu-ci:pools.l4.{field}: is of another project, {project}: the check of a template uses the deployer's "
+        f"rights there, and the group the rights of {AGENT}; hint: {hints[field]} (docs/guides/google-project.md)"
+        for field, project in told_of.items()
+    ]
+
+
+def test_a_build_pool_is_told_of_quota_regions_and_repositories_that_only_google_knows() -> None:
+    trigger = {"repository": "acme/kernels", "event": {"kind": "push", "branch": "^main$"}, "build": {"kind": "file"}}
+    second = {"repositoryResource": "projects/p/locations/europe-west4/connections/c/repositories/web"}
+    triggers = {"a": trigger, "b": trigger, "c": {**trigger, "repository": "acme/web", **second}}
+    builds = {"kind": "cloud-build", "region": "europe-west4", "triggers": triggers}
+    settings = load(config({"builds": builds, "l4": L4, "own": {"kind": "cloud-build", "region": "us-central1"}}))
+    assert stack_warnings.prerequisites_of_builds(settings) == [
+        (
+            "gpu-ci:pools.builds: a new project may have no quota for private pools or their CPUs in europe-west4, and "
+            "a project that is restricted to some regions builds in us-central1, us-west2, europe-west1, asia-east1, "
+            "australia-southeast1, southamerica-east1 only; hint: see cloud.google.com/build/quotas before the first up"
+        ),
+        (
+            "gpu-ci:pools.builds.triggers: acme/kernels must be connected to Cloud Build as 1st gen in europe-west4; "
+            "hint: Cloud Build, Repositories, 1st gen, Connect repository, as an owner of the organization on GitHub; "
+            "or name a 2nd-gen repository in repositoryResource"
+        ),
+        (
+            "gpu-ci:pools.own: a new project may have no quota for private pools or their CPUs in us-central1; hint: "
+            "see cloud.google.com/build/quotas before the first up"
+        ),
+    ]
+
+
+MISSING = "gpu-ci:site.github.runnerApp, gpu-ci:github.runnerGroup, gpu-ci:site.github.managerApp"
+
+
+def test_what_only_the_runner_manager_reads_is_told_where_the_stack_has_none() -> None:
+    climbing = L4 | {"ladder": [{"zones": ["us-central1-b"]}], "priceCeilingUsd": 2}
+    flex = {
+        "kind": "gce-runners", "machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "market": "flex-start",
+        "maxRunDurationSec": 3600, "max": 1,
+    }  # fmt: skip
+    manager, starts = "only the runner manager", "starts machines there"
+    given = f"hint: give {MISSING}"
+    assert [each for each in told(date(2026, 10, 5), l4=climbing, h100=flex) if each.startswith("gpu-ci:pools")] == [
+        f"gpu-ci:pools.h100.market: a new size of the group gets no flex-start machine, {manager} does; {given}",
+        f"gpu-ci:pools.l4.ladder: its templates are checked, but {manager} {starts}; {given}, or leave ladder out",
+        f"gpu-ci:pools.l4.priceCeilingUsd: {manager} reads it; {given}, or leave it out",
+    ]
+
+
+def test_a_stack_with_a_runner_manager_is_told_nothing_of_that() -> None:
+    app = {"id": 37, "installationId": 38, "privateKey": "projects/example-ci/secrets/manager-key"}
+    values = with_runners(l4=L4 | {"ladder": [{"zones": ["us-central1-b"]}]})
+    owner = values["gpu-ci:site"]["github"]
+    told_without = stack_warnings.warnings(load(values), date(2026, 10, 5))
+    assert [each.rpartition("hint: ")[2] for each in told_without if each.startswith("gpu-ci:pools")] == [
+        "give gpu-ci:site.github.managerApp, or leave ladder out"
+    ]
+    owner["managerApp"] = app
+    assert [
+        each for each in stack_warnings.warnings(load(values), date(2026, 10, 5)) if each.startswith("gpu-ci:pools")
+    ] == []
+
+
+def with_runners(**pools: object) -> dict[str, Any]:
+    """A stack whose machines register runners."""
+    runner_app = {"id": 27, "installationId": 28, "privateKey": "projects/example-ci/secrets/runner-key"}
+    values = config(pools) | {"gpu-ci:github": {"runnerGroup": {"repositories": ["kernels"]}}}
+    values["gpu-ci:site"]["github"] = {"owner": "acme", "runnerApp": runner_app}
+    return values
