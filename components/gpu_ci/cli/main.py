@@ -7,11 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-MISSING = {
-    "text": "gpu-ci: the package {name} is not installed",
-    "expected": "the dependencies of the command line",
-    "hint": "run `make runtime` in a checkout of gpu-ci, or install the checkout with its extra: pip install '.[cli]'",
-}
+from gpu_ci import extras
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -25,11 +21,10 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return code
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich", "yaml"):
+        if not (hint := extras.hint(error.name or "")):
             raise
-        problem = {label: value.format(name=error.name) for label, value in MISSING.items()}
-        lines = [value if label == "text" else f"  {label}: {value}" for label, value in problem.items()]
-        sys.stderr.write("\n".join(lines) + "\n")
+        problem = {"text": f"gpu-ci: the package {error.name} is not installed", "hint": hint}
+        sys.stderr.write(f"{problem['text']}\n  hint: {problem['hint']}\n")
         if "--json" in arguments:
             sys.stdout.write(json.dumps({"error": {"problems": [problem]}}, indent=2) + "\n")
         return 2

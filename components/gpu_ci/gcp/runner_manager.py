@@ -17,8 +17,8 @@ from ..errors import invalid
 from ..labels import Labels, merge
 from . import manager_permissions
 from .manager_metrics import LATE, MEASURED, PASSES, ManagerAlerts, ManagerMetrics
+from .network_choices import network_region
 from .resource_names import REGION, Project, SecretName, ServiceAccountEmail, Template
-from .runner_network import network_region
 from .stopped_machines import StoppedMachines, StoppedMachinesArgs
 
 _DIGEST = r"@sha256:[0-9a-f]{64}$"

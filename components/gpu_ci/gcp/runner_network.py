@@ -6,12 +6,11 @@ from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field
 
-from ..args import Args, Input, StrictBool
+from ..args import Args, Input
 from ..component import Component
-from ..errors import did_you_mean, invalid
-from . import ip_ranges, regions
+from .network_choices import NetworkChoices, network_region
 from .resource_names import REGION, Network, Project
 
 # cloud.google.com/iap/docs/using-tcp-forwarding, "Create a firewall rule": the range from which IAP forwards
@@ -26,32 +25,6 @@ _REFUSED, _LET_IN = 1000, 900
 # document compute v1, RouterNat). One address has 64,512 ports, so 15 machines with the maximum number of ports need
 # one address.
 _NAT_PORTS = (64, 4096)
-
-
-def network_region(value: str) -> str:
-    """Return the region. Raise an error if Google Cloud has no such region."""
-    if value not in regions.COMPUTE:
-        raise invalid(
-            "is not a region of Google Cloud", hint=did_you_mean(value, regions.COMPUTE) or "such as us-central1"
-        )
-    return value
-
-
-class NetworkChoices(Args):
-    """The settings of a runner network in a stack file."""
-
-    ip_range: str = Field(description="the private IPv4 range of the subnetwork, such as 10.10.0.0/20")
-    iap_ssh: StrictBool = Field(
-        default=False, description="whether to allow SSH from Identity-Aware Proxy, which authenticates the user"
-    )
-    flow_logs: StrictBool = Field(
-        default=False, description="whether to log connections, which Google bills per GiB of logs"
-    )
-
-    @field_validator("ip_range")
-    @classmethod
-    def _ip_range(cls, value: str) -> str:
-        return ip_ranges.private_range(value)
 
 
 class RunnerNetworkArgs(NetworkChoices):

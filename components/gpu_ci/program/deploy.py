@@ -7,6 +7,8 @@ from datetime import date
 
 import pulumi
 
+from gpu_ci import extras
+
 from . import manager, networks, pools, registration, settings, stack_warnings
 
 
@@ -15,7 +17,19 @@ def deploy() -> None:
 
     Call this function once in a Pulumi program. It ends the program with a report of every problem if the stack file is
     invalid; no resource is registered then.
+
+    Raises:
+        pulumi.RunError: The package of a cloud that the stack file needs is not installed.
     """
+    try:
+        _deploy()
+    except ModuleNotFoundError as error:
+        if not (hint := extras.hint(error.name or "")):
+            raise
+        raise pulumi.RunError(f"the package {error.name} is not installed\n  hint: {hint}") from None
+
+
+def _deploy() -> None:
     # Pulumi's language host ends the program with SIGINT after a failed resource. Python would print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

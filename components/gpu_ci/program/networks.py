@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
-
-from gpu_ci.gcp.runner_network import RunnerNetwork, RunnerNetworkArgs
+from typing import TYPE_CHECKING, Any
 
 from .pool import Pool
 from .settings import Settings
 
+if TYPE_CHECKING:
+    from gpu_ci.gcp.runner_network import RunnerNetwork
+
 
 def build(settings: Settings) -> dict[str, RunnerNetwork]:
     """Create the networks, and return them by region."""
+    if not settings.site.networks:
+        return {}
+    from gpu_ci.gcp.runner_network import RunnerNetwork, RunnerNetworkArgs  # loads Pulumi's Google package
+
     return {
         region: RunnerNetwork(
             f"runners-{region}", RunnerNetworkArgs(**dict(chosen), region=region, project=settings.project)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-import pulumi_gcp as gcp
 
 from gpu_ci.errors import ArgsError, Problem, provider_message
 
@@ -35,6 +34,8 @@ def _answer(place: str, reference: str) -> pulumi.Output[Any]:
             "a secret with a version that the deployer can read (roles/secretmanager.secretAccessor)",
             f"check its name and its permissions: gcloud secrets get-iam-policy {secret} --project={project}",
         )
+
+    import pulumi_gcp as gcp  # only stacks that refer to secrets need it
 
     found: pulumi.Output[Any] = gcp.secretmanager.get_secret_version_access_output(secret=reference)
     return found.recover(refused)

@@ -9,7 +9,7 @@ from typing import Any
 from gpu_catalog import region_of
 from gpu_common.secret_patterns import redact
 
-from .. import naming
+from .. import extras, naming
 from ..args import Args
 from ..component import Component
 from ..errors import ArgsError, Problem, did_you_mean, in_yaml, nearest, unknown_key
@@ -170,7 +170,11 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
         return None
     kind, expected = value.get("kind"), "one of " + ", ".join(kinds)
     if kind in kinds:
-        return KindOfPool(component_for(kind))
+        if not (missing := _missing_package(kind)):
+            return KindOfPool(component_for(kind))
+        expected = "a kind whose packages are installed"
+        problems.append(Problem(f"{path}.kind", f"needs {missing}", repr(kind), expected, extras.hint(missing)))
+        return None
     key = "kind" if kind is not None else next((key for key in value if did_you_mean(key, ["kind"])), "kind")
     near = nearest(str(value.get(key)), kinds)
     likely = near or _likeliest(value)
@@ -185,9 +189,21 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
     return KindOfPool(component_for(likely), key, sure=bool(near)) if likely else None
 
 
+def _missing_package(kind: str) -> str:
+    """Return the module that a kind needs and that no package provides, or an empty text."""
+    try:
+        component_for(kind)
+    except ModuleNotFoundError as error:
+        if not extras.hint(error.name or ""):
+            raise
+        return error.name or ""
+    return ""
+
+
 def _likeliest(value: Mapping[str, Any]) -> str:
     """Return the kind that has the most of these keys, or nothing if several have as many."""
-    fits = {kind: len(value.keys() & set(args_for(kind).choice_names())) for kind in kind_names()}
+    installed = [kind for kind in kind_names() if not _missing_package(kind)]
+    fits = {kind: len(value.keys() & set(args_for(kind).choice_names())) for kind in installed}
     best = [kind for kind, fit in fits.items() if fit and fit == max(fits.values())]
     return best[0] if len(best) == 1 else ""
 

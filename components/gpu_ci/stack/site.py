@@ -20,8 +20,8 @@ from pydantic_core import PydanticCustomError, ValidationError
 
 from ..args import Args, Redacted, StrictBool
 from ..errors import at_path, invalid, raise_problems
+from ..gcp.network_choices import NetworkChoices, network_region
 from ..gcp.resource_names import REGION, Project, SecretName, Subnetwork
-from ..gcp.runner_network import NetworkChoices, network_region
 from ..github.plans import Plan
 from ..labels import Labels
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 import pytest
 from gpu_ci.cli.commands import gpu_ci
-from gpu_ci.cli.main import MISSING
 
 from tests.gpu_ci.cli.conftest import Ask
 
@@ -124,13 +123,31 @@ def test_as_a_module_it_is_the_same_command(ask: Ask) -> None:
     assert (module.returncode, module.stdout) == (1, ask(*words).out)
 
 
-@pytest.mark.parametrize("name", ["click", "yaml"])
-def test_what_is_not_installed_is_named_with_what_installs_it(name: str) -> None:
-    code = f"import sys; sys.modules['{name}'] = None; from gpu_ci.cli.main import main; main(['check'])"
+@pytest.mark.parametrize(
+    ("module", "words", "extra"),
+    [
+        ("click", ["check"], "cli"),
+        ("rich", ["catalog"], "cli"),
+        ("pulumi_github", ["check", "Pulumi.staging.yaml"], "github"),
+    ],
+)
+def test_a_missing_package_is_reported_with_the_extra_that_installs_it(
+    module: str, words: list[str], extra: str
+) -> None:
+    code = f"import sys; sys.modules['{module}'] = None; from gpu_ci.cli.main import main; main({words})"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    hint = f"install gpu-ci with the extra {extra}: pip install '.[{extra}]' in a checkout of gpu-ci"
+    assert answer.stderr == f"gpu-ci: the package {module} is not installed\n  hint: {hint}\n"
     assert answer.returncode == 2
-    assert answer.stderr.endswith(f"hint: {MISSING['hint']}\n")
-    assert "Traceback" not in answer.stderr
+
+
+def test_a_pool_whose_package_is_missing_is_one_problem_of_its_kind() -> None:
+    check = "from gpu_ci.cli.main import main; main(['check', 'Pulumi.staging.yaml'])"
+    code = f"import sys; sys.modules['pulumi_aws'] = None; {check}"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert answer.returncode == 1
+    assert "gpu-ci:pools.a10g.kind: needs pulumi_aws\n  got: 'eks-runners'\n" in answer.stdout
+    assert "\n1 problem in Pulumi.staging.yaml\n" in answer.stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

