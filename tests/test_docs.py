@@ -58,9 +58,10 @@ def fences(page: Path) -> list[tuple[str, str]]:
 
 @cache
 def code(page: Path) -> list[str]:
-    """Everything the page sets as code, in a line or as a line of a block."""
+    """Everything the page sets as code, in a line or as a line of a block. A continued line is one line."""
     prose = FENCE.sub("", text_of(page))
-    return CODE.findall(prose) + [line.strip() for _, text in fences(page) for line in text.splitlines()]
+    blocks = [re.sub(r"\\\n\s*", "", text) for _, text in fences(page)]
+    return CODE.findall(prose) + [line.strip() for text in blocks for line in text.splitlines()]
 
 
 def test_every_path_the_pages_name_exists() -> None:

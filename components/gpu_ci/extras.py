@@ -9,6 +9,7 @@ EXTRA_OF = {
     "google_auth_httplib2": "gcp",
     "googleapiclient": "gcp",
     "httpx2": "manager",
+    "jinja2": "cli",
     "jwt": "manager",
     "packaging": "preview",
     "prometheus_client": "manager",

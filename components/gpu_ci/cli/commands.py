@@ -16,6 +16,7 @@ class Commands(Lazy):
     """The commands of `gpu-ci`, each with its module and one line of help."""
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
+        "init": ("gpu_ci.cli.init.command", "Write the files of a new repository that deploys pools."),
         "catalog": (
             "gpu_ci.cli.catalog.command",
             "List machine types with GPUs; show one with every fact and its source.",

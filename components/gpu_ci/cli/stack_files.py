@@ -153,7 +153,11 @@ def read(path: Path) -> StackFile:
         InputError: The file is not a stack file or cannot be read.
         ProblemsFound: The YAML is invalid. The text has the line.
     """
-    text = _text(path)
+    return parse(path, _text(path))
+
+
+def parse(path: Path, text: str) -> StackFile:
+    """Return the stack file with this text. See `read`."""
     document = _document(path, text)
     if document is None and path.name.startswith("Pulumi."):  # an empty file, which Pulumi reads as an empty map
         document = {"config": {}}

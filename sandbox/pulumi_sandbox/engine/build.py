@@ -28,6 +28,10 @@ COMPANIONS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-reso
 
 
 def module_folder() -> Path:
+    """Return the folder of go.mod: inside the installed package, or in the checkout."""
+    packaged = Path(__file__).parent / "module"  # pyproject.toml puts tools/engine there in the wheel
+    if packaged.is_dir():
+        return packaged
     return Path(__file__).resolve().parents[3] / "tools" / "engine"
 
 

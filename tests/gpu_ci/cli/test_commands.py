@@ -38,7 +38,7 @@ every_command = pytest.mark.parametrize("words", EVERY, ids=[" ".join(words) for
 
 def test_these_are_the_commands() -> None:
     assert [" ".join(words) for words in EVERY] == [
-        "catalog", "catalog list", "catalog show", "catalog refresh",
+        "init", "catalog", "catalog list", "catalog show", "catalog refresh",
         "recommend", "check", "cost", "quota", "preview",
         "preview-comment", "strip-state", "drift", "manager", "manager run", "manager status", "explain", "status",
         "verify", "verify google", "verify eks", "verify manager", "verify gpu", "zipapp", "schema", "completion",
@@ -72,7 +72,7 @@ def test_without_a_word_it_helps(ask: Ask) -> None:
     assert ask().code == 0
 
 
-@pytest.mark.parametrize(("word", "hint"), [("catlog", "did you mean catalog?"), ("up", "the commands are catalog, ")])
+@pytest.mark.parametrize(("word", "hint"), [("catlog", "did you mean catalog?"), ("up", "the commands are init, ")])
 def test_a_command_there_is_not_is_told_what_was_meant(ask: Ask, word: str, hint: str) -> None:
     answer = ask(word)
     assert answer.code == 2

@@ -1,0 +1,1 @@
+"""`gpu-ci init`: write the files of a new repository that deploys pools."""
