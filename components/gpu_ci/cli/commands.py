@@ -17,6 +17,10 @@ class Commands(Lazy):
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "init": ("gpu_ci.cli.init.command", "Write the files of a new repository that deploys pools."),
+        "github-app": (
+            "gpu_ci.cli.github_app.command",
+            "Create the GitHub Apps of a stack, and store their keys in Secret Manager.",
+        ),
         "catalog": (
             "gpu_ci.cli.catalog.command",
             "List machine types with GPUs; show one with every fact and its source.",

@@ -38,7 +38,8 @@ every_command = pytest.mark.parametrize("words", EVERY, ids=[" ".join(words) for
 
 def test_these_are_the_commands() -> None:
     assert [" ".join(words) for words in EVERY] == [
-        "init", "catalog", "catalog list", "catalog show", "catalog refresh",
+        "init", "github-app", "github-app create", "github-app store",
+        "catalog", "catalog list", "catalog show", "catalog refresh",
         "recommend", "check", "cost", "quota", "preview",
         "preview-comment", "strip-state", "drift", "manager", "manager run", "manager status", "explain", "status",
         "verify", "verify google", "verify eks", "verify manager", "verify gpu", "zipapp", "schema", "completion",
@@ -56,7 +57,9 @@ def test_its_help_has_examples_and_they_are_commands(ask: Ask, words: tuple[str,
 
 @every_command
 def test_it_takes_json_unless_it_is_a_group(ask: Ask, words: tuple[str, ...]) -> None:
-    assert ("--json" in ask(*words, "--help").out) == (words not in [("catalog",), ("manager",), ("verify",)])
+    assert ("--json" in ask(*words, "--help").out) == (
+        words not in [("catalog",), ("github-app",), ("manager",), ("verify",)]
+    )
 
 
 @every_command

@@ -211,12 +211,12 @@ def _write(path: Path, text: str) -> None:
 def _next_steps(folder: Path, chosen: Repository) -> Sequence[str]:
     """Return what is left to do, in order."""
     enter = [] if folder.resolve() == Path.cwd() else [f"cd {folder}"]
-    apps = ", ".join(app.key for app in chosen.apps)
+    apps = " and ".join(app.key for app in chosen.apps)
     return [
         *enter,
         "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
         f".venv/bin/pulumi-sandbox preview --stack {chosen.stack}   (needs no account)",
-        *([f"create the GitHub Apps, and write their numbers into {chosen.stack_file}: {apps}"] if apps else []),
+        *([f".venv/bin/gpu-ci github-app create {chosen.stack_file}   (creates {apps} at GitHub)"] if apps else []),
         f"pulumi up --stack {chosen.stack}   (creates the resources in your accounts)",
     ]
 

@@ -1,0 +1,104 @@
+"""The GitHub Apps of a stack file: the permissions that each needs, and the manifest that registers it at GitHub."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_ci.cli.output import InputError
+from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.stack.site import GITHUB, SITE
+
+_RUNNERS = {"organization_self_hosted_runners": "write"}
+# The permission for secrets and for variables of each scope (docs/guides/github.md, "Apps and their permissions").
+_OF_SCOPE = {
+    "repository": ("secrets", "actions_variables"),
+    "environment": ("environments", "environments"),
+    "organization": ("organization_secrets", "organization_actions_variables"),
+    "dependabot": ("dependabot_secrets", "dependabot_secrets"),
+}
+DUTIES = {
+    "app": "creates the runner group, secrets, variables and rules of the stack",
+    "runnerApp": "registers the runners of clusters",
+    "managerApp": "reads the queue of jobs, and registers the runners of machines",
+}
+"""The entries of gpu-ci:site.github that are Apps, and what each App does."""
+
+
+@dataclass(frozen=True)
+class App:
+    """A GitHub App that a stack file names."""
+
+    key: str
+    """The entry of gpu-ci:site.github: app, runnerApp or managerApp."""
+    duty: str
+    secret: str
+    """The secret for its private key, as projects/<project>/secrets/<name>."""
+    permissions: Mapping[str, str]
+
+    def manifest(self, name: str, listener: str) -> dict[str, Any]:
+        """Return the manifest of the App.
+
+        docs.github.com/en/apps/sharing-github-apps/registering-a-github-app-from-a-manifest has the fields.
+
+        Args:
+            name: The name of the App, at most 34 characters. GitHub lets the user change it.
+            listener: The address on this computer to which GitHub sends the browser back.
+        """
+        return {
+            "name": name[:34],
+            "description": f"gpu-ci: {self.duty}",
+            "url": "https://github.com",
+            "public": False,
+            "hook_attributes": {"url": "https://example.com", "active": False},
+            "redirect_url": f"{listener}/created/{self.key}",
+            "setup_url": f"{listener}/installed/{self.key}",
+            "default_permissions": {"metadata": "read", **self.permissions},
+            "default_events": [],
+        }
+
+
+def apps_of(file: StackFile, only: Collection[str] = ()) -> tuple[str, list[App]]:
+    """Return the organization of a stack file and its Apps, or those in `only`. Raise InputError for a missing App."""
+    site = file.value(SITE)
+    github = site.get("github") if isinstance(site, Mapping) else None
+    named = [key for key in DUTIES if isinstance(github, Mapping) and isinstance(github.get(key), Mapping)]
+    if not isinstance(github, Mapping) or not named:
+        raise InputError(
+            f"{file.name}: {SITE}.github names no GitHub App",
+            expected=f"at least one of {', '.join(DUTIES)} with a privateKey",
+            hint="gpu-ci init --organization … writes them",
+        )
+    if missing := [key for key in only if key not in named]:
+        raise InputError(f"{file.name}: {SITE}.github has no {missing[0]}", got=", ".join(named))
+    permissions = {
+        "app": _administration(file.value(GITHUB)),
+        "runnerApp": _RUNNERS,
+        "managerApp": {
+            **_RUNNERS,
+            "actions": "write",
+            **({"statuses": "write"} if github.get("commitStatuses") else {}),
+        },
+    }
+    apps = [
+        App(key, DUTIES[key], str(github[key].get("privateKey", "")), permissions[key])
+        for key in named
+        if not only or key in only
+    ]
+    return str(github.get("owner", "")), apps
+
+
+def _administration(github: Any) -> dict[str, str]:
+    """Return the permissions for what gpu-ci:github creates."""
+    value: Mapping[str, Any] = github if isinstance(github, Mapping) else {}
+    needed: dict[str, str] = {}
+    if value.get("runnerGroup") is not None:
+        needed |= _RUNNERS
+    if value.get("rules"):
+        needed["administration"] = "write"
+    for entry in (value.get("secrets") or {}).values():
+        for_secrets, for_variables = _OF_SCOPE[entry["scope"]["kind"]]
+        needed |= {for_secrets: "write"} if entry.get("secrets") else {}
+        needed |= {for_variables: "write"} if entry.get("variables") else {}
+    return needed

@@ -1,0 +1,27 @@
+"""`gpu-ci github-app`: its two commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from gpu_ci.cli.lazy import Lazy
+
+
+class Commands(Lazy):
+    COMMANDS: Mapping[str, tuple[str, str]] = {
+        "create": ("gpu_ci.cli.github_app.create", "Create and install the Apps of a stack file, in the browser."),
+        "store": ("gpu_ci.cli.github_app.store", "Store a private key from standard input in Secret Manager."),
+    }
+
+
+@click.group("github-app", cls=Commands)
+def command() -> None:
+    """Create the GitHub Apps of a stack, and store their private keys in Secret Manager.
+
+    \b
+    Examples:
+      gpu-ci github-app create Pulumi.dev.yaml
+      gpu-ci github-app store projects/acme-ci/secrets/github-app-key < downloaded.pem
+    """

@@ -1,0 +1,121 @@
+"""`gpu-ci github-app create`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import yaml
+
+from gpu_ci.cli import options
+from gpu_ci.cli.check import stacks
+from gpu_ci.cli.github_app import github_api, listener, secret_store
+from gpu_ci.cli.github_app.apps import DUTIES, apps_of
+from gpu_ci.cli.github_app.listener import Flow, Registration
+from gpu_ci.cli.output import InputError, print_json
+from gpu_ci.cli.stack_files import files_of, problems_found, read
+from gpu_ci.cli.verify import google
+from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.stack.lines import entry
+from gpu_ci.stack.site import SITE
+
+GITHUB_COM = "https://github.com"
+
+
+@click.command("create")
+@click.argument("files", metavar="[FILE]", nargs=-1, type=click.Path())
+@click.option("--only", multiple=True, type=click.Choice(list(DUTIES)), help="Create this App only. Repeatable.")
+@click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="The port on 127.0.0.1.")
+@click.option("--github-url", default=GITHUB_COM, show_default=True, help="The address of an Enterprise Server.")
+@options.as_json
+def command(files: tuple[str, ...], only: tuple[str, ...], port: int, github_url: str, as_json: bool) -> None:
+    """Create and install the GitHub Apps that a stack file names, in the browser.
+
+    The command shows a page on 127.0.0.1 with a button for each App. GitHub asks you to confirm each App and its
+    permissions. The command stores the private key in Secret Manager, with the Google credentials of this computer.
+    Then it writes the numbers of App and installation into the stack file. The key is in no file and in no message.
+
+    You must be an owner of the organization. The command ends when every App is installed.
+
+    \b
+    Examples:
+      gpu-ci github-app create Pulumi.dev.yaml
+      gpu-ci github-app create Pulumi.dev.yaml --only managerApp
+    """
+    paths = files_of(files)
+    if len(paths) > 1:
+        raise InputError("gpu-ci github-app create: one stack file at a time", got=", ".join(map(str, paths)))
+    file = read(paths[0])
+    if wrong := stacks.problems(file):
+        raise problems_found(file, wrong)
+    organization, apps = apps_of(file, only)
+    for app in apps:
+        secret_store.check_name(app.secret)
+    try:
+        call = google.connect()
+    except NotAskedError as error:
+        raise InputError("gpu-ci github-app create: no Google credentials", got=str(error)) from None
+    try:
+        listening = listener.server(port)
+    except OSError as error:
+        raise InputError(f"127.0.0.1:{port}: cannot be used", got=error.strerror or "", hint="give --port") from None
+    web_url = github_url.rstrip("/")
+    api_url = "https://api.github.com" if web_url == GITHUB_COM else f"{web_url}/api/v3"
+    flow = Flow(
+        organization,
+        web_url,
+        f"http://127.0.0.1:{listening.server_port}",
+        [Registration(app) for app in apps],
+        convert=lambda code: github_api.convert(api_url, code),
+        store=lambda secret, pem: _say(f"stored {secret_store.store(call, secret, pem)}"),
+        installed=lambda each: write_numbers(file.path, numbers_of(each)),
+        report=_say,
+    )
+    with listening:
+        _say(f"Open {flow.address} in a browser on this computer: {len(apps)} Apps to create. Ctrl-C stops.")
+        listener.serve(listening, flow)
+    numbers = {path: number for each in flow.registrations for path, number in numbers_of(each).items()}
+    if as_json:
+        print_json({"file": file.name, "numbers": numbers})
+    else:
+        click.echo(f"{file.name}: has the numbers of {len(apps)} Apps")
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def numbers_of(each: Registration) -> dict[str, int]:
+    """Return the numbers of an installed App by their paths in the stack file."""
+    path = f"{SITE}.github.{each.app.key}"
+    return {f"{path}.id": each.created.id, f"{path}.installationId": each.installation} if each.created else {}
+
+
+def write_numbers(path: Path, numbers: dict[str, int]) -> None:
+    """Replace numbers in a stack file, and keep everything else, comments included.
+
+    Args:
+        path: The stack file.
+        numbers: The new numbers by path, such as gpu-ci:site.github.app.id.
+
+    Raises:
+        InputError: The file has no value at a path, or cannot be written.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        root = yaml.compose(text, yaml.SafeLoader)
+        places = []
+        for place, number in numbers.items():
+            node: yaml.Node | None = root
+            for step in ("config", *place.split(".")):
+                found = entry(node, step)
+                node = found[1] if found else None
+            if node is None:
+                raise InputError(f"{path}: {place}: is missing", expected=f"{place}: {number}")
+            places.append((node.start_mark.index, node.end_mark.index, str(number)))
+        for start, end, number_text in sorted(places, reverse=True):
+            text = text[:start] + number_text + text[end:]
+        path.write_text(text, encoding="utf-8")
+    except (OSError, yaml.YAMLError) as error:
+        problem = error.strerror if isinstance(error, OSError) else "is not valid YAML any more"
+        raise InputError(f"{path}: cannot be changed", got=str(problem), expected=str(numbers)) from None

@@ -1,0 +1,172 @@
+"""A web server on this computer that shows the page of the Apps and receives the browser back from GitHub."""
+
+from __future__ import annotations
+
+import html
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import click
+import jinja2
+
+from gpu_ci.cli.github_app.apps import App
+from gpu_ci.cli.github_app.github_api import NewApp
+
+_POLL_SEC = 0.5
+
+
+@dataclass
+class Registration:
+    """One App of the stack, and what is known of it at GitHub."""
+
+    app: App
+    state: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    """The random text that GitHub returns with the code. Another site cannot send a code without it."""
+    created: NewApp | None = None
+    installation: int = 0
+
+
+@dataclass
+class Flow:
+    """The registrations of all Apps, in the order of the stack file."""
+
+    organization: str
+    web_url: str
+    address: str
+    """The address of the listener, such as http://127.0.0.1:8765."""
+    registrations: Sequence[Registration]
+    convert: Callable[[str], NewApp]
+    """Exchanges a code for the App."""
+    store: Callable[[str, bytes], None]
+    """Stores a key in the secret of this name."""
+    installed: Callable[[Registration], None]
+    """Keeps the numbers of an App that was installed."""
+    report: Callable[[str], None]
+    """Prints one line of progress."""
+
+    @property
+    def is_complete(self) -> bool:
+        return all(each.installation for each in self.registrations)
+
+    def page(self) -> str:
+        """Return the page with a button for each App that is missing."""
+        environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+        template = environment.from_string((files(__package__) / "page.html.j2").read_text(encoding="utf-8"))
+        done = sum(1 for each in self.registrations if each.installation)
+        return template.render(
+            organization=self.organization, done=done, apps=[self._shown(each) for each in self.registrations]
+        )
+
+    def _shown(self, each: Registration) -> dict[str, Any]:
+        manifest = each.app.manifest(f"{self.organization} gpu-ci {each.app.key}", self.address)
+        return {
+            "key": each.app.key,
+            "duty": each.app.duty,
+            "secret": each.app.secret,
+            "permissions": manifest["default_permissions"],
+            "id": each.created.id if each.created else 0,
+            "installation": each.installation,
+            "install_url": f"{self.web_url}/apps/{each.created.slug}/installations/new" if each.created else "",
+            "action": f"{self.web_url}/organizations/{self.organization}/settings/apps/new?state={each.state}",
+            "manifest": json.dumps(manifest),
+        }
+
+    def receive(self, path: str) -> None:
+        """Take a request of the browser that comes back from GitHub.
+
+        Raises:
+            click.ClickException: The request is wrong, or GitHub or Google refused it.
+        """
+        url = urlsplit(path)
+        values = {name: found[0] for name, found in parse_qs(url.query).items()}
+        _, event, key = url.path.split("/", 2)
+        registration = next(each for each in self.registrations if each.app.key == key)
+        if event == "created":
+            self._created(registration, values)
+        else:
+            self._installed(registration, values)
+
+    def _created(self, each: Registration, values: dict[str, str]) -> None:
+        if not secrets.compare_digest(values.get("state", ""), each.state):
+            raise click.ClickException("the request does not come from this page: another state")
+        if each.created:
+            return
+        created = self.convert(values.get("code", ""))
+        if created.owner.casefold() != self.organization.casefold():
+            raise click.ClickException(f"GitHub created the App for {created.owner}, not for {self.organization}")
+        self.store(each.app.secret, created.pem)
+        each.created = created
+        self.report(f"{each.app.key}: created as App {created.id}; its key is in {each.app.secret}")
+
+    def _installed(self, each: Registration, values: dict[str, str]) -> None:
+        installation = values.get("installation_id", "")
+        if each.created is None or not installation.isdecimal():
+            raise click.ClickException("the request does not come from an installation of an App that was created here")
+        each.installation = int(installation)
+        self.installed(each)
+        self.report(f"{each.app.key}: installed as {installation}")
+
+    @property
+    def routes(self) -> set[str]:
+        return {f"/{event}/{each.app.key}" for each in self.registrations for event in ("created", "installed")}
+
+
+def server(port: int) -> HTTPServer:
+    """Return a server on 127.0.0.1 only. Port 0 takes a free port. Raises OSError if the port is taken."""
+    return HTTPServer(("127.0.0.1", port), _Handler, bind_and_activate=True)
+
+
+def serve(listening: HTTPServer, flow: Flow) -> None:
+    """Answer requests until every App is installed."""
+    listening.flow = flow  # type: ignore[attr-defined]
+    listening.timeout = _POLL_SEC
+    while not flow.is_complete:
+        listening.handle_request()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Shows the page at /, and passes the two addresses of each App to the flow."""
+
+    timeout = 10  # seconds for one request, so that a silent connection does not stop the others
+
+    @property
+    def flow(self) -> Flow:
+        found: Flow = self.server.flow  # type: ignore[attr-defined]
+        return found
+
+    def do_GET(self) -> None:
+        # A page of another site could name this address under a name of its own (DNS rebinding).
+        if f"http://{self.headers.get('Host')}" != self.flow.address:
+            self._answer(403, "this listener has another address")
+        elif self.path == "/":
+            self._answer(200, self.flow.page(), raw=True)
+        elif urlsplit(self.path).path in self.flow.routes:
+            try:
+                self.flow.receive(self.path)
+            except click.ClickException as error:
+                self.flow.report(error.format_message())
+                self._answer(400, error.format_message())
+            else:  # the page itself and not a redirect to it, because the listener ends after the last App
+                self._answer(200, self.flow.page(), raw=True)
+        else:
+            self._answer(404, "no such page")
+
+    def _answer(self, status: int, text: str, *, raw: bool = False) -> None:
+        body = (text if raw else f"<!doctype html><pre>{html.escape(text)}</pre><a href='/'>Back</a>").encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        # The address has the code; no other page may learn it.
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing: the request line has the code."""

@@ -1,0 +1,73 @@
+"""Stores private keys in Secret Manager. No key is written to a file, an argument or a message."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+from google.auth import crypt
+
+from gpu_ci.cli.output import InputError
+from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.verify.google import Call, GoogleError
+
+_NAME = re.compile(r"projects/(?P<project>[a-z0-9.:-]+)/secrets/(?P<name>[A-Za-z0-9_-]{1,255})")
+_CONFLICT = 409
+_MAX_KEY_BYTES = 64 * 1024  # the limit of a secret's version: cloud.google.com/secret-manager/quotas
+
+
+def check_name(secret: str) -> None:
+    """Raise InputError unless the text names a secret."""
+    if not _NAME.fullmatch(secret):
+        expected = "projects/<project>/secrets/<name>, such as projects/acme-ci/secrets/github-app-key"
+        raise InputError("the secret's name has another form", got=repr(secret), expected=expected)
+
+
+def check_key(pem: bytes) -> None:
+    """Raise InputError unless the text is an RSA private key in PEM form. The message does not contain the key."""
+    try:
+        if len(pem) > _MAX_KEY_BYTES:
+            raise ValueError
+        crypt.RSASigner.from_string(pem)  # type: ignore[no-untyped-call]
+    except Exception:
+        raise InputError(
+            "the input is not an RSA private key in PEM form",
+            expected="the .pem file that GitHub gives for the App",
+            hint="gpu-ci github-app store SECRET < downloaded.pem",
+        ) from None
+
+
+def store(call: Call, secret: str, pem: bytes) -> str:
+    """Add the key as the newest version of the secret, and create the secret if it is missing.
+
+    Returns:
+        The name of the version, as projects/<number>/secrets/<name>/versions/<number>.
+
+    Raises:
+        InputError: Google refused the request or could not be reached.
+    """
+    found = _NAME.fullmatch(secret)
+    assert found, "checked before"  # noqa: S101
+    parent = f"projects/{found['project']}"
+    payload = {"payload": {"data": base64.b64encode(pem).decode()}}
+    try:
+        try:
+            call(
+                "secretmanager", "v1",
+                lambda api: api.projects().secrets().create(
+                    parent=parent, secretId=found["name"], body={"replication": {"automatic": {}}}
+                ),
+            )  # fmt: skip
+        except GoogleError as error:
+            if error.status != _CONFLICT:
+                raise
+        answer = call(
+            "secretmanager", "v1", lambda api: api.projects().secrets().addVersion(parent=secret, body=payload)
+        )
+    except (GoogleError, NotAskedError) as error:
+        raise InputError(
+            f"{secret}: the key could not be stored",
+            got=str(error),
+            expected="roles/secretmanager.admin on the project, or on the secret if it exists",
+        ) from None
+    return str(answer["name"])
