@@ -20,8 +20,11 @@ _HINT = "pulumi stack output --stack staging --json | gpu-ci status"
 @click.command("status")
 @click.argument("file", type=click.File(encoding="utf-8"), default="-")
 @click.option("--no-notes", is_flag=True, help="Leave out the notes, which `pulumi up` prints too.")
+@click.option(
+    "--runners", is_flag=True, help="Print only the pools that register runners, as a matrix for GitHub Actions."
+)
 @options.as_json
-def command(file: TextIO, no_notes: bool, as_json: bool) -> None:
+def command(file: TextIO, no_notes: bool, runners: bool, as_json: bool) -> None:
     """Print each pool of a deployed stack: its machines, their cost, and the verdict of the smoke check.
 
     Reads the outputs of the stack from FILE or, by default, from stdin. Sends no request to a cloud.
@@ -30,8 +33,12 @@ def command(file: TextIO, no_notes: bool, as_json: bool) -> None:
     Examples:
       pulumi stack output --stack staging --json | gpu-ci status
       gpu-ci status outputs.json --json
+      gpu-ci status outputs.json --runners
     """
     outputs = read(file)
+    if runners:
+        click.echo(json.dumps(matrix(outputs["pools"])))
+        return
     targets = {each["pool"]: each for each in outputs.get("smokeTargets", [])}
     rows = [document(name, pool, targets.get(name, {})) for name, pool in sorted(outputs["pools"].items())]
     if as_json:
@@ -63,6 +70,15 @@ def read(file: TextIO) -> dict[str, Any]:
             f"gpu-ci status: {file.name}: not the outputs of a stack with pools", expected=expected, hint=_HINT
         )
     return dict(found)
+
+
+def matrix(pools: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return name and labels of each pool that registers runners. The label of a scale set is its name."""
+    return [
+        {"name": name, "labels": [pool["scaleSetName"]] if pool.get("scaleSetName") else pool["runnerLabels"]}
+        for name, pool in sorted(pools.items())
+        if pool.get("scaleSetName") or pool.get("registersRunners")
+    ]
 
 
 def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,6 +96,20 @@ def test_a_script_gets_the_same(ask: Ask, outputs: str) -> None:
     assert found["cost"] == "0.00 USD/h at rest"
 
 
+def test_the_pools_that_register_runners_are_a_matrix_for_github(ask: Ask, tmp_path: Path) -> None:
+    pools = {
+        "l4": {"registersRunners": True, "runnerLabels": ["self-hosted", "gpu", "l4"]},
+        "t4": {"registersRunners": False, "runnerLabels": ["t4"]},
+        "a10g": {"scaleSetName": "big"},
+        "builds": {"kind": "cloud-build"},
+    }
+    (tmp_path / "outputs.json").write_text(json.dumps({"pools": pools}))
+    assert json.loads(ask("status", "outputs.json", "--runners").out) == [
+        {"name": "a10g", "labels": ["big"]},
+        {"name": "l4", "labels": ["self-hosted", "gpu", "l4"]},
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"pools": []}', '{"pools": {"l4": 1}}'])
 def test_what_are_no_outputs_of_pools_is_told_with_the_command_that_prints_some(
     ask: Ask, tmp_path: Path, text: str

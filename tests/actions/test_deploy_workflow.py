@@ -1,0 +1,131 @@
+"""The reusable workflow deploy-stack: its permissions, its pins, and its scripts with the real CLI in the sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT, lay_out
+from tests.test_docs import fences
+
+FILE = ROOT / ".github" / "workflows" / "deploy-stack.yaml"
+WORKFLOW: dict[Any, Any] = yaml.safe_load(FILE.read_text())
+INPUTS = WORKFLOW[True]["workflow_call"]["inputs"]  # YAML 1.1 reads `on` as a boolean
+[CALLER] = [
+    yaml.safe_load(text) for language, text in fences(ROOT / "docs/guides/deploy-on-github.md") if language == "yml"
+]
+
+
+def steps(job: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = WORKFLOW["jobs"][job]["steps"]
+    return found
+
+
+def test_the_deployment_alone_gets_an_identity_and_nothing_may_write_to_the_repository() -> None:
+    assert WORKFLOW["permissions"] == {}
+    assert {name: job["permissions"] for name, job in WORKFLOW["jobs"].items()} == {
+        "deploy": {"contents": "read", "id-token": "write"},
+        "smoke": {},
+    }
+    assert WORKFLOW["jobs"]["deploy"]["environment"] == "${{ inputs.environment }}"
+    assert WORKFLOW["jobs"]["deploy"]["concurrency"] == {
+        "group": "pulumi-${{ inputs.stack }}",
+        "cancel-in-progress": False,
+    }
+
+
+def test_every_action_is_pinned_by_a_commit() -> None:
+    used = [step["uses"] for job in WORKFLOW["jobs"] for step in steps(job) if "uses" in step]
+    assert len(used) == 7
+    assert [name for name in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
+
+
+def test_no_input_is_part_of_a_script() -> None:
+    assert [step["name"] for job in WORKFLOW["jobs"] for step in steps(job) if "${{" in step.get("run", "")] == []
+
+
+def test_the_workflow_of_the_page_calls_it_with_inputs_that_exist() -> None:
+    jobs = CALLER["jobs"].values()
+    assert [job["uses"] for job in jobs] == ["OWNER/gpu-ci/.github/workflows/deploy-stack.yaml@COMMIT"] * 2
+    required = {name for name, each in INPUTS.items() if each.get("required")}
+    for job in jobs:
+        assert required <= job["with"].keys() <= INPUTS.keys()
+        assert job["permissions"] == {"contents": "read", "id-token": "write"}
+    page = (ROOT / "docs/guides/deploy-on-github.md").read_text()
+    table = page.partition("| input |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z-]+)`", " ".join(row.split("|")[1] for row in table.splitlines()[2:]))) == set(INPUTS)
+
+
+def test_the_workflow_of_the_page_passes_the_linters(tmp_path: Path) -> None:
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    [text] = [each for language, each in fences(ROOT / "docs/guides/deploy-on-github.md") if language == "yml"]
+    (folder / "deploy.yaml").write_text(text.replace("OWNER", "example-org").replace("COMMIT", "1f" * 20))
+    tools = Path(sys.executable).parent
+    for command in (
+        [tools / "check-jsonschema", "--quiet", "--builtin-schema", "vendor.github-workflows", folder / "deploy.yaml"],
+        [tools / "zizmor", "--offline", "--no-progress", "--quiet", tmp_path],
+    ):
+        checked = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_its_scripts_deploy_staging_from_a_plan_and_list_the_pools(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    lay_out(project)
+    for name in ("sandbox.yaml", "Pulumi.staging.yaml"):
+        shutil.copy(ROOT / name, project)
+    tools, temp = tmp_path / "bin", tmp_path / "temp"
+    tools.mkdir()
+    temp.mkdir()
+    # The scripts call `pulumi`, which the workflow installs, and gpu-ci, which requirements.txt installs.
+    (tools / "pulumi").write_text(f'#!/bin/sh\nexec "{ROOT}/.venv/bin/pulumi-sandbox" "$@"\n')
+    (tools / "pulumi").chmod(0o755)
+    (project / ".venv" / "bin" / "gpu-ci").unlink(missing_ok=True)
+    (project / ".venv" / "bin" / "gpu-ci").symlink_to(ROOT / ".venv" / "bin" / "gpu-ci")
+    output = temp / "output"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")} | {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PULUMI_SANDBOX_DIR": str(tmp_path / "sandbox"),
+        "STACK": "staging",
+        "RUNNER_TEMP": str(temp),
+        "GITHUB_OUTPUT": str(output),
+    }
+    ran = []
+    for step in steps("deploy"):
+        if "run" not in step or step["name"] in ("Install the program's packages", "Report drift"):
+            continue
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{step['name']}: {done.stdout}{done.stderr}"
+        ran.append(step["name"])
+    assert ran == [
+        "Check the stack file",
+        "Preview into a plan",
+        "Deploy the plan",
+        "List the pools that register runners",
+        "Write gpu-smoke as one file",
+    ]
+    name, _, value = output.read_text().partition("=")
+    assert name == "pools"
+    assert json.loads(value) == [
+        {"name": "a10g", "labels": ["a10g"]},
+        {"name": "l4", "labels": ["self-hosted", "gpu", "l4"]},
+        {"name": "t4", "labels": ["self-hosted", "gpu", "t4"]},
+    ]
+    [smoke] = [step["run"] for step in steps("smoke") if "run" in step]
+    diagnosed = subprocess.run(["bash", "-c", smoke], cwd=temp, capture_output=True, text=True, check=False)
+    assert diagnosed.returncode == 2, "this machine has no GPU, and the job says so"
+    assert "libcuda.real" in diagnosed.stdout
