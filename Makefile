@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs diagrams site lock policy bench clean
+.PHONY: help up preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs diagrams site dist lock policy bench clean
 .PHONY: runtime dev comment torch engine control-plane
 
 help: ## this list
@@ -94,6 +94,10 @@ docs: dev ## rewrite the generated tables of docs/
 
 diagrams: dev ## draw the diagrams of docs/pictures from their D2 sources; needs Go
 	@.venv/bin/python -m tools.docs.diagrams
+
+dist: dev ## build the wheel and the source archive into dist/
+	@rm -rf dist
+	@.tools/bin/uv build --quiet -o dist .
 
 lock: ## resolve the lock files again (UPGRADE=1 takes newer versions)
 	@$(PYTHON) tools/install.py uv
