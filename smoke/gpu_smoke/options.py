@@ -77,7 +77,7 @@ class Options:
     specs: str = ""
 
     @property
-    def asks(self) -> plan.Profile:
+    def chosen_profile(self) -> plan.Profile:
         """The profile that was chosen."""
         return plan.PROFILES[self.profile]
 
@@ -86,7 +86,7 @@ class Options:
         if self.deadline_sec is not None:
             return self.deadline_sec
         burn = self.burn_sec if self.profile == "burn" else 0.0
-        return self.asks.deadline_sec + burn + self.asks.gpu_sec * (max(gpus, 1) - 1)
+        return self.chosen_profile.deadline_sec + burn + self.chosen_profile.gpu_sec * (max(gpus, 1) - 1)
 
     @property
     def on_cpu(self) -> bool:

@@ -144,7 +144,7 @@ def dtypes(capability: tuple[int, int] | None) -> tuple[str, ...]:
     return tuple(name for name in LIMITS if name != "bfloat16" or capability is None or capability >= BFLOAT16_SINCE)
 
 
-def gate(capability: tuple[int, int] | None) -> str:
+def training_dtype(capability: tuple[int, int] | None) -> str:
     """Return the format that jobs use most on the device, for training and to time an unknown device."""
     return dtypes(capability)[-1]
 
@@ -189,7 +189,7 @@ def _orders(
     if stage.name == "gemm":
         yield from (Order(stage, {"dtype": dtype}) for dtype in dtypes(capability))
     elif stage.name == "train":
-        yield Order(stage, {"dtype": gate(capability)})
+        yield Order(stage, {"dtype": training_dtype(capability)})
     elif stage.name == "gemm.speed":
         yield Order(stage, {"dtype": timed[0], "n": timed[1], "heat_sec": heat_sec})
     elif stage.name == "burn":

@@ -24,7 +24,7 @@ TOOLS = (
     "SkyPilot's labeler", "GKE's plugin", "Together's acceptance",
 )  # fmt: skip
 # Calls that make a check, or say which check an error belongs to, and where among the arguments its name is.
-MAKERS = {"Check": 0, "failure": 0, "judge": 0, "_broken": 1}
+MAKERS = {"Check": 0, "failure": 0, "judge": 0, "_check_without_result": 1}
 
 
 def table(page: Path, header: str) -> list[list[str]]:

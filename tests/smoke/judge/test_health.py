@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.judge import health, load
-from gpu_smoke.judge.nvml_samples import Seen
+from gpu_smoke.judge.nvml_samples import Samples
 from gpu_smoke.options import Options
 
 from ..subjects import L4, SLICE
@@ -29,8 +29,8 @@ SAMPLE = {
 }  # fmt: skip
 
 
-def seen_under_load(samples: int, **more: Any) -> Seen:
-    seen = Seen()
+def seen_under_load(samples: int, **more: Any) -> Samples:
+    seen = Samples()
     for _ in range(samples):
         seen.add({**SAMPLE, **more}, 0)
     return seen
@@ -159,7 +159,7 @@ def test_one_error_of_a_link_is_worth_a_word(errors: int, status: str) -> None:
 
 @pytest.mark.parametrize(("others", "said"), [(1, "1 other process before"), (2, "2 other processes before")])
 def test_other_processes_are_counted_and_none_is_allowed(others: int, said: str) -> None:
-    found = load.processes(L4, [77] * others, Seen())
+    found = load.processes(L4, [77] * others, Samples())
     assert (found.status, found.fail_above) == ("fail", 0)
     assert f"was used by {said} the check began" in found.message
 
@@ -183,7 +183,7 @@ def test_what_it_means_that_nvml_does_not_start(event: dict[str, Any], status: s
 
 
 def test_a_gpu_that_nvml_does_not_list_warns_where_cuda_names_it_by_a_uuid() -> None:
-    named, nameless = health.unknown(L4, "GPU-1"), health.unknown(L4, "")
+    named, nameless = health.not_listed(L4, "GPU-1"), health.not_listed(L4, "")
     assert [(check.id, check.status) for check in named if check.status != "skip"] == [("nvml", "warn")]
     assert {check.status for check in nameless} == {"skip"}
     assert len(named) == len(nameless) + 1
@@ -195,10 +195,10 @@ def test_gpus_that_cuda_does_not_show_are_lost_or_split_into_nothing() -> None:
     split = {"uuid": "GPU-1", "mig": {"on": True, "slices": ["MIG-1"]}}
     gone = {"uuid": {"refused": 15, "text": "lost"}, "mig": {"refused": 15, "text": "lost"}}
     told = {"refused": 3, "text": "no"}
-    assert [check.id for check in health.machine([empty], 0)] == ["mig"]
+    assert [check.id for check in health.hidden_from_cuda([empty], 0)] == ["mig"]
     for fine, seen in ((off, 0), (empty, 1), (split, 0), ({"uuid": "GPU-1", "mig": told}, 0)):
-        assert health.machine([fine], seen) == []
-    assert [(check.id, check.action) for check in health.machine([gone, empty], 0)] == [
+        assert health.hidden_from_cuda([fine], seen) == []
+    assert [(check.id, check.action) for check in health.hidden_from_cuda([gone, empty], 0)] == [
         ("gpu.lost", "replace-node"), ("mig", "fix-pool"),
     ]  # fmt: skip
 
@@ -300,11 +300,11 @@ def test_xids(xids: list[int], events: Any, status: str, action: str) -> None:
 
 def test_of_a_run_that_was_given_up_only_what_is_wrong_is_told() -> None:
     seen = seen_under_load(3)
-    assert health.hurried(L4, HEALTHY, seen, []) == []
-    assert health.hurried(L4, HEALTHY, seen, [31]) == []
-    assert [check.id for check in health.hurried(L4, HEALTHY, seen, [79])] == ["xid"]
+    assert health.certain_failures(L4, HEALTHY, seen, []) == []
+    assert health.certain_failures(L4, HEALTHY, seen, [31]) == []
+    assert [check.id for check in health.certain_failures(L4, HEALTHY, seen, [79])] == ["xid"]
     away = seen_under_load(3, temperature={"refused": 15, "text": "lost"})
-    assert [check.id for check in health.hurried(L4, HEALTHY, away, [79])] == ["gpu.lost", "xid"]
-    assert [check.id for check in health.hurried(L4, {**HEALTHY, "ecc": {"refused": 15, "text": "x"}}, seen, [])] == [
-        "gpu.lost"
-    ]
+    assert [check.id for check in health.certain_failures(L4, HEALTHY, away, [79])] == ["gpu.lost", "xid"]
+    assert [
+        check.id for check in health.certain_failures(L4, {**HEALTHY, "ecc": {"refused": 15, "text": "x"}}, seen, [])
+    ] == ["gpu.lost"]

@@ -12,7 +12,7 @@ from gpu_smoke.data.health import LANE_GBS, LINKS
 from gpu_smoke.history.receipts import Run
 from gpu_smoke.judge import history, load, slowdown
 from gpu_smoke.judge.load import Link
-from gpu_smoke.judge.nvml_samples import Seen
+from gpu_smoke.judge.nvml_samples import Samples
 from gpu_smoke.judge.subject import Subject
 
 SAMPLE = {
@@ -36,8 +36,8 @@ def subject(key: str, index: int = 0) -> Subject:
     return Subject(index, gpu.names[0], gpu.capability, gpu.sm, gpu.memory_gb * 10**9)
 
 
-def under_load(samples: int = 20, **more: Any) -> Seen:
-    seen = Seen()
+def under_load(samples: int = 20, **more: Any) -> Samples:
+    seen = Samples()
     for _ in range(samples):
         seen.add({**SAMPLE, **more}, 0)
     return seen
@@ -162,7 +162,7 @@ BLIP, BRAKE, HOT = 0x20, 0x80, 0x40
 STAGES: Mapping[str, int] = {"gemm": 5, "gemm.speed": 9, "mem.speed": 6, "copies": 21}
 
 
-def stages(of: Mapping[str, int] = STAGES, **held: tuple[int, int]) -> dict[str, Seen]:
+def stages(of: Mapping[str, int] = STAGES, **held: tuple[int, int]) -> dict[str, Samples]:
     """Stages with so many samples each; `held` is how many of a stage's have which reason."""
     found = {}
     for stage, samples in of.items():
@@ -301,12 +301,12 @@ def test_a_link_between_gpus_that_goes_down_fails_and_errors_warn(
 
 def test_processes_of_others_are_counted_once_and_when_they_were_there_is_said() -> None:
     during = under_load()
-    during.strangers = 2
+    during.other_processes = 2
     before = load.processes(NEW, [1], during)
     assert (before.status, before.value) == ("fail", 2.0)
     assert before.message == "GPU 0 was used by 2 other processes before the check began"
     later = load.processes(NEW, [], during)
     assert later.message == "GPU 0 was used by 2 other processes during the check"
-    during.strangers = 1
+    during.other_processes = 1
     assert load.processes(NEW, [], during).message == "GPU 0 was used by 1 other process during the check"
     assert load.processes(NEW, [], under_load()).status == "pass"

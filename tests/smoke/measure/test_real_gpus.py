@@ -11,7 +11,7 @@ from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS, WARN
 from gpu_smoke.history.receipts import runs
 from gpu_smoke.judge import gemm, load, slowdown, transfer
-from gpu_smoke.judge.nvml_samples import Seen, together
+from gpu_smoke.judge.nvml_samples import Samples, merged
 from gpu_smoke.judge.subject import Subject
 
 from ..paths import ROOT
@@ -54,15 +54,15 @@ def judged(record: dict[str, Any]) -> dict[str, Check]:
         *transfer.host(subject, measured["copies"]),
     ]
     stages = {stage: seen(told) for stage, told in measured["nvml"]["stages"].items()}
-    timed = together(part for stage, part in stages.items() if stage in plan.TIMED)
+    timed = merged(part for stage, part in stages.items() if stage in plan.TIMED)
     most = {"generation": 5, "width": 16, "replays": 0}  # what both GPUs and their slots can do
     heat = load.throttle(subject, stages, slowdown.stages(speeds, subject.index))
     link = load.pcie(subject, most, most, timed, measured["copies"]["h2d"], "")
     return {check.id: check for check in [*speeds, heat, link]}
 
 
-def seen(told: dict[str, Any]) -> Seen:
-    found = Seen(told["samples"], told["loaded"])
+def seen(told: dict[str, Any]) -> Samples:
+    found = Samples(told["samples"], told["loaded"])
     found.reasons.update({int(reason, 16): count for reason, count in told["reasons"].items()})
     found.highest = {name: value for name, value in told.items() if isinstance(value, float | int)}
     return found

@@ -77,4 +77,4 @@ def test_every_order_is_carried_out_once_whatever_the_pace(paces: list[int], luc
     [((7, 5), "float16"), ((8, 0), "bfloat16"), ((12, 0), "bfloat16"), (None, "bfloat16")],
 )
 def test_bfloat16_is_multiplied_from_ampere_on_and_by_a_cpu(capability: tuple[int, int] | None, trains_in: str) -> None:
-    assert plan.gate(capability) == trains_in
+    assert plan.training_dtype(capability) == trains_in
