@@ -51,10 +51,14 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(path: str, deadline_sec: float) -> int:
     began, where = time.monotonic(), machine_files.place(os.environ)
-    findings = [*machine_files.look(os.environ), *environment.look(os.environ, where != "machine"), *kernel_log.look()]
+    findings = [
+        *machine_files.findings(os.environ),
+        *environment.findings(os.environ, where != "machine"),
+        *kernel_log.findings(),
+    ]
     with stop_signals() as stopped:
-        left_out, deadline = machine_files.left_out(where), began + deadline_sec
-        loop = EventLoop(lambda on_start: ProbeGroup(on_start, left_out, deadline, f"{deadline_sec:g} s"))
+        has_no_gpu, deadline = machine_files.has_no_gpu(where), began + deadline_sec
+        loop = EventLoop(lambda on_start: ProbeGroup(on_start, has_no_gpu, deadline, f"{deadline_sec:g} s"))
         try:
             loop.run(stopped)
             findings += loop.group.findings

@@ -10,7 +10,7 @@ from ..checks import PASS, SKIP, WARN, Check, failure
 from ..faults import Meaning
 from ..judge import static
 from ..judge.subject import Subject
-from .finding import Finding, found
+from .finding import Finding, finding_of
 
 _BACK = "a container loses its GPUs when systemd is reloaded on the machine: restart the container; if that happens "
 _BACK += "often, pass the nodes with --device or CDI"
@@ -37,33 +37,33 @@ def nvml(answer: Mapping[str, Any]) -> Iterator[Finding]:
     """Check that NVML starts and that each GPU is usable."""
     if "missing" in answer:
         hint = "nvidia-smi also needs it, CUDA does not; in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-        yield found(Check("nvml", WARN, faults.one_line(answer["missing"]), hint=hint))
+        yield finding_of(Check("nvml", WARN, faults.one_line(answer["missing"]), hint=hint))
         return
     if answer["code"]:
-        yield found(_refused("Failed to initialize NVML", answer["code"]))
+        yield finding_of(_refused("Failed to initialize NVML", answer["code"]))
         return
     gpus: Sequence[Mapping[str, Any]] = answer["gpus"]
-    lost = [found(_refused(f"GPU {gpu['index']}", gpu["code"])) for gpu in gpus if gpu["code"]]
-    yield from lost or [found(Check("nvml", PASS, ", ".join(gpu.get("name", "?") for gpu in gpus) or "no GPU"))]
+    lost = [finding_of(_refused(f"GPU {gpu['index']}", gpu["code"])) for gpu in gpus if gpu["code"]]
+    yield from lost or [finding_of(Check("nvml", PASS, ", ".join(gpu.get("name", "?") for gpu in gpus) or "no GPU"))]
     for gpu in gpus:
         if not gpu["code"]:
-            yield from (found(check) for check in (_memory(gpu), _mig(gpu), _persistence(gpu)))
+            yield from (finding_of(check) for check in (_memory(gpu), _mig(gpu), _persistence(gpu)))
 
 
-def library(driver: str, answer: Mapping[str, Any], left_out: bool) -> list[Finding]:
+def library(driver: str, answer: Mapping[str, Any], has_no_gpu: bool) -> list[Finding]:
     """Check the device nodes and the start of CUDA. A container without GPUs needs no nodes."""
     judged = static.library(driver, answer)
     none = Check("devnodes", SKIP, "no GPU was given to this container")
-    return [found(none if left_out and check.id == "devnodes" else check) for check in judged]
+    return [finding_of(none if has_no_gpu and check.id == "devnodes" else check) for check in judged]
 
 
 def torch(answer: Mapping[str, Any]) -> Finding:
     """Report the torch that was imported."""
     text = f"torch {answer['version']}"
     if answer["cuda"]:
-        return found(Check("torch.import", PASS, f"{text} for CUDA {answer['cuda']}"))
+        return finding_of(Check("torch.import", PASS, f"{text} for CUDA {answer['cuda']}"))
     means = Meaning(faults.ENV, faults.FIX_IMAGE, "install a torch built for CUDA: its version ends in +cu...")
-    return found(failure("torch.build", f"{text} is built without CUDA, for the CPU only", means))
+    return finding_of(failure("torch.build", f"{text} is built without CUDA, for the CPU only", means))
 
 
 def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> Iterator[Finding]:
@@ -72,17 +72,17 @@ def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> It
     if not gpus:
         sentence = faults.one_line(answer["message"]) or "CUDA starts and lists none"
         means = faults.meaning(answer["message"] or "no CUDA-capable device", "devices")
-        yield found(failure("gpu.count", f"torch sees no GPU: {sentence}", means))
+        yield finding_of(failure("gpu.count", f"torch sees no GPU: {sentence}", means))
         return
-    yield found(Check("gpu.count", PASS, ", ".join(gpu["name"] for gpu in gpus)))
+    yield finding_of(Check("gpu.count", PASS, ", ".join(gpu["name"] for gpu in gpus)))
     for gpu in gpus:
-        yield found(static.arch(Subject.of("cuda", gpu), version, names))
+        yield finding_of(static.arch(Subject.of("cuda", gpu), version, names))
 
 
 def fault(what: str, doing: str, message: str, stage: str) -> Finding:
     """Report an error of torch or of a library below it."""
     text = f"{doing} failed: {faults.one_line(message)}"
-    return found(failure(what, text, faults.meaning(message, stage)))
+    return finding_of(failure(what, text, faults.meaning(message, stage)))
 
 
 def _refused(what: str, code: int) -> Check:

@@ -8,7 +8,7 @@ from typing import Any
 from .. import checks, faults, machine
 from ..workers.process import WorkerProcess
 from . import driver
-from .finding import Finding, found
+from .finding import Finding, finding_of
 
 
 class ProbeGroup:
@@ -19,10 +19,10 @@ class ProbeGroup:
     """
 
     def __init__(
-        self, on_start: Callable[[WorkerProcess], None], left_out: bool, deadline: float, time_limit_text: str
+        self, on_start: Callable[[WorkerProcess], None], has_no_gpu: bool, deadline: float, time_limit_text: str
     ) -> None:
         self.deadline, self.time_limit_text = deadline, time_limit_text
-        self._left_out = left_out
+        self._left_out = has_no_gpu
         self.processes: list[WorkerProcess] = []
         self.findings: list[Finding] = []
         self._on_start = on_start
@@ -52,7 +52,7 @@ class ProbeGroup:
         worker.abandoned = True
         stage = "stopped" if reason.startswith("stopped") else worker.stage
         means = faults.hang(stage, on_cpu=worker.role == "host")
-        self.findings.append(found(checks.failure("deadline", f"{reason} while {worker.text}", means)))
+        self.findings.append(finding_of(checks.failure("deadline", f"{reason} while {worker.text}", means)))
 
     def stop_waiting_for_all(self, reason: str) -> None:
         """Stop waiting for all workers."""
@@ -86,7 +86,7 @@ class ProbeGroup:
     def handle_end(self, worker: WorkerProcess) -> None:
         """Handle the end of a process."""
         if failed := worker.handle_exit():
-            self.findings.append(found(checks.failure("child", *failed)))
+            self.findings.append(finding_of(checks.failure("child", *failed)))
 
     def close(self) -> None:
         """Release all resources."""
@@ -100,14 +100,14 @@ class ProbeGroup:
 
     def _ready(self, worker: WorkerProcess) -> None:
         if worker.role == "host":
-            self.findings.append(found(checks.Check("torch.import", checks.PASS, "torch can be imported")))
+            self.findings.append(finding_of(checks.Check("torch.import", checks.PASS, "torch can be imported")))
         worker.end_orders()
 
     def _handle_fault(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         message = event["message"] or event["type"]
         if worker.what == "torch.import" and not machine.torch().version:
             text = "this Python has no torch to check"
-            self.findings.append(found(checks.Check("torch.import", checks.SKIP, text)))
+            self.findings.append(finding_of(checks.Check("torch.import", checks.SKIP, text)))
             return
         self.findings.append(driver.fault(worker.what, worker.text, message, worker.stage))
 

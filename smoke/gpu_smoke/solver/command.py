@@ -27,8 +27,8 @@ def main(argv: Sequence[str]) -> int:
         except (OSError, ValueError) as error:
             raise unwritable("--json", asked.json, error, question.COMMAND) from None
     text = record if asked.json == "-" else "\n".join(_lines(found))
-    if error := output.put(sys.stdout, text + "\n"):
-        raise unwritable("standard output", "/dev/stdout", error, question.COMMAND)
+    if write_error := output.put(sys.stdout, text + "\n"):
+        raise unwritable("standard output", "/dev/stdout", write_error, question.COMMAND)
     return 0 if found.works else checks.EXIT_CODES[faults.ENV]
 
 

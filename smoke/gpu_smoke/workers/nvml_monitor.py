@@ -100,7 +100,10 @@ class NvmlMonitor:
         return True
 
     def add_checks(self, subjects: Mapping[int, Subject], earlier: Sequence[Run] = ()) -> None:
-        """Judge the answers, and add the cause to checks of slow GPUs. `earlier` has runs whose PCIe links are compared."""
+        """Judge the answers, and add the cause to checks of slow GPUs.
+
+        `earlier` has runs with PCIe links to compare.
+        """
         if not self._has_answers:
             return
         found = health.hidden_from_cuda(self._gpus, len(self.receipt.devices))
