@@ -19,7 +19,7 @@ _API, _GUIDE, _PROFILES = ("botocore",), ("eksdoc",), ("migparted", "gke_ca")
 _ZONES = {"gcp": ("gdoc_zones", "gdoc_regions"), "aws": ("awsreg",)}
 
 
-def usable(machine: Machine) -> Iterator[Finding]:
+def unusable(machine: Machine) -> Iterator[Finding]:
     """Yield a finding for a machine that cannot be used at all: its GPU is AMD's or retired."""
     if machine.gpu.is_nvidia and not machine.legacy:
         return

@@ -1,4 +1,4 @@
-"""The prices of running machines. An unpublished price is None, never a guess."""
+"""The prices of running machines. The result is None for a price that is not published: prices are never guessed."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Recommendation:
     reasons: tuple[str, ...]
     """The reasons for the recommendation and for its place in the list."""
     caveats: tuple[str, ...]
-    """What to consider before you choose the machine."""
+    """Facts to consider before you choose the machine."""
 
     @property
     def machine(self) -> Machine:

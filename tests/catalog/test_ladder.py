@@ -107,7 +107,7 @@ def test_a_job_that_can_do_with_less_says_so() -> None:
     t4 = {"machine": "g4dn.xlarge", "market": "spot", "region": "us-east-1"}
     assert wrong(L4, t4, needs=Needs(gpu_memory_gib=16, compute_capability="7.5")) == []
     assert wrong(L4, t4, needs=Needs(dtype="bf16")) == [
-        ((1, "machine"), "aws/g4dn.xlarge has compute capability 7.5, not 8.0, which bf16 begins with")
+        ((1, "machine"), "aws/g4dn.xlarge has compute capability 7.5, not 8.0, which bf16 requires")
     ]
 
 
@@ -212,8 +212,8 @@ def test_a_budget_keeps_dear_neighbours_off_the_default_ladder() -> None:
 @pytest.mark.parametrize(
     ("machine", "choices", "text"),
     [
-        ("a4x-highgpu-4g", {}, "gcp/a4x-highgpu-4g is sold as reservation in .*, but asked for is spot or standard"),
-        ("g2-standard-8", {"regions": ["us-east5"]}, "but asked for is spot or standard in us-east5"),
+        ("a4x-highgpu-4g", {}, "gcp/a4x-highgpu-4g is sold as reservation in .*, but requested is spot or standard"),
+        ("g2-standard-8", {"regions": ["us-east5"]}, "but requested is spot or standard in us-east5"),
         ("g2-standard-8", {"needs": Needs(gpu_memory_gib=40)}, "has 24 GiB of GPU memory, not 40"),
         ("g2-standard-8", {"needs": Needs(budget_usd_per_hour=0.1)}, "for at most 0.1 USD/h"),
         ("g4ad.xlarge", {}, "an AMD GPU"),

@@ -158,7 +158,7 @@ def test_a_torch_that_has_to_run_leaves_out_what_it_has_no_kernels_for() -> None
     assert why is not None
     assert why.freed["torch"] > 0
     assert [need.text for need in why.unmet if need.need == "torch"] == [
-        "cannot run it: torch 2.15.0+cpu is built without CUDA"
+        "cannot run this torch: torch 2.15.0+cpu is built without CUDA"
     ]
 
 

@@ -157,7 +157,7 @@ def test_a_machine_that_would_have_to_be_invented_is_left_to_a_person(machine: d
     result = apply_diff(aws({**aws_rows.current(), "aws/g9.xlarge": {**known, **machine}}), "moto")
     assert result.documents == {}
     assert result.by_hand == (
-        "aws/g9.xlarge: add its family, card and whatever else no source tells, then the machine",
+        "aws/g9.xlarge: add its family, its GPU and other facts that the source lacks, then the machine",
     )
 
 

@@ -69,8 +69,8 @@ TOOLKITS = {
 class Arch(NamedTuple):
     """GPUs of one architecture.
 
-    `first_branch` is the driver branch released with the first CUDA toolkit that supports the GPUs. It is None if that
-    toolkit is older than TOOLKITS. `modules` are the kernel modules that support the GPUs (sources: gsp, nv-open).
+    `first_branch` is the driver branch released with the first CUDA toolkit that supports the GPUs (None for a toolkit
+    older than TOOLKITS). `modules` are the kernel modules that support the GPUs (sources: gsp, nv-open).
     `source` is the source of the branches.
     """
 

@@ -40,7 +40,7 @@ class Problem(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A driver branch and a torch wheel that work on the GPU. A value that was not requested is None."""
+    """A driver branch and a torch wheel that work on the GPU. It has None for a value that was not requested."""
 
     branch: int | None
     torch: str | None
@@ -136,7 +136,7 @@ def check(
     python: tuple[int, int] | None = None,
     card: Card | None = None,
 ) -> Verdict:
-    """Check that these values work together. A value that is None is not checked.
+    """Check that these values work together. A value of None is not checked.
 
     Args:
         capability: The compute capability of the GPU, such as 8.9.
@@ -282,7 +282,7 @@ def choose(
     python: tuple[int, int] | None = None,
     card: Card | None = None,
 ) -> Pair | None:
-    """Choose the values that are None: the branch with long-term support, and the newest torch.
+    """Choose the driver or torch that is not given: the branch with long-term support, and the newest torch.
 
     Returns None if no choice works.
     """

@@ -81,7 +81,7 @@ def judge(
         stages: NVML's samples during the work, by stage.
         xids: The Xids reported during the work.
         speeds: The checks of measured speeds.
-        better_link: The GPU or the earlier runs with a faster PCIe link; empty if there are none.
+        better_link: The GPU or the earlier runs with a faster PCIe link; empty without one.
     """
     seen, timed = merged(stages.values()), merged(part for stage, part in stages.items() if stage in TIMED)
     h2d = next((check.value for check in speeds if (check.id, check.gpu) == ("h2d", subject.index)), None)
@@ -227,7 +227,7 @@ def _recovery(subject: Subject, _: Any, after: Any) -> Check:
 
 
 def xids(place: str, gpu: int | None, codes: Sequence[int]) -> Check | None:
-    """Judge the Xids of a GPU. Returns None if there were none. `gpu` is None for a GPU that cannot be identified."""
+    """Judge the Xids of a GPU. Returns None if there were none. An unidentified GPU has no number (`gpu`)."""
     meanings = {code: health.XIDS.get(code, health.UNKNOWN_XID) for code in codes}
     event = "; ".join(f"Xid {code}: {each.text}" for code, each in meanings.items())
     action = next((each.action for each in meanings.values() if each.action), "")

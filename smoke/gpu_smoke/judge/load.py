@@ -99,7 +99,7 @@ def narrow(most: Any, seen: Samples) -> str:
 
 
 def wider(subject: Subject, links: Mapping[Subject, Link]) -> str:
-    """Describe a GPU of the same model in this machine with a faster link; empty if there is none."""
+    """Describe a GPU of the same model in this machine with a faster link, or an empty text."""
     own = links[subject].gbs
     better = [(other, each) for other, each in links.items() if other.name == subject.name and each.gbs > own]
     return "".join(f"{other.place} has {each}" for other, each in better[:1])
@@ -122,7 +122,7 @@ def pcie(
         after: NVML's answers after the work.
         seen: The samples in timed stages.
         h2d: The speed of copies from the host in GB/s; None if it was not measured.
-        better: The GPU or the earlier runs with a better link; empty if there are none.
+        better: The GPU or the earlier runs with a better link; empty without one.
     """
     replays = (after["replays"] or 0) - (before["replays"] or 0)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(replays), "unit": "replays"}

@@ -40,7 +40,7 @@ def target(torch: Any, device: str, index: int) -> Any:
 
 
 def devices(torch: Any, device: str) -> tuple[list[dict[str, Any]], str]:
-    """Return the devices. If there are none, also return the message of CUDA."""
+    """Return the devices. Without devices, also return the message of CUDA."""
     if device == "cpu":
         return [{"index": 0, "name": "CPU"}], ""
     with warnings.catch_warnings(record=True) as caught:  # torch only warns if the driver is too old

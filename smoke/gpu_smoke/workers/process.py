@@ -108,7 +108,7 @@ class WorkerProcess:
         self._write(b"")
 
     def read(self, pipe: int) -> bytes | None:
-        """Return the data in the pipe: None if there is none now, b"" if the pipe is closed."""
+        """Return the data in the pipe: None for an empty pipe, b"" for a closed one."""
         try:
             data = os.read(pipe, _CHUNK)
         except BlockingIOError:
@@ -155,7 +155,7 @@ class WorkerProcess:
         os.close(self.output)
 
     def _write(self, line: bytes) -> None:
-        """Write an order, or close the pipe if there is none. An order fits into the pipe, so this never blocks."""
+        """Write an order, or close the pipe for an empty one. An order fits into the pipe, so this never blocks."""
         orders = self.process.stdin
         with contextlib.suppress(OSError):  # the process has died, which its end reports
             if orders and line:
