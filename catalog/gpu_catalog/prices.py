@@ -1,4 +1,4 @@
-"""The prices of running machines. The result is None for a price that is not published: prices are never guessed."""
+"""The prices of running machines. A price that is not published is unknown (None), and never guessed."""
 
 from __future__ import annotations
 

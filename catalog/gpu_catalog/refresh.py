@@ -25,7 +25,7 @@ class RefreshError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one field of a machine. `current` is None for a value that the catalog does not have."""
+    """A change of one field of a machine. A value that the catalog does not have is None in `current`."""
 
     machine: str
     field: str

@@ -1,4 +1,4 @@
-"""What pools cost, and what is said where that is unknown."""
+"""The costs of pools, and the texts about unknown costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards: what they are called, what drives them, how they are divided, and which quota they draw from."""
+"""GPU models: their names, drivers, MIG profiles and quotas."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_what_a_card_has(card: str, memory_gib: int, capability: str, read_in: s
 
 
 def test_a_whole_card_has_no_more_than_its_nominal_memory_and_hardly_less() -> None:
-    """EC2 and drivers give what is left of it: from 93 % of an L4 on."""
+    """EC2 and drivers report the memory without the reserved part: at least 93 %, as for an L4."""
     shares = {
         each.gpu_memory_gib / each.gpu.memory_gib for each in catalog.machines(legacy=True) if each.gpu_count >= 1
     }

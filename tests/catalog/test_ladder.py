@@ -1,4 +1,4 @@
-"""Capacity ladders: what may stand on one, and the one that is built where nobody wrote any."""
+"""Capacity ladders: the checks of a ladder, and the default ladder of a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quota limits as people write them and as the clouds answer."""
+"""Quota limits in stack files and in the answers of the clouds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which machines there are, and what is said of each."""
+"""The machine types of the catalog, and the facts about each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_fact_has_a_source_with_words() -> None:
 
 
 def test_memory_fits_the_card() -> None:
-    """A cloud may say a little less than the nominal size, as AWS does for cards with error correction."""
+    """A cloud may report slightly less than the nominal size, as AWS does for GPUs with error correction."""
     shares = {each.key: each.gpu_memory_gib / catalog.nominal_gpu_memory_gib(each) for each in EVERY}
     assert {key: share for key, share in shares.items() if not 0.88 < share <= 1.03} == {}
 

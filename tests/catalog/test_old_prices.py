@@ -1,4 +1,4 @@
-"""What an old, undated or estimated price counts as where offers are compared, on days that are given."""
+"""Old, undated and estimated prices in the comparison of offers, on given days."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpu_catalog.needs import Needs
 from gpu_catalog.offers import best
 from gpu_catalog.recommend import recommend
 
-READ = date(2026, 8, 3)  # kgcp: most of Google's prices
+READ = date(2026, 8, 3)  # the date of the source kgcp, which has most prices of Google Cloud
 TODAY = date(2026, 11, 21)
 
 
 def compared(machine: str, market: Any, region: str, today: date | None = TODAY) -> tuple[float | None, float | None]:
-    """The price itself, and what it counts as."""
+    """Return the price itself, and the price that comparisons use."""
     found = best(catalog.machine(machine), market, region, today=today)
     return found.price and found.price.usd_per_hour, found.counts_as
 

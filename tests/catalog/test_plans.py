@@ -1,4 +1,4 @@
-"""The whole refresh: sources read, shown and saved, into a copy of the data."""
+"""The whole refresh: sources are read, shown and saved, into a copy of the data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANSWERS = Path(__file__).with_name("answers")
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the data, its regions those of AWS's page, that the catalog reads for this test."""
+    """A copy of the data with the regions of AWS's page, which the catalog reads in this test."""
     folder = tmp_path / "data"
     shutil.copytree(data_files.DATA, folder)
     (folder / "aws_machines.json").write_text(text(aged.aws_machines()))

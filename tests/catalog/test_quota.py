@@ -1,4 +1,4 @@
-"""What pools need of quotas, and what is said where the limits fall short."""
+"""The quotas that pools need, and the findings about limits that are too small."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_limit_that_is_missing_is_unknown_rather_than_short() -> None:
 
 
 def test_spot_draws_on_the_standard_quota_where_no_preemptible_one_was_granted() -> None:
-    """Beside the machines that are not spot."""
+    """The amount is added to that of the machines that are not spot."""
     needed = quota.needs([demand(), demand(market="standard", pool="release", most=1)])
     plenty = limits(PREEMPTIBLE_NVIDIA_L4_GPUS=0, NVIDIA_L4_GPUS=5, GPUS_ALL_REGIONS=9)
     assert quota.compare(needed, plenty) == ()

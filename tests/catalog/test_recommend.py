@@ -1,4 +1,4 @@
-"""Which machines are recommended for which needs, in which order, and what is said where there are none."""
+"""Recommended machines: their order, their reasons, and the explanation if no machine matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A refresh against the pinned packages and against Google's answers, and what it writes."""
+"""A refresh from the pinned packages and from Google's answers, and the documents that it writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def google(**more: Any) -> Diff:
 
 @pytest.fixture
 def aged_regions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The catalog with the regions of AWS's page, as before it was refreshed from the packages."""
+    """The catalog with the regions of AWS's page, as before the refresh from the packages."""
     document, old = data_files.document, aged.aws_machines()
     monkeypatch.setattr(data_files, "document", lambda name: old if name == "aws_machines" else document(name))
 
@@ -54,7 +54,7 @@ def test_the_catalog_has_what_the_pinned_packages_say() -> None:
 
 
 def test_four_regions_are_known_by_a_price_alone() -> None:
-    """Neither is AWS's page for them nor an answer of EC2's; docs/operate/catalog-refresh.md names them."""
+    """Neither AWS's page nor an answer of EC2 has these regions. docs/operate/catalog-refresh.md names them."""
     found = {
         (row["machine_type"], region)
         for row, page in zip(data_files.rows("aws_machines"), aged.aws_machines()["rows"], strict=True)

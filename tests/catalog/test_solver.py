@@ -1,4 +1,4 @@
-"""The solver's own rules: what it says, what it leaves open, and that a fix is a fix."""
+"""The solver's own rules: their texts, the unknowns, and that a setup works after a fix."""
 
 from __future__ import annotations
 

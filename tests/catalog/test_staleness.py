@@ -1,4 +1,4 @@
-"""What has grown old, on days that are given."""
+"""Outdated prices, images and runners, on given days."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_runner_github_was_seen_to_refuse_is_reported_with_the_day(version: st
 
 
 def test_a_runner_is_due_thirty_days_after_the_next_release() -> None:
-    """2.333.0 followed 2.332.0 on 2026-03-19."""
+    """Version 2.333.0 followed 2.332.0 on 2026-03-19."""
     assert staleness.runner("2.332.0", date(2026, 4, 7)) == ()
     [soon] = staleness.runner("2.332.0", date(2026, 4, 8))
     assert soon.text == (

@@ -1,4 +1,4 @@
-"""What the pinned packages say, and what happens when one of them is not what we know."""
+"""The data of the pinned packages, and the errors for data in an unknown form."""
 
 from __future__ import annotations
 

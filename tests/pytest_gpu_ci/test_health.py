@@ -1,4 +1,4 @@
-"""After CUDA died in a process, the test that killed it is named, and no other is blamed."""
+"""CUDA that stops working in a process: the test that caused it is named, and no other test is blamed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_error_told_once_after_the_last_line_stops_nothing(suite: Suite) -> N
 @pytest.mark.slow
 def test_a_worker_whose_cuda_died_is_replaced_and_the_rest_runs(suite: Suite) -> None:
     result = suite(SUITE.format(killer=KILLER + "    wait()"), "-n1", gpus=[L4], process=True)
-    # The killer fails, and is told as the one that ended the worker; everything else runs and passes.
+    # The test that kills CUDA fails, and the report says that it ended the worker. All other tests run and pass.
     result.assert_outcomes(passed=5, failed=2)
     text = result.stdout.str()
     assert "worker 'gw0' crashed while running 'test_it.py::test_killer'" in text

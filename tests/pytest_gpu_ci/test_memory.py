@@ -1,4 +1,4 @@
-"""What a test leaves on the GPU is found in that test, and what is not its own is not laid to its charge."""
+"""GPU memory that a test leaves allocated: it is found in that test, and memory of others is not counted."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_after():
 
 @pytest.mark.slow
 def test_a_seed_needs_no_torch(suite: Suite, pytester: pytest.Pytester) -> None:
-    # NumPy as a suite without torch has it: loaded by nobody yet.
+    # NumPy in a suite without torch: not loaded yet.
     pytester.makepyfile(**{"numpy/__init__": "", "numpy/random": "seeds = []\ndef seed(value): seeds.append(value)"})
     source = """
 import random, sys

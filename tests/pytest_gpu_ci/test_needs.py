@@ -1,4 +1,4 @@
-"""What a marker asks of the machine, and a marker that cannot be read."""
+"""The requirements of a marker, and markers that are not valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GPU tests run where, and what is said of those that do not."""
+"""The GPU tests that run in each mode, and the reports of those that do not run."""
 
 from __future__ import annotations
 

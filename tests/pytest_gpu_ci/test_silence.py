@@ -1,4 +1,4 @@
-"""A suite that uses none of it notices nothing, and nobody imports torch before a test needs a GPU."""
+"""A suite without GPU tests: nothing changes for it, and torch is not imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pytest-xdist's workers each have their own GPUs, or are told that they share."""
+"""Workers of pytest-xdist: each has its own GPUs, or an error says that they would share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages that say what is checked: every check of the code stands in them, and no other; every tool has its row."""
+"""The pages about checks: each has every check of the code and no other, and every tool has its row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAKERS = {"Check": 0, "failure": 0, "judge": 0, "_check_without_result": 1}
 
 
 def table(page: Path, header: str) -> list[list[str]]:
-    """The cells of a table's rows, by a cell of its header."""
+    """Return the cells of a table's rows, found by a cell of its header."""
     lines = page.read_text().splitlines()
     [start] = [number for number, line in enumerate(lines) if line.startswith("|") and f"| {header} |" in line]
     rows = []
@@ -40,12 +40,12 @@ def table(page: Path, header: str) -> list[list[str]]:
 
 
 def quoted(cells: list[str]) -> set[str]:
-    """The names in a column; what begins with dashes is an option."""
+    """Return the names in a column. Options, which begin with dashes, are left out."""
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell) if not name.startswith("--")}
 
 
 def made(tree: ast.AST) -> Iterator[str]:
-    """Every name that is written where a check is made."""
+    """Yield every name of a check in the calls that make checks."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -56,7 +56,7 @@ def made(tree: ast.AST) -> Iterator[str]:
 
 
 def checks() -> set[str]:
-    """Every check of gpu-smoke itself."""
+    """Return every check of a run."""
     files = [file for file in PACKAGE.rglob("*.py") if "diagnose" not in file.parts]
     found = {name for file in files for name in made(ast.parse(file.read_text()))} | set(plan.HEALTH)
     for profile in plan.PROFILES.values():

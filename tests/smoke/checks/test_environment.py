@@ -1,4 +1,4 @@
-"""What is wrong around the GPU: exit code 2, whose words help, and never a pass."""
+"""Faults of the environment: exit code 2, a helpful message, and never a pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong around torch, seen before it is imported or before a kernel runs: device nodes, driver, library."""
+"""Faults that are found before torch is imported, or before a kernel runs: device nodes, driver, library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.03"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The files of a machine, to be changed."""
+    """The files of a machine, which a test changes."""
     return Path(shutil.copytree(FAKES / "root", tmp_path / "root"))
 
 
@@ -28,7 +28,7 @@ def on(root: Path) -> dict[str, str]:
 
 
 def torch(tmp_path: Path, version: str, cuda: str) -> dict[str, str]:
-    """The stand-in, whose files on disk say that it is this torch."""
+    """The folder of the fake torch, with a version file."""
     folder = tmp_path / "installed"
     shutil.copytree(FAKES, folder)
     (folder / "torch" / "version.py").write_text(f"__version__ = '{version}'\ncuda: str = '{cuda}'\n")
@@ -65,7 +65,7 @@ def test_device_nodes_that_are_missing_are_why_a_driver_does_not_start(
 
 
 def test_a_node_that_cannot_be_opened_is_told_from_one_that_is_missing(smoke: Smoke, root: Path) -> None:
-    # Root may open anything; a folder cannot be opened to be written to by anybody.
+    # Root may open any file. A folder cannot be opened for writing, even by root.
     (root / "dev" / "nvidia0").unlink()
     (root / "dev" / "nvidia0").mkdir()
     run = smoke(env=on(root), cuinit=100)

@@ -1,4 +1,4 @@
-"""What NVML knows of a GPU: each check, the fault that it is there for, and a driver that does not tell."""
+"""The checks of NVML's answers: the fault that each one finds, and drivers that refuse to answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Machines that are checked at once: none passes before all of them were there, and none leaves before it was seen.
+"""Machines that are checked at the same time: none passes before it has seen all others.
 
-Names are resolved by the sandbox's stand-in for the cluster's DNS, from a file that a test writes.
+The sandbox's fake of the cluster's DNS resolves the names, from a file that a test writes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BOTH = "check-0.peers,check-1.peers"
 
 
 class Machines:
-    """Runs of the check beside each other, and the names there are."""
+    """Runs of the check at the same time, and the names that resolve."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.file = folder, folder / "names"
@@ -64,7 +64,7 @@ class Machines:
             return False
 
     def wait_until_right(self, number: int) -> None:
-        """Until its GPUs have passed, and it waits for the others."""
+        """Wait until the GPUs have passed, and the run waits for its peers."""
         for _ in range(600):
             text = self.receipt(number).read_text() if self.receipt(number).exists() else "{}"
             ids = [check["id"] for check in json.loads(text).get("checks", [])]

@@ -1,4 +1,4 @@
-"""What the profiles ask for beyond values: each check, the fault that it is there for, and how stages begin."""
+"""The stages of the larger profiles: the fault that each check finds, and the start of stages."""
 
 from __future__ import annotations
 

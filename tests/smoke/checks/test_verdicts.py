@@ -1,4 +1,4 @@
-"""What a device computed, and what is made of it."""
+"""Results of a device, and the verdict on them."""
 
 from __future__ import annotations
 

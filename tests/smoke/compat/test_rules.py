@@ -1,4 +1,4 @@
-"""Which GPU, driver and torch belong together: the rules, each at its edge, and the nearest that works."""
+"""The rules about GPU, driver and torch: each at its edge, and the nearest combination that works."""
 
 from __future__ import annotations
 

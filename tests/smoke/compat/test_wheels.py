@@ -1,4 +1,4 @@
-"""What the names of torch's wheels say."""
+"""The names of torch wheels."""
 
 from __future__ import annotations
 

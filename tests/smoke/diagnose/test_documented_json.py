@@ -24,7 +24,7 @@ def documented(page: str, schema: str) -> set[str]:
 
 
 def named(value: Any, name: str = "") -> Iterator[str]:
-    """The fields of a record as the page writes them: `ways[].torch`."""
+    """Return the fields of a record as the page writes them: `ways[].torch`."""
     if isinstance(value, dict) and name != "ways[].drivers":
         for key, inner in value.items():
             yield from named(inner, f"{name}.{key}".lstrip("."))

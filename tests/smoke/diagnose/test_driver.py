@@ -1,4 +1,4 @@
-"""What the driver's libraries answer, what hangs, and how it is told."""
+"""Diagnosis by the driver's libraries: their errors, and a library that hangs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_driver_that_does_not_start_is_told_and_torch_is_looked_at_all_the_sam
 
 def test_nodes_that_the_containers_group_took_back_are_told(diagnose: Diagnose, root: Path) -> None:
     (root / "dev/nvidia0").unlink()
-    (root / "dev/nvidia0").mkdir()  # nobody can open a folder to write to it
+    (root / "dev/nvidia0").mkdir()  # a folder cannot be opened for writing, even by root
     said = diagnose(nvml={"start": 999}, cuinit=999)
     assert (said.code, said.wrong()) == (2, ["devnodes", "nvml"])
     assert said.one("nvml")["message"] == "Failed to initialize NVML: Unknown Error (NVML 999)"

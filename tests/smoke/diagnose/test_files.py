@@ -1,4 +1,4 @@
-"""What files tell: GPUs, the driver, a container's share, the kernel log; and a machine without fault."""
+"""Diagnosis by files: GPUs, the driver, the devices of a container, the kernel log; and a machine without faults."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_sign_in_the_kernel_log_is_told_in_the_kernels_words(
 
 
 def xid(root: Path, number: int) -> str:
-    """Have the kernel log an Xid; the line."""
+    """Add an Xid to the kernel log, and return the line."""
     line = f"NVRM: Xid (PCI:0000:00:04): {number}, pid=7, name=python3"
     put(root, "dev/kmsg", f"4,2,2,-;{line}\n")
     return line

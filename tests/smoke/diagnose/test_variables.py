@@ -1,4 +1,4 @@
-"""What variables and the installed torch do."""
+"""Diagnosis by environment variables and by the installed torch."""
 
 from __future__ import annotations
 

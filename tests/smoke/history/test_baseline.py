@@ -1,4 +1,4 @@
-"""`--baseline`: a run beside earlier ones that passed, by speed and by the bits of its products."""
+"""`--baseline`: comparison with earlier runs that passed, by speed and by the bits of products."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STANDARD = ("--profile", "standard")
 
 
 def run(*tflops: float, **more: Any) -> Run:
-    """A run of as many L4 as speeds, each with the bits of its place in `bits`."""
+    """Return a run of as many L4 as there are speeds. `bits` has the bits of each GPU."""
     bits, machine = more.get("bits", ["aa"] * len(tflops)), more.get("machine", "m")
     gpus = [
         {"index": i, "name": more.get("name", "NVIDIA L4"), "uuid": f"{machine}-{i}" if machine else "", "sm": 58}

@@ -1,4 +1,4 @@
-"""`--specs`: floors that are taken from measurements of one's own."""
+"""`--specs`: floors from the user's own measurements."""
 
 from __future__ import annotations
 

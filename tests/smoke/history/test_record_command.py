@@ -1,4 +1,4 @@
-"""`gpu-smoke record`: which receipts become measurements of one's own, and what is written of them."""
+"""`gpu-smoke record`: the receipts that it accepts, and the rows that it writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def record(*args: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A receipt of two L4, from the command itself."""
+    """A receipt of two L4, written by the command itself."""
     path = tmp_path_factory.mktemp("measured") / "receipt.json"
     gpus = environment(gpus=[{}, {}], faults=[{"kind": "slow", "what": "gemm", "by": 0.95, "gpu": 1}])
     args = [*STANDARD, "--expect-gpus", "2", "--json", str(path)]

@@ -1,4 +1,4 @@
-"""What a finding is about, what it means, and which of many decides."""
+"""Checks: their device, their meaning, and the one that decides the exit code."""
 
 from __future__ import annotations
 

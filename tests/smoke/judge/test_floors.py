@@ -243,7 +243,7 @@ def test_the_median_needs_two_of_one_model() -> None:
 
 
 def answers(profile: str, gpu: Subject, status: str = "pass") -> list[Check]:
-    """A check for everything that a profile owes of one L4."""
+    """Return a check for every result that a profile requires of one L4."""
     found = []
     for stage in PROFILES[profile].gpu:
         dtypes = ("float32", "float16", "bfloat16") if stage.name == "gemm" else ("",)

@@ -1,4 +1,4 @@
-"""What NVML's two looks at a GPU mean, by the judge alone: answers of which a part is missing, and limits it tells."""
+"""The judge of NVML's answers before and after the work: incomplete answers, and values at their limits."""
 
 from __future__ import annotations
 

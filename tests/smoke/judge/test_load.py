@@ -1,4 +1,4 @@
-"""What NVML reports under load: links as clouds wire them and degraded ones, heat for moments and heat that lasts."""
+"""The judge of NVML's samples under load: links as clouds wire them and degraded ones, short and lasting heat."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ STAGES: Mapping[str, int] = {"gemm": 5, "gemm.speed": 9, "mem.speed": 6, "copies
 
 
 def stages(of: Mapping[str, int] = STAGES, **held: tuple[int, int]) -> dict[str, Samples]:
-    """Stages with so many samples each; `held` is how many of a stage's have which reason."""
+    """Return stages with so many samples each. `held` has the reason for low clocks, and its number of samples."""
     found = {}
     for stage, samples in of.items():
         count, reason = held.get(stage.replace(".", "_"), (0, 0))

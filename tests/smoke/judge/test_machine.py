@@ -1,4 +1,4 @@
-"""Driver, torch, nodes and GPUs, by each judge alone: what is right, what is not, and what it is called."""
+"""The judges of driver, torch, device nodes and GPUs: right and wrong values, and the names of the checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a GPU is slow: clocks held down, the power limit, the link to the host, or somebody else."""
+"""The causes of a slow GPU: low clocks, the power limit, the link to the host, or another process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NORMAL = (
 
 
 def seen(*samples: dict[str, Any], others: int = 0) -> Samples:
-    """These samples, or three of one."""
+    """Return the sums of these samples; a single sample counts three times."""
     whole = Samples()
     for each in samples if len(samples) > 1 else samples * 3:
         whole.add({**SAMPLE, **each}, others)
@@ -40,7 +40,7 @@ def subject(key: str) -> Subject:
 
 
 def cause(what: Samples, check: str = "gemm.speed", key: str = "l4", state: dict[str, Any] = STATE) -> tuple[str, str]:
-    """The action and the hint of a slow GPU's failure."""
+    """Return the action and the hint of the failure of a slow GPU."""
     slow = Check(check, "fail", "slow", 0, severity="perf", action="replace-node", hint="generic")
     told = slowdown.with_cause(slow, subject(key), state, what)
     assert (told.status, told.severity, told.message) == ("fail", "perf", "slow")  # a cause is no excuse
@@ -83,7 +83,7 @@ def test_the_power_limit_explains_nothing_where_it_is_not_told_or_never_met() ->
     for power in ({"refused": 3, "text": "no"}, None):
         assert cause(met, state={**STATE, "power": power})[1] == nothing
     assert cause(seen({"reasons": 0, "power": 71.6}))[1] == nothing
-    # 0.9 of the limit is at it, and a draw that NVML does not report is none.
+    # 0.9 of the limit counts as the limit. A power draw that NVML does not report counts as 0.
     assert cause(seen({"reasons": 4, "power": 64.8}))[0] == "none"
     assert cause(seen({"reasons": 4, "power": 64.7}))[0] == "replace-node"
     untold = seen({"reasons": 4, "power": {"refused": 3, "text": "no"}})

@@ -1,4 +1,4 @@
-"""Xids that cannot be told of the GPU that they are of, or cannot be told at all."""
+"""Xids that no GPU of the run can be found for, and Xids that NVML does not report."""
 
 from __future__ import annotations
 

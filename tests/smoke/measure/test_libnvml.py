@@ -1,4 +1,4 @@
-"""Our binding of NVML beside nvidia-ml-py's own: the same names, layouts and answers, over one and the same library."""
+"""Our binding of NVML, compared with nvidia-ml-py: the same names, layouts and answers over the same library."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFUSED = {"gpus": [{"refuse": {name: 999 for name in FUNCTIONS if name != "nvml
 
 
 def layout(kind: Any) -> tuple[int, list[tuple[str, int, int]]]:
-    """How large it is, and where each field of it lies."""
+    """Return the size of a structure, and the offset of each field."""
     names = [name for name, *_ in getattr(kind, "_fields_", ())]
     return ctypes.sizeof(kind), [(name, getattr(kind, name).offset, getattr(kind, name).size) for name in names]
 
@@ -72,7 +72,7 @@ def test_it_has_what_is_used_of_nvidia_ml_py_and_no_more() -> None:
 
 
 def answers(module: str, folder: Path, nvml: dict[str, Any]) -> Any:
-    """What each function answers in a process that finds the library in this folder."""
+    """Return the answer of each function in a process that finds the library in this folder."""
     done = subprocess.run(
         [sys.executable, ROOT / "tests" / "smoke" / "nvml_answers.py", module, *FUNCTIONS],
         env={"PYTHONPATH": str(ROOT / "smoke"), **nvml_library.variables(folder, nvml)},

@@ -1,4 +1,4 @@
-"""What real GPUs answered: receipts of an H100 and an H200, as gpu-smoke wrote them on 2026-11-23."""
+"""Receipts of a real H100 and a real H200, as gpu-smoke wrote them on 2026-11-23."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_healthy_gpu_is_above_every_warning_with_a_margin(model: str) -> None:
 
 
 def judged(record: dict[str, Any]) -> dict[str, Check]:
-    """What today's judges say of the speeds, the heat and the link of a receipt; its own verdicts are of then."""
+    """Return the checks of today's judges on the speeds, the heat and the link of a receipt."""
     subject = Subject.of("cuda", record["gpus"][0])
     measured = {each["stage"]: each for each in record["measured"]}
     speeds = [

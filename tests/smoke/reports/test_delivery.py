@@ -1,4 +1,4 @@
-"""Reports through the command: where they go, and that one which is lost neither hides the verdict nor passes."""
+"""Reports through the command: their targets, and a report that is lost, which neither hides the verdict nor passes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRONG = [{"kind": "element", "by": 3}]
 
 
 class Metadata(HTTPServer):
-    """A metadata server that keeps what is written to it, and answers as told."""
+    """A metadata server that keeps the values written to it, and answers with given codes."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -1,4 +1,4 @@
-"""Reports and measurements are whole or what they were before, in every place they are asked for."""
+"""Reports and measurements are written as a whole or not at all, at every kind of path."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pathlib.Path.replace = busy
 
 @pytest.fixture(scope="module")
 def receipt(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """One of a pass, with speeds."""
+    """Return a receipt that passed, with speeds."""
     path = tmp_path_factory.mktemp("receipts") / "receipt.json"
     command = [sys.executable, "-m", "gpu_smoke", "--profile", "standard", "--json", path]
     subprocess.run(command, env=environment(gpus=[{}]), check=True, capture_output=True)
@@ -45,7 +45,7 @@ every_command = pytest.mark.parametrize("command", COMMANDS)
 
 
 def run(command: str, receipt: dict[str, Any], place: Path, before: str = "") -> subprocess.CompletedProcess[str]:
-    """Write there, in a process to which something has happened before."""
+    """Write a file in a process that is prepared by some code."""
     given = place.parent / "given.json"
     given.write_text(json.dumps(receipt))
     program = f"import sys; from gpu_smoke.__main__ import main\n{before}sys.exit(main())"

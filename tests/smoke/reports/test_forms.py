@@ -1,4 +1,4 @@
-"""Every form of a receipt, whatever its texts are: what reads the form reads those texts, and nothing else."""
+"""Every form of a receipt with hostile texts: a reader of the form reads these texts, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpu-smoke report`: the forms of a receipt that is there already, and every way in which it is none."""
+"""`gpu-smoke report`: the forms of an existing receipt, and every error of a file that is not a receipt."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_help_names_every_report() -> None:
 
 
 def on_a_terminal(fake: dict[str, Any], **extra: str) -> str:
-    """What the command shows where its standard error is a terminal of 80 columns."""
+    """Return the output of the command if its standard error is a terminal of 80 columns."""
     ours, theirs = pty.openpty()
     env = {**environment(gpus=ONE_GPU, **fake), "TERM": "xterm-256color", "COLUMNS": "80", **extra}
     with subprocess.Popen([sys.executable, "-m", "gpu_smoke"], env=env, stderr=theirs, stdin=theirs) as run:
@@ -176,7 +176,7 @@ def on_a_terminal(fake: dict[str, Any], **extra: str) -> str:
         while True:
             try:
                 said += os.read(ours, 65_536)
-            except OSError:  # nobody holds the other end any more
+            except OSError:  # the other end is closed
                 break
         run.wait()
     os.close(ours)

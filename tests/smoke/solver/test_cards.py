@@ -1,4 +1,4 @@
-"""`gpu-smoke check` of a GPU and a driver that is older than it."""
+"""`gpu-smoke check` with a driver that is older than the GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machines of the catalog with all their GPUs, in virtual time: healthy ones pass, and sick ones do not."""
+"""The machines of the catalog with all their GPUs, in virtual time: healthy ones pass, and broken ones fail."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stages(record: dict[str, Any], stage: str) -> list[dict[str, Any]]:
 
 
 def some(*quick: str) -> list[Any]:
-    """Every model; those that are not named run with the slow tests."""
+    """Return every model. The models that are not named run with the slow tests."""
     return [key if key in quick else pytest.param(key, marks=pytest.mark.slow) for key in MODELS]
 
 

@@ -1,4 +1,4 @@
-"""The child that asks NVML: it may find none, ends with the others, and neither its hang nor its end is a pass."""
+"""The worker that monitors NVML: a machine without NVML, a worker that hangs, and one that dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE = (
 def watched(
     tmp_path: Path, nvml: dict[str, Any], hold: float = 10, silent: float = 20, end: float = 10, **fake: Any
 ) -> Any:
-    """A run whose watcher has that much patience; its receipt."""
+    """Return the receipt of a run that waits so long for the monitor."""
     program = PATIENCE.format(hold=hold, silent=silent, end=end)
     lines = f"import os; os.environ['FAKE_NVML'] = {json.dumps(nvml)!r}; "
     parent = start(tmp_path, ["-c", lines + program], deadline="100", **fake)

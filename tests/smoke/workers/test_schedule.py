@@ -1,4 +1,4 @@
-"""Who may begin what: alone, together, or as soon as it is there."""
+"""The schedule of stages: alone, together, or as soon as a worker is ready."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAGES = tuple(
 
 
 class Worker(SimpleNamespace):
-    """A child as far as the schedule sees it."""
+    """The part of a worker process that the schedule uses."""
 
     def __init__(self, at: int = 0, idle: bool = True, gone: bool = False) -> None:
         super().__init__(plan=[Order(stage, {}) for stage in STAGES], at=at, idle=idle, gone=gone, busy=not idle)
