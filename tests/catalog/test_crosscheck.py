@@ -37,7 +37,7 @@ def test_every_explanation_belongs_to_a_comparison() -> None:
     assert {name for each in disagreements.disagreements() for name in each.checks} <= names
 
 
-def test_what_could_not_be_compared_has_a_reason() -> None:
+def test_each_fact_that_could_not_be_compared_has_a_reason() -> None:
     reasons = {each.reason for found in comparisons() for each in found.uncompared}
     assert reasons == {
         "moto recorded no such instance type",

@@ -1,4 +1,4 @@
-"""The readers of Google's answers.
+"""The readers of the answers of Google APIs.
 
 The answers in answers/ are written by hand, in the form of the discovery documents.
 """

@@ -132,14 +132,14 @@ def test_a_budget_does_not_reject_an_unknown_price() -> None:
     assert wrong({**L4, "market": "flex-start"}, needs=Needs(budget_usd_per_hour=0.01)) == []
 
 
-def test_what_amd_made_and_what_is_retired_are_on_no_ladder() -> None:
+def test_amd_and_retired_gpus_are_on_no_ladder() -> None:
     (found,) = wrong({"machine": "g4ad.xlarge", "market": "spot", "region": "us-east-1"})
     assert found[1] == "aws/g4ad.xlarge has a Radeon Pro V520, an AMD GPU: it has no NVIDIA driver and no CUDA"
     (found,) = wrong({"machine": "p2.xlarge", "market": "spot", "region": "us-east-1"})
     assert found[1] == "aws/p2.xlarge has a K80, which is retired: current drivers and torch do not support it"
 
 
-def test_what_was_asked_for_already_is_not_asked_for_again() -> None:
+def test_a_place_that_an_earlier_step_tries_is_a_problem() -> None:
     again = {**L4, "machine": "gcp/g2-standard-8", "market": "SPOT", "timeout_sec": 900}
     assert wrong(L4, again) == [((1,), "rung 1 already tries gcp/g2-standard-8 as spot in us-central1")]
     zones = {**L4, "zones": ("us-central1-a", "us-central1-b")}

@@ -39,7 +39,7 @@ def test_a_region_that_was_probably_meant_is_of_the_same_continent(given: str, m
     assert catalog.closest_location(given, catalog.regions()) == meant
 
 
-def test_where_a_gpu_is() -> None:
+def test_the_zones_and_regions_of_a_gpu() -> None:
     machine = catalog.machine("g2-standard-8")
     assert machine.is_in("us-central1-a")
     assert machine.is_in("us-central1")

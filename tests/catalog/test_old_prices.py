@@ -28,7 +28,7 @@ def test_a_spot_price_counts_as_it_is_for_ninety_days_and_then_as_the_standard_p
     assert compared("g2-standard-4", "spot", "us-central1", None) == (0.397336, 0.397336)
 
 
-def test_a_standard_price_counts_as_it_is_whatever_its_age_and_says_it() -> None:
+def test_an_old_standard_price_is_compared_unchanged_and_shows_its_age() -> None:
     assert compared("g6.xlarge", "standard", "us-east-1", date(2036, 1, 1)) == (0.8048, 0.8048)
     found = best(catalog.machine("g6.xlarge"), "standard", "us-east-1", today=TODAY)
     assert found.text == "standard 0.8048 USD/h in us-east-1, price of 2026-07-20, 124 days old"

@@ -63,7 +63,7 @@ def all_plans(day: date = TODAY) -> list[Plan]:
     ]
 
 
-def test_what_is_saved_is_what_the_catalog_then_says(data: Path) -> None:
+def test_the_catalog_has_the_saved_facts_after_a_refresh(data: Path) -> None:
     before = {name: len(data_files.rows(name)) for name in ("aws_machines", "gcp_machines", "prices")}
     saved = plans.save(all_plans(), data)
     forget()

@@ -34,7 +34,7 @@ def test_the_cheapest_region_is_found_where_none_is_asked_for() -> None:
     assert first.usd_per_hour == 1.7716
 
 
-def test_what_costs_more_says_how_much_more() -> None:
+def test_a_more_expensive_machine_has_the_difference_in_percent() -> None:
     found = recommend(Needs(gpu_memory_gib=24, market="on-demand", region="us-east-1"))  # type: ignore[arg-type]
     assert [(each.machine.machine_type, each.usd_per_hour) for each in found[:3]] == [
         ("g6.xlarge", 0.8048),
@@ -136,7 +136,7 @@ def test_every_number_type_has_a_source() -> None:
     assert all(catalog.source(key).certain for name in DTYPES for key in number_type(name).sources)
 
 
-def test_what_a_card_has_in_part_only_is_a_caveat() -> None:
+def test_partial_support_of_a_number_type_is_a_caveat() -> None:
     first = recommend(Needs(dtype="fp4"))[0]
     assert first.machine.gpu.key == "rtx-pro-6000"
     assert first.caveats == ("fp4 in part only: Transformer Engine calls its NVFP4 partial here",)
@@ -162,7 +162,7 @@ def test_a_torch_that_has_to_run_leaves_out_what_it_has_no_kernels_for() -> None
     ]
 
 
-def test_what_the_default_torch_does_not_run_on_is_a_caveat() -> None:
+def test_a_gpu_that_the_default_torch_does_not_support_has_a_caveat() -> None:
     found = recommend(Needs(cloud="gcp", region="us-central1", market="spot"), limit=99, default_torch="2.15.0")
     caveats = {each.machine.gpu.key: each.caveats[-1:] for each in found}
     assert caveats["v100"] == (
@@ -177,14 +177,14 @@ def test_a_fraction_of_a_gpu_is_recommended_only_where_one_is_requested() -> Non
     assert "gcp/g4-standard-6" not in keys(gpu_count=0.125, gpu_memory_gib=24, cloud="gcp", compute_capability="12.0")
 
 
-def test_what_is_retired_or_not_nvidias_or_nowhere_is_never_a_candidate() -> None:
+def test_retired_amd_and_unplaced_machines_are_no_candidates() -> None:
     assert all(each.gpu.is_nvidia and not each.legacy and each.regions for each in candidates())
     assert len(candidates()) == len(catalog.machines()) - 1, "p6e-gb200 is in no region that a source names"
 
 
 @given(some_needs, st.sampled_from([None, date(2026, 8, 4), date(2026, 11, 21), date(2036, 1, 1)]))
 @settings(deadline=None, max_examples=40)
-def test_what_is_recommended_meets_the_needs_and_passes_the_check(needs: Needs, today: date | None) -> None:
+def test_a_recommended_machine_meets_the_needs_and_passes_the_check(needs: Needs, today: date | None) -> None:
     found = recommend(needs, today=today)
     for each in found:
         assert missing_needs(each.machine, needs) == []
@@ -260,7 +260,7 @@ def test_a_need_that_makes_no_sense_is_refused(needs: dict[str, Any], error: typ
         Needs(**needs)
 
 
-def test_what_a_job_written_for_a_machine_needs() -> None:
+def test_the_needs_of_a_job_written_for_a_machine() -> None:
     asked = needs_of(catalog.machine("g6.xlarge"))
     assert asked == Needs(gpu_memory_gib=24, gpu_count=1, compute_capability="8.9", architecture="x86_64")
     assert missing_needs(catalog.machine("g2-standard-8"), asked) == []

@@ -168,7 +168,7 @@ def test_google_lists_are_held_against_the_catalogs_machines() -> None:
     assert str(found.changed[0]).startswith("gcp/a3-highgpu-8g: zones: -asia-east1-c")
 
 
-def test_what_google_says_of_a_machine_is_written_and_zones_are_left_to_a_person() -> None:
+def test_facts_of_google_are_written_and_zones_are_left_to_a_maintainer() -> None:
     result = apply_diff(google(guestCpus=216), "gapi")
     found = row(result, "gcp_machines", "a3-highgpu-8g")
     assert (found["vcpus"], found["sources"]["vcpus"]) == (216, ["gapi"])

@@ -84,7 +84,7 @@ def test_a_driver_source_brings_its_own_branch() -> None:
     assert Setup(machine=machine).branch is None
 
 
-def test_what_is_not_known_is_listed_and_not_refused() -> None:
+def test_unknown_choices_are_listed_and_not_refused() -> None:
     verdict = check("n1-standard-8+nvidia-tesla-t4x1", market="flex-start", driver_source="cos", torch="2.99.0")
     assert isinstance(verdict, Works)
     assert verdict.unknown == (
@@ -94,7 +94,7 @@ def test_what_is_not_known_is_listed_and_not_refused() -> None:
     )
 
 
-def test_what_no_vendors_text_was_read_for_is_doubted_and_not_refused() -> None:
+def test_a_choice_without_a_vendors_source_is_unknown_and_not_refused() -> None:
     verdict = check("g4-standard-48", nic="VIRTIO_NET")
     assert isinstance(verdict, Works)
     assert verdict.unknown == ("no source says if gcp/g4-standard-48 supports VIRTIO_NET",)

@@ -148,6 +148,6 @@ def test_releases_that_were_looked_up_count() -> None:
 
 
 @pytest.mark.parametrize("version", ["latest", "2.337", "", "2.337.0-rc1"])
-def test_what_is_no_version_is_refused(version: str) -> None:
+def test_an_invalid_runner_version_is_an_error(version: str) -> None:
     with pytest.raises(ValueError, match=r"is not a version of the runner, such as 2\.337\.0"):
         staleness.runner(version, TODAY)

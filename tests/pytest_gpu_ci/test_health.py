@@ -42,9 +42,7 @@ TOLD_ONCE = '@pytest.mark.gpu\ndef test_killer():\n    torch.launch("CUDA error:
     ],
     ids=["in its call", "after its last line", "expected"],
 )
-def test_the_tests_after_it_are_told_which_test_killed_cuda(
-    suite: Suite, killer: str, outcomes: dict[str, int]
-) -> None:
+def test_later_tests_name_the_test_that_killed_cuda(suite: Suite, killer: str, outcomes: dict[str, int]) -> None:
     result = suite(SUITE.format(killer=killer), gpus=[L4])
     result.assert_outcomes(**outcomes)
     told = f"not run: CUDA died in this process during test_it.py::test_killer ({WORDS})"
@@ -70,12 +68,12 @@ def test_an_error_after_the_last_line_is_the_tests_own(suite: Suite) -> None:
     ],
     ids=["out of memory", "an error that is told once", "an assertion", "a test on the CPU"],
 )
-def test_what_kills_nothing_stops_nothing(suite: Suite, killer: str) -> None:
+def test_an_error_that_is_not_sticky_stops_no_test(suite: Suite, killer: str) -> None:
     result = suite(SUITE.format(killer=killer), gpus=[L4])
     result.assert_outcomes(passed=5, failed=1)
 
 
-def test_an_error_told_once_after_the_last_line_stops_nothing(suite: Suite) -> None:
+def test_an_error_reported_once_after_the_last_line_stops_no_test(suite: Suite) -> None:
     suite(SUITE.format(killer=TOLD_ONCE), gpus=[L4]).assert_outcomes(passed=6, errors=1)
 
 

@@ -77,11 +77,11 @@ def test_every_check_has_a_row_of_the_page_of_checks_and_no_row_is_of_another() 
     assert quoted([row[0] for row in table(CHECKS, "fails when")]) == checks()
 
 
-def test_every_check_and_every_finding_stands_beside_a_fault_of_the_page_that_compares() -> None:
+def test_every_check_and_every_finding_has_a_fault_in_the_table_of_the_comparison() -> None:
     assert quoted([row[2] for row in table(COMPARED, "checks here")]) == checks() | set(PROBES)
 
 
-def test_what_diagnose_alone_finds_is_marked() -> None:
+def test_checks_of_diagnose_alone_are_marked() -> None:
     cells = [row[2].partition("*d*") for row in table(COMPARED, "checks here")]
     assert quoted([marked for _, _, marked in cells]) == set(PROBES) - checks()
 

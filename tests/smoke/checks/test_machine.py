@@ -35,7 +35,7 @@ def torch(tmp_path: Path, version: str, cuda: str) -> dict[str, str]:
     return {"PYTHONPATH": f"{ROOT / 'smoke'}:{folder}"}
 
 
-def test_a_machine_without_a_driver_is_told_before_torch_is_imported(smoke: Smoke, tmp_path: Path) -> None:
+def test_a_missing_driver_is_reported_before_torch_is_imported(smoke: Smoke, tmp_path: Path) -> None:
     run = smoke(env={**on(tmp_path / "nothing"), "FAKE_TORCH_IMPORTS": str(tmp_path / "imports")})
     assert run.code == 2
     assert run.summary == "no CUDA device: /dev/nvidiactl is missing"
@@ -64,7 +64,7 @@ def test_device_nodes_that_are_missing_are_why_a_driver_does_not_start(
     assert found["status"] == "warn"
 
 
-def test_a_node_that_cannot_be_opened_is_told_from_one_that_is_missing(smoke: Smoke, root: Path) -> None:
+def test_a_node_that_cannot_be_opened_differs_from_a_missing_one(smoke: Smoke, root: Path) -> None:
     # Root may open any file. A folder cannot be opened for writing, even by root.
     (root / "dev" / "nvidia0").unlink()
     (root / "dev" / "nvidia0").mkdir()
@@ -74,7 +74,7 @@ def test_a_node_that_cannot_be_opened_is_told_from_one_that_is_missing(smoke: Sm
     assert run.receipt["action"] == "reboot"
 
 
-def test_a_node_of_somebody_elses_gpu_is_denied_and_closes_no_pool(smoke: Smoke, root: Path) -> None:
+def test_a_node_of_a_gpu_of_another_container_only_warns(smoke: Smoke, root: Path) -> None:
     # Slurm's and systemd's device cgroups, and LXC, show every node and deny those of other people's GPUs.
     (root / "dev" / "nvidia1").unlink()
     (root / "dev" / "nvidia1").mkdir()
@@ -184,7 +184,7 @@ def test_a_machine_without_the_drivers_library_is_refused(smoke: Smoke) -> None:
         (["sm_80"], "8.7", 2),  # runs its own code alone
     ],
 )
-def test_what_torch_was_compiled_for_must_run_on_the_gpu(smoke: Smoke, arch: list[str], cc: str, code: int) -> None:
+def test_torch_must_have_kernels_that_run_on_the_gpu(smoke: Smoke, arch: list[str], cc: str, code: int) -> None:
     run = smoke(gpus=[{"name": "NVIDIA New", "cc": cc}], arch=arch)
     assert run.code == code
     assert run.bad() == ([("torch.arch", 0)] if code else [])
@@ -208,7 +208,7 @@ def test_little_shared_memory_is_a_warning_that_strict_takes_for_a_failure(
     ("variable", "value"),
     [("CUDA_MODULE_LOADING", "EAGER"), ("CUDA_LAUNCH_BLOCKING", "1"), ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")],
 )
-def test_what_an_image_sets_for_its_jobs_changes_no_verdict_and_is_named_in_the_receipt(
+def test_variables_of_an_image_change_no_verdict_and_are_in_the_receipt(
     smoke: Smoke, variable: str, value: str
 ) -> None:
     # With the first one `exclusive` fails, with the others `gemm.speed` and `mem.speed`.

@@ -140,7 +140,7 @@ def test_one_that_never_comes_is_named_at_the_end_of_the_time_for_it(machines: M
 
 
 @pytest.mark.slow
-def test_where_nobody_has_a_name_not_even_itself_the_names_are_at_fault_and_not_the_machines(
+def test_if_no_name_resolves_the_names_are_the_fault_and_not_the_machines(
     machines: Machines,
 ) -> None:
     run = machines.start(0, "--peers-sec", "4")
@@ -164,7 +164,7 @@ def test_stopped_while_it_waits_it_says_for_whom(machines: Machines) -> None:
     )
 
 
-def test_one_whose_gpu_is_wrong_waits_for_nobody(machines: Machines) -> None:
+def test_a_machine_that_fails_does_not_wait_for_its_peers(machines: Machines) -> None:
     machines.named(0)
     run = machines.start(0, faults=[{"kind": "element", "by": 3}])
     assert run.wait(timeout=60) == 1

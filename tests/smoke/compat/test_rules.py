@@ -46,7 +46,7 @@ def rules(verdict: Verdict) -> list[str]:
         ("9.0", 580, "2.9.1+rocm6.4", "torch.no-cuda", Pair(580, "2.9.1+cu128")),
     ],
 )
-def test_what_cannot_work_is_refused_and_the_nearest_that_works_is_named(
+def test_a_combination_that_cannot_work_is_refused_with_the_nearest_that_works(
     capability: str, driver: int | str, torch: str | None, rule: str, nearest: Pair
 ) -> None:
     verdict = compat.check(capability, driver, torch)
@@ -70,7 +70,7 @@ def test_what_cannot_work_is_refused_and_the_nearest_that_works_is_named(
         ("12.0", 595, "2.15.0"),
     ],
 )
-def test_what_works_is_not_refused(capability: str, driver: int | str, torch: str) -> None:
+def test_a_combination_that_works_is_not_refused(capability: str, driver: int | str, torch: str) -> None:
     verdict = compat.check(capability, driver, torch)
     assert verdict.problems == ()
     assert verdict.works
@@ -110,7 +110,7 @@ def test_a_wheel_is_for_some_pythons(torch: str, python: tuple[int, int], works:
     assert rules(compat.check("8.9", 580, torch, python=python)) == ([] if works else ["torch.python"])
 
 
-def test_what_pypi_has_for_arm_is_for_the_cpu_or_not_known() -> None:
+def test_the_build_of_pypi_for_arm_is_for_the_cpu_or_unknown() -> None:
     verdict = compat.check("10.0", 580, "2.9.1", machine="arm64")
     assert [problem.text for problem in verdict.problems] == ["torch 2.9.1 from PyPI is for the CPU on arm64"]
     later = compat.check("10.0", 580, "2.12.0", machine="arm64")
@@ -179,7 +179,7 @@ def test_an_unknown_release_with_a_known_cuda_still_needs_its_driver() -> None:
 
 
 @pytest.mark.parametrize("text", ["58", "5800", "580-server", "", "R58"])
-def test_what_is_no_driver_is_said(text: str) -> None:
+def test_an_invalid_driver_version_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="not a driver"):
         compat.branch_of(text)
 

@@ -39,6 +39,6 @@ def test_the_page_names_every_field_of_an_answer() -> None:
     assert documented("gpu-smoke-check.md", "smoke-check/1") == {*named(answer(Question("7.0", driver="595")).record())}
 
 
-def test_the_page_names_every_field_of_a_diagnosis_beside_those_of_the_receipts_checks(diagnose: Diagnose) -> None:
+def test_the_page_names_every_field_that_a_diagnosis_adds_to_checks(diagnose: Diagnose) -> None:
     own = {f"checks[].{field.name}" for field in fields(Check)}
     assert documented("gpu-smoke-diagnose.md", "smoke-diagnose/1") == {*named(diagnose().record)} - own

@@ -95,12 +95,12 @@ def test_a_driver_without_the_histogram_of_banks_misses_none() -> None:
 
 
 @pytest.mark.parametrize("part", ["generation", "width"])
-def test_a_link_of_which_only_a_part_is_told_is_not_judged(part: str) -> None:
+def test_a_link_with_a_missing_value_is_not_judged(part: str) -> None:
     found = judged({part: {"refused": 3, "text": "not supported"}})["pcie"]
     assert (found.status, found.message) == ("skip", "NVML does not report it: not supported")
 
 
-def test_processes_of_a_slice_are_not_told_and_that_is_no_fault() -> None:
+def test_processes_of_a_slice_are_not_reported_which_is_no_fault() -> None:
     found = judged(subject=SLICE)["exclusive.processes"]
     assert (found.status, found.message) == ("skip", "NVML does not report it: the processes of a slice")
 
@@ -121,14 +121,14 @@ def test_a_card_that_never_meets_its_power_limit_is_not_excused_for_it() -> None
         (2, None, ""),
     ],
 )
-def test_a_narrow_link_is_told_after_enough_samples_and_where_the_most_is_known(
+def test_a_narrow_link_is_reported_after_enough_samples_if_its_maximum_is_known(
     samples: int, most: Any, said: str
 ) -> None:
     assert load.narrow(most, seen_under_load(samples, width=8)) == said
 
 
 @pytest.mark.parametrize("part", ["generation", "width"])
-def test_a_link_of_which_a_part_was_never_told_is_not_taken_for_the_narrowest(part: str) -> None:
+def test_a_link_with_a_missing_value_does_not_count_as_the_narrowest(part: str) -> None:
     assert load.narrow({"generation": 4, "width": 16}, seen_under_load(3, **{part: {"refused": 3, "text": "no"}})) == ""
 
 
@@ -144,7 +144,7 @@ def test_a_link_is_judged_from_the_second_sample_under_load(samples: int, status
     assert (found.status, found.message) == (status, said)
 
 
-def test_a_link_whose_width_nobody_tells_is_not_judged() -> None:
+def test_a_link_of_unknown_width_is_not_judged() -> None:
     seen = seen_under_load(2, width={"refused": 3, "text": "no"})
     found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen, None, "")
     assert (found.status, found.message) == ("skip", "NVML does not report it")
@@ -174,7 +174,9 @@ def test_other_processes_are_counted_and_none_is_allowed(others: int, said: str)
         ({"refused": 999, "text": "x"}, "warn", "", "NVML does not start: x"),
     ],
 )
-def test_what_it_means_that_nvml_does_not_start(event: dict[str, Any], status: str, severity: str, said: str) -> None:
+def test_each_error_of_nvmls_start_has_its_meaning(
+    event: dict[str, Any], status: str, severity: str, said: str
+) -> None:
     found = health.started(event)
     assert (found.status, found.severity) == (status, severity)
     assert found.message.startswith(said)
@@ -281,7 +283,7 @@ def test_rows_that_were_replaced(more: dict[str, Any], status: str, action: str)
     ("now", "status", "action"),
     [(0, "pass", ""), (1, "fail", "reset-gpu"), (2, "fail", "reboot"), (99, "fail", "replace-node")],
 )
-def test_what_the_driver_asks_for(now: int, status: str, action: str) -> None:
+def test_a_recovery_that_the_driver_requires_fails(now: int, status: str, action: str) -> None:
     found = before_and_after({}, {"recovery": now})["recovery"]
     assert (found.status, found.action) == (status, action)
 
@@ -298,7 +300,7 @@ def test_xids(xids: list[int], events: Any, status: str, action: str) -> None:
     assert (found.status, found.action) == (status, action)
 
 
-def test_of_a_run_that_was_given_up_only_what_is_wrong_is_told() -> None:
+def test_a_stopped_run_reports_only_certain_failures() -> None:
     seen = seen_under_load(3)
     assert health.certain_failures(L4, HEALTHY, seen, []) == []
     assert health.certain_failures(L4, HEALTHY, seen, [31]) == []

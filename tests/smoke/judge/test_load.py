@@ -245,7 +245,7 @@ def test_a_stage_is_slow_where_its_speed_is_below_what_it_should_be(check: Check
     ("samples", "reasons", "status"),
     [(2, 4, "pass"), (2, 8, "warn"), (1, 4, "skip"), (1, HOT, "warn"), (2, 0, "pass")],
 )
-def test_what_is_seen_once_is_told_and_nothing_is_passed_on_one_sample(samples: int, reasons: int, status: str) -> None:
+def test_one_sample_can_warn_and_cannot_pass(samples: int, reasons: int, status: str) -> None:
     assert load.throttle(subject("l4"), {"gemm": under_load(samples, reasons=reasons)}, set()).status == status
 
 

@@ -167,7 +167,7 @@ def test_the_sum_over_gpus(subject: str, world: int, floor: float) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 0.0, -70.0, math.nan, math.inf], ids=str)
-def test_what_is_no_speed_is_no_warning_even_where_nobody_knows_the_right_one(value: float | None) -> None:
+def test_a_value_that_is_no_speed_is_an_error_also_for_an_unknown_gpu(value: float | None) -> None:
     for subject in (L4, NEW):
         found = speed.judge("gemm.speed", subject, value, "TFLOPS", subject.gemm)
         assert (found.status, found.severity) == ("fail", "env")

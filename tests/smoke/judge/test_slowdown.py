@@ -62,7 +62,7 @@ def cause(what: Samples, check: str = "gemm.speed", key: str = "l4", state: dict
          "no throttling and no other process: the GPU itself is slow, replace it"),
     ],
 )  # fmt: skip
-def test_a_slow_gpu_is_told_why(what: Samples, action: str, hint: str) -> None:
+def test_the_hint_of_a_slow_gpu_has_the_cause(what: Samples, action: str, hint: str) -> None:
     assert cause(what) == (action, hint)
 
 
@@ -77,7 +77,7 @@ def test_the_power_limit_is_normal_on_cards_and_needs_a_look_on_modules() -> Non
     )  # fmt: skip
 
 
-def test_the_power_limit_explains_nothing_where_it_is_not_told_or_never_met() -> None:
+def test_the_power_limit_explains_nothing_if_it_is_unknown_or_not_reached() -> None:
     nothing = "no throttling and no other process: the GPU itself is slow, replace it"
     met = seen({"reasons": 4, "power": 71.6})
     for power in ({"refused": 3, "text": "no"}, None):
@@ -90,7 +90,7 @@ def test_the_power_limit_explains_nothing_where_it_is_not_told_or_never_met() ->
     assert cause(untold)[1] == "its power limit held it at 0 of 72 W: a fault of its power supply"
 
 
-def test_heat_is_told_without_a_temperature_where_none_is_known() -> None:
+def test_heat_is_reported_without_an_unknown_temperature() -> None:
     cold = seen({"reasons": 0x60, "temperature": {"refused": 3, "text": "no"}})
     assert cause(cold)[1] == "HwThermalSlowdown and SwThermalSlowdown throttled the GPU: replace the machine"
 
@@ -110,7 +110,7 @@ def test_a_narrow_link_explains_slow_copies_with_the_host_and_nothing_else() -> 
     assert "PCIe" not in cause(link, "gemm.speed")[1]
 
 
-def test_what_is_not_slow_or_was_hardly_seen_keeps_its_hint() -> None:
+def test_a_check_that_is_not_slow_or_has_few_samples_keeps_its_hint() -> None:
     hot = seen({"reasons": 0x40})
     for check in (
         Check("gemm.speed", "pass", "", 0, hint="generic"),
@@ -161,7 +161,7 @@ def test_several_stages_together_keep_the_most_strangers_and_every_error() -> No
     ("pids", "ours", "others"),
     [([], [7], 0), ([7], [7], 0), ([7, 8], [7], 1), ([901], [7], 0), ([901, 902], [7], 1), ({"refused": 3}, [7], 0)],
 )
-def test_processes_of_others_are_told_from_the_checks_own(pids: Any, ours: list[int], others: int) -> None:
+def test_processes_of_others_are_distinguished_from_the_checks_own(pids: Any, ours: list[int], others: int) -> None:
     assert other_processes(pids, ours) == others
 
 
@@ -174,9 +174,7 @@ def test_processes_of_others_are_told_from_the_checks_own(pids: Any, ours: list[
     ],
     ids=str,
 )  # fmt: skip
-def test_a_slow_gpu_and_what_slowed_it_are_told_together(
-    smoke: Smoke, gpu: dict[str, Any], bad: str, hint: str
-) -> None:
+def test_a_slow_gpu_and_its_cause_are_reported_together(smoke: Smoke, gpu: dict[str, Any], bad: str, hint: str) -> None:
     run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 2.5}, nvml={"gpus": [gpu]})
     assert {("gemm.speed", 0), (bad, 0)} == set(run.bad())
     assert found(run, "gemm.speed")["hint"].startswith(hint)
@@ -214,7 +212,7 @@ def test_a_t4_on_eight_lanes_of_a_virtual_machine_passes_and_with_slow_copies_it
     assert run(host=4.0).bad() == [("pcie", 0)]
 
 
-def test_a_gpu_that_has_fewer_lanes_than_its_peers_is_told_of_them(smoke: Smoke) -> None:
+def test_a_gpu_with_fewer_lanes_than_its_peers_names_them(smoke: Smoke) -> None:
     whole = {**CLOUD_T4, "width": 16}
     run = smoke(
         *STANDARD, "--expect-gpus", "2", gpus=[T4, T4], speeds=T4_SPEEDS, lasts={"gemm": 1.5},
@@ -232,7 +230,7 @@ def test_heat_that_slows_nothing_down_closes_no_pool(smoke: Smoke, profile: str)
     assert found(run, "throttle")["message"].startswith("GPU 0 was throttled: HwThermalSlowdown in ")
 
 
-def test_a_slow_gpu_at_its_power_limit_is_told_that_this_is_normal(smoke: Smoke) -> None:
+def test_the_hint_of_a_slow_gpu_at_its_power_limit_says_that_this_is_normal(smoke: Smoke) -> None:
     capped = {"reasons": 4, "power": 71_000}
     run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [capped]})
     assert (run.code, run.bad(), run.receipt["action"]) == (3, [("gemm.speed", 0)], "none")
@@ -240,7 +238,7 @@ def test_a_slow_gpu_at_its_power_limit_is_told_that_this_is_normal(smoke: Smoke)
     assert found(run, "throttle")["message"].endswith("(normal on this card)")
 
 
-def test_a_slow_gpu_whose_power_limit_was_lowered_is_told_how_to_raise_it(smoke: Smoke) -> None:
+def test_the_hint_of_a_slow_gpu_with_a_lowered_power_limit_raises_it(smoke: Smoke) -> None:
     lowered = {"reasons": 4, "power": 50_000, "limit": 50_000}
     run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [lowered]})
     assert (run.code, run.bad(), run.receipt["action"]) == (3, [("gemm.speed", 0)], "fix-pool")

@@ -91,7 +91,7 @@ def test_each_function_answers_as_nvidia_ml_pys_does(nvml_folder: Path, nvml: di
     assert {*FUNCTIONS, "the UUID of a slice"} == set(ours)
 
 
-def test_the_stand_in_answers_what_it_is_told(nvml_folder: Path) -> None:
+def test_the_fake_library_gives_the_answers_of_the_test(nvml_folder: Path) -> None:
     busy = answers("pynvml", nvml_folder, BUSY)
     assert busy["nvmlDeviceGetMemoryErrorCounter"] == 2**40
     assert busy["nvmlDeviceGetRemappedRows"] == [1, 2, 1, 0]
@@ -103,7 +103,7 @@ def test_the_stand_in_answers_what_it_is_told(nvml_folder: Path) -> None:
     assert refused["nvmlDeviceGetUUID"] == {"NVMLError": 999}
 
 
-def test_a_library_without_a_function_and_none_at_all_are_told_as_nvidia_ml_py_tells_them(tmp_path: Path) -> None:
+def test_a_missing_function_and_a_missing_library_have_the_errors_of_nvidia_ml_py(tmp_path: Path) -> None:
     old, none = tmp_path / "old", tmp_path / "none"
     old.mkdir()
     none.mkdir()

@@ -62,7 +62,7 @@ def rows(text: str = '"rows": []') -> str:
 
 
 @every_command
-def test_where_the_disk_is_full_what_was_there_stays(command: str, receipt: dict[str, Any], tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(command: str, receipt: dict[str, Any], tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.write_text(rows())
     done = run(command, receipt, place, FULL)
@@ -73,9 +73,7 @@ def test_where_the_disk_is_full_what_was_there_stays(command: str, receipt: dict
 
 
 @every_command
-def test_a_file_that_is_mounted_by_itself_is_written_as_it_is(
-    command: str, receipt: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_file_that_is_a_mount_is_overwritten(command: str, receipt: dict[str, Any], tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.write_text(rows())
     inode = place.stat().st_ino

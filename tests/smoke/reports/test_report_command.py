@@ -113,7 +113,7 @@ BAD_CHECKS = [2, {"id": "a", "status": "fail"}]
     ],
     ids=lambda value: str(value)[:20],
 )  # fmt: skip
-def test_what_is_no_receipt_is_refused_with_everything_that_is_wrong(text: str, error: str | None) -> None:
+def test_a_file_that_is_not_a_receipt_is_refused_with_every_problem(text: str, error: str | None) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "gpu_smoke", "report", "-"],
         env=environment(),
@@ -200,7 +200,7 @@ def test_on_a_terminal_rich_draws_the_table_and_the_summary_is_last() -> None:
 
 
 @pytest.mark.parametrize("extra", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
-def test_where_no_colours_are_wanted_there_are_none(extra: dict[str, str]) -> None:
+def test_no_color_turns_colours_off(extra: dict[str, str]) -> None:
     said = on_a_terminal(WRONG, **extra)
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", said)
     assert "CHECK" in said

@@ -118,7 +118,7 @@ def test_a_gpu_lost_during_the_run_is_a_gpu_fault(smoke: Smoke) -> None:
     assert statuses(run)["ecc"] == "skip"
 
 
-def test_a_watcher_that_says_all_is_told_and_told_nothing_is_no_pass(smoke: Smoke) -> None:
+def test_a_monitor_that_is_done_without_answers_is_no_pass(smoke: Smoke) -> None:
     run = smoke("--profile", "standard", nvml={"leave": True}, lasts={"gemm": 1.5})
     assert run.code == 2
     assert run.bad() == [("complete", None)] * len(HEALTH)

@@ -34,29 +34,29 @@ def begins(*workers: Worker) -> list[int]:
     return [index for index, worker in enumerate(workers) if any(worker is each for each in chosen)]
 
 
-def test_what_is_free_begins_at_once() -> None:
+def test_a_free_stage_starts_at_once() -> None:
     assert begins(Worker(0), Worker(1), Worker(0, idle=False)) == [0, 1]
 
 
-def test_what_is_together_begins_when_the_last_has_come() -> None:
+def test_a_together_stage_starts_when_the_last_worker_has_reached_it() -> None:
     assert begins(Worker(2), Worker(1, idle=False)) == []
     assert begins(Worker(2), Worker(2)) == [0, 1]
 
 
-def test_what_is_alone_begins_one_after_the_other() -> None:
+def test_an_alone_stage_starts_on_one_worker_after_the_other() -> None:
     assert begins(Worker(3), Worker(3)) == [0]
     assert begins(Worker(3, idle=False), Worker(3)) == []
     assert begins(Worker(4), Worker(3)) == [1]  # what follows would disturb it
     assert begins(Worker(4), Worker(4)) == [0, 1]
 
 
-def test_who_hangs_or_has_died_holds_nobody_up() -> None:
+def test_a_worker_that_hangs_or_has_died_blocks_no_other() -> None:
     assert begins(Worker(2), Worker(1, idle=False, gone=True)) == [0]
     assert begins(Worker(3), Worker(3, idle=False, gone=True)) == [0]
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_every_order_is_carried_out_once_whatever_the_pace(paces: list[int], luck: Any) -> None:
+def test_every_order_is_done_once_at_any_speed_of_the_workers(paces: list[int], luck: Any) -> None:
     workers = [Worker() for _ in paces]
     for _ in range(1000):
         for index in begins(*workers):
