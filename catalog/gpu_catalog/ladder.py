@@ -20,7 +20,7 @@ from .offers import best, usd
 from .prices import price
 from .recommend import recommend
 
-# About the time in which a cloud reports that it has no machine. Queued markets have their own times.
+# A cloud reports within about this time that it has no machine. Markets with a queue, such as flex-start, need more.
 TIMEOUT_SEC = 300
 
 

@@ -64,6 +64,7 @@ def apply_diff(diff: Diff, source: str) -> ChangedDocuments:
 
 
 def _change(row: data_files.Json | None, change: Change, source: str) -> Iterator[str]:
+    """Change a field of a row. Yields the change as text if a maintainer has to make it."""
     fact = FACTS[change.machine.partition("/")[0]].get(change.field)
     if row is None or fact is None:
         yield str(change)
@@ -73,6 +74,7 @@ def _change(row: data_files.Json | None, change: Change, source: str) -> Iterato
 
 
 def _mark(row: data_files.Json | None, name: str, new_row: Row) -> Iterator[str]:
+    """Mark a row as gone upstream, or remove the mark. Yields a text if a maintainer has to do it."""
     if row is None:
         yield f"{name}: gone upstream since {value_text(new_row.get(GONE))}"
     elif GONE in new_row:
@@ -82,7 +84,7 @@ def _mark(row: data_files.Json | None, name: str, new_row: Row) -> Iterator[str]
 
 
 def _new(cloud: str, machine_type: str, found: Row, source: str) -> data_files.Json | None:
-    """Return a new row of a known family, or None if the source lacks more than numbers."""
+    """Return a new row of a known family, or None if the family is unknown or the source lacks a fact."""
     facts = FACTS["aws"]
     families = {row["family"]: row for row in data_files.rows("aws_families")} if cloud == "aws" else {}
     shared = families.get(str(found.get("family")))

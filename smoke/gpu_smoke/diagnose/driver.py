@@ -12,8 +12,10 @@ from ..judge import static
 from ..judge.subject import Subject
 from .finding import Finding, finding_of
 
-_BACK = "a container loses its GPUs when systemd is reloaded on the machine: restart the container; if that happens "
-_BACK += "often, pass the nodes with --device or CDI"
+_LOST_BY_RELOAD = (
+    "a container loses its GPUs when systemd is reloaded on the machine: restart the container; if that happens "
+)
+_LOST_BY_RELOAD += "often, pass the nodes with --device or CDI"
 # Error codes of NVML (enum nvmlReturn_t of nvml.h), with NVML's messages.
 _CODES = {
     4: ("Insufficient Permissions", Meaning(faults.ENV, faults.FIX_IMAGE, "this user cannot open /dev/nvidiactl")),
@@ -21,16 +23,17 @@ _CODES = {
     12: ("Library Not Found", Meaning(faults.ENV, faults.FIX_DRIVER, "a part of the driver's libraries is missing")),
     15: ("GPU is lost", Meaning(faults.GPU, faults.REPLACE, "the GPU is gone from PCI, or does not answer there")),
     16: ("GPU requires reset", Meaning(faults.GPU, faults.REBOOT, "nvidia-smi --gpu-reset, or reboot")),
-    17: ("Operating system blocked the request", Meaning(faults.ENV, faults.REBOOT, _BACK)),
+    17: ("Operating system blocked the request", Meaning(faults.ENV, faults.REBOOT, _LOST_BY_RELOAD)),
     18: (
         "Driver/library version mismatch",
         Meaning(faults.ENV, faults.REBOOT, "the driver was updated and the old one still runs: reboot the machine"),
     ),
-    999: ("Unknown Error", Meaning(faults.ENV, faults.REBOOT, _BACK)),
+    999: ("Unknown Error", Meaning(faults.ENV, faults.REBOOT, _LOST_BY_RELOAD)),
 }
 _OTHER = Meaning(faults.ENV, faults.REBOOT, "see enum nvmlReturn_t in NVIDIA's NVML API")
-_LEFT = "a job that has ended may still use it; processes of other containers are not visible from here"
-_TAKEN, _SHARE = 750e6, 0.03  # the driver's own use stays below one of them (judge.values)
+_USED_BY_OTHERS = "a job that has ended may still use it; processes of other containers are not visible from here"
+# The memory in bytes, and as a share, that the driver itself uses at most (judge/values.py).
+_OWN_BYTES, _OWN_SHARE = 750e6, 0.03
 
 
 def nvml(answer: Mapping[str, Any]) -> Iterator[Finding]:
@@ -92,27 +95,27 @@ def _refused(what: str, code: int) -> Check:
 
 def _memory(gpu: Mapping[str, Any]) -> Check:
     index = gpu["index"]
-    if "memory" not in gpu or _split(gpu):
+    if "memory" not in gpu or _mig_is_on(gpu):
         return Check("gpu.memory", SKIP, "NVML does not report its memory", gpu=index)
     used, total = gpu["memory"]["used"], gpu["memory"]["total"]
     by = f"by {len(gpu['processes'])} processes" if gpu.get("processes") else "by no process visible from here"
     text = f"{used / 1e9:.3g} of {total / 1e9:.3g} GB taken, {by}"
-    if used <= max(_TAKEN, _SHARE * total):
+    if used <= max(_OWN_BYTES, _OWN_SHARE * total):
         return Check("gpu.memory", PASS, text, gpu=index)
     if used < total / 2:
-        return Check("gpu.memory", WARN, text, gpu=index, hint=_LEFT)
-    means = Meaning(faults.ENV, faults.NONE, f"a job here soon runs out of memory; {_LEFT}")
+        return Check("gpu.memory", WARN, text, gpu=index, hint=_USED_BY_OTHERS)
+    means = Meaning(faults.ENV, faults.NONE, f"a job here soon runs out of memory; {_USED_BY_OTHERS}")
     return failure("gpu.memory", f"GPU {index}: {text}", means, gpu=index)
 
 
-def _split(gpu: Mapping[str, Any]) -> bool:
-    """Return True if MIG is on. A GPU without MIG does not answer."""
+def _mig_is_on(gpu: Mapping[str, Any]) -> bool:
+    """Return True if MIG is on. A GPU without MIG has no value for it."""
     return bool(gpu.get("mig", {}).get("on"))
 
 
 def _mig(gpu: Mapping[str, Any]) -> Check:
     index = gpu["index"]
-    if not _split(gpu):
+    if not _mig_is_on(gpu):
         return Check("gpu.mig", PASS, "off", gpu=index)
     if slices := gpu["mig"]["slices"]:
         return Check("gpu.mig", PASS, f"on, {len(slices)} slices", gpu=index)

@@ -60,8 +60,8 @@ class WorkerGroup:
         self._first_started = False
         self._remaining_roles = [role for role in LATER_ROLES if getattr(self.profile, role)]
         self._folder = ""
-        # The deadline of the run begins with the import of torch. Before that only the steps have time limits: a slow
-        # import from a cold disk does not mean that a GPU hangs.
+        # Without --deadline-sec, the deadline counts from the import of torch. Before, only steps have time limits: a
+        # slow import from a cold disk does not mean that a GPU hangs.
         self.deadline = math.inf if options.deadline_sec is None else receipt.clock + options.deadline_sec
         self._imported = math.inf
         if changed := environment.changed(os.environ):
