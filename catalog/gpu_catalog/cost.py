@@ -1,4 +1,8 @@
-"""The cost of pools by the hour, and the maximum by the month. A total without unknown prices is a lower bound."""
+"""The cost of pools by the hour, and the maximum by the month.
+
+*At rest* are the machines that run without jobs. *At max* are all machines that a pool may have. A total that leaves
+out pools with an unknown price is a lower bound.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +30,13 @@ class PoolCost:
 
     demand: Demand
     price: Price | None
-    """The price of one machine of the most expensive type. None if the price of the largest type is unknown."""
+    """The price of one machine of the most expensive type; None if the price of the largest type is unknown."""
     by_type: tuple[tuple[str, Price | None], ...] = ()
     """The price of each machine type if the pool has several, cheapest first."""
 
     @property
     def usd_per_hour_at_rest(self) -> float | None:
-        """The cost of the machines that run without jobs; 0 if there are none, even if the price is unknown."""
+        """The cost of the machines that run without jobs. For no machines it is 0, even with an unknown price."""
         return self._times(self.demand.machines_at_rest)
 
     @property
@@ -98,8 +102,8 @@ class Metered:
 class Total:
     """The sum of the costs of several pools.
 
-    Pools with an unknown price are left out; the sum is then a lower bound (`at_least`). If no price is known, the sum
-    is None, because 0 would look like a known cost.
+    Pools with an unknown price are left out. The sum is then a lower bound, and `at_least` is True. Without any known
+    price the sum is unknown (None), because 0 would look like a known cost.
     """
 
     usd_per_hour_at_rest: float | None

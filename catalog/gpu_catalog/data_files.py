@@ -1,4 +1,8 @@
-"""Reads the data files. Each file is read once, at the first query that needs it."""
+"""Reads the data files in data/, and builds the rows of the catalog from them.
+
+Each file is read once, at the first query that needs it. A family is a group of machine types with the same GPU. A
+place is a key of gcp_zones.json, which several machine types share.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,10 @@ def sources() -> dict[str, Source]:
 
 
 def origin(*layers: tuple[str, Json]) -> dict[str, Any]:
-    """Return the sources of a row's facts: those of its files, overridden by those of the rows."""
+    """Return the sources of a row's facts. The sources of a file apply to all its rows, unless a row has its own.
+
+    A layer is a file with one of its rows. A later layer overrides an earlier one.
+    """
     found: Sources = {}
     for file, row in layers:
         named = {**document(file).get("sources", {}), **row.get("sources", {})}
@@ -160,15 +167,15 @@ def zones_and_regions(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     undated copy of the API has it. A region in that copy alone is kept, because it may be open to some projects.
     """
     found: dict[str, set[str]] = {}
-    later: set[str] = set()
+    listed_regions: set[str] = set()
     for row in rows("gcp_zones"):
         if row["place"] == key:
             zones = row.get("zones", {}).items()
             found[row["source"]] = {f"{region}-{letter}" for region, letters in zones for letter in letters.split()}
-            later |= set(row.get("regions", ()))
-    gone = {region_of(zone) for zone in found["gdoc_zones"]} - later
+            listed_regions |= set(row.get("regions", ()))
+    gone = {region_of(zone) for zone in found["gdoc_zones"]} - listed_regions
     zones = tuple(sorted(zone for zone in set().union(*found.values()) if region_of(zone) not in gone))
-    return zones, tuple(sorted(later - {region_of(zone) for zone in zones}))
+    return zones, tuple(sorted(listed_regions - {region_of(zone) for zone in zones}))
 
 
 @cache

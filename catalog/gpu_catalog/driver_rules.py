@@ -1,4 +1,8 @@
-"""Rules about the source of a driver, its branch, and torch."""
+"""Rules about the driver and torch of a machine.
+
+A driver source is the place that a driver comes from, such as an image (`setup.DriverSource`). A branch is the first
+number of a driver's version. `gpu_smoke.compat.rules` has the rules about GPU, driver and torch.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from .finding import Change, Finding, changes, cited, machines_like, origin
 from .setup import Setup, driver_source, driver_sources_for
 
 PREFERRED_BRANCH = rules.PREFERRED_BRANCH
-"""The driver branch with long-term support."""
+"""The driver branch with long-term support. It is the first choice if the driver has to change."""
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
@@ -25,18 +29,14 @@ def findings(setup: Setup) -> Iterator[Finding]:
 def unknown(setup: Setup) -> Iterator[str]:
     """Yield what could not be checked about the driver and torch."""
     if setup.driver_source and setup.branch is None:
-        yield f"which driver branch {setup.driver_source} brings"
-    yield from _branch_unknown(setup)
-    if setup.python and not setup.torch:
-        yield f"whether there is a torch for Python {'.'.join(map(str, setup.python))}: none was chosen"
-    yield from _compat(setup).unknown
-
-
-def _branch_unknown(setup: Setup) -> Iterator[str]:
+        yield f"the driver branch of {setup.driver_source} is unknown"
     branch, card = setup.branch, setup.machine.gpu
     first = card.first_driver_branch
     if branch and first and branch < first and "first_driver_branch" in card.uncertain:
-        yield f"whether driver branch {branch} knows the {card.name}: R{first} is thought to be its first"
+        yield rules.unconfirmed_first_branch(branch, card.name, first)
+    if setup.python and not setup.torch:
+        yield f"Python {'.'.join(map(str, setup.python))} was not checked, because no torch was chosen"
+    yield from _gpu_driver_and_torch(setup).unknown
 
 
 def _source(setup: Setup) -> Iterator[Finding]:
@@ -53,7 +53,7 @@ def _source(setup: Setup) -> Iterator[Finding]:
     elif setup.driver_branch and source.branches is not None and setup.driver_branch not in source.branches:
         has = ", ".join(map(str, source.branches))
         text = f"{source.name} has no driver of branch {setup.driver_branch}: it has {has} ({source.what})"
-        own = changes("driver_branch", sorted(source.branches, key=_preferred))
+        own = changes("driver_branch", sorted(source.branches, key=_preferred_first))
         yield Finding("source.no-branch", "driver_branch", text, cited(source.sources), (*own, *others))
 
 
@@ -77,21 +77,22 @@ def _table(setup: Setup) -> Iterator[Finding]:
 
 
 def _driver_and_torch(setup: Setup) -> Iterator[Finding]:
-    verdict, card, branch = _compat(setup), setup.machine.gpu, setup.branch
-    sure = "first_driver_branch" not in card.uncertain
-    too_old = sure and branch and card.first_driver_branch and branch < card.first_driver_branch
-    if too_old:
-        text = f"driver branch {branch} does not know the {card.name}: R{card.first_driver_branch} is its first"
+    verdict, card, branch = _gpu_driver_and_torch(setup), setup.machine.gpu, setup.branch
+    first = card.first_driver_branch if "first_driver_branch" not in card.uncertain else None
+    too_old = False
+    if branch and first and branch < first:
+        too_old = True
+        text = rules.too_old(branch, f"the {card.name}", first)
         yield Finding("driver.before-gpu", "driver_branch", text, origin(card, "first_driver_branch"), _drivers(setup))
     for problem in verdict.problems:
         if too_old and problem.rule == "driver.before-gpu":
             continue  # the first branch of the card is more exact than the first branch of its architecture
-        at = "kernel_module" if problem.rule == "driver.module" else problem.rule.partition(".")[0]
-        at = {"driver": "driver_branch"}.get(at, at)
-        yield Finding(problem.rule, at, problem.text, "gpu_smoke.compat", tuple(_fits(setup, at, verdict)))
+        choice = "kernel_module" if problem.rule == "driver.module" else problem.rule.partition(".")[0]
+        choice = {"driver": "driver_branch"}.get(choice, choice)
+        yield Finding(problem.rule, choice, problem.text, problem.source, tuple(_fixes(setup, choice, verdict)))
 
 
-def _compat(setup: Setup) -> rules.Verdict:
+def _gpu_driver_and_torch(setup: Setup) -> rules.Verdict:
     if not setup.machine.gpu.compute_capability:
         return rules.Verdict()
     # A fraction of a GPU has another driver, so rules about kernel modules of whole GPUs do not apply.
@@ -100,33 +101,34 @@ def _compat(setup: Setup) -> rules.Verdict:
     return rules.check(capability, setup.branch, setup.torch, machine=machine, module=module, python=setup.python)
 
 
-def _fits(setup: Setup, at: str, verdict: rules.Verdict) -> Iterator[Change]:
+def _fixes(setup: Setup, choice: str, verdict: rules.Verdict) -> Iterator[Change]:
+    """Yield changes that may solve a problem of this choice, the smallest first."""
     nearest = verdict.nearest
-    if at == "kernel_module":
+    if choice == "kernel_module":
         arch = rules.arch_of(setup.machine.gpu.compute_capability)
         yield from changes("kernel_module", arch.modules if arch else ())
-    if nearest and nearest.torch and (at == "torch" or nearest.branch == setup.branch):
+    if nearest and nearest.torch and (choice == "torch" or nearest.branch == setup.branch):
         yield {"torch": nearest.torch}
     yield from _drivers(setup)
-    if at == "torch":
+    if choice == "torch":
         yield from changes("machine", machines_like(setup.machine))
 
 
 def _drivers(setup: Setup) -> tuple[Change, ...]:
-    """Return changes of the driver: other branches of the same source, then other sources. Branch 580 comes first."""
+    """Return changes of the driver: other branches of its source, then other sources. PREFERRED_BRANCH comes first."""
     if not setup.driver_source:
-        return changes("driver_branch", sorted(BRANCHES, key=_preferred))
+        return changes("driver_branch", sorted(BRANCHES, key=_preferred_first))
     own = driver_source(setup.driver_source).branches or sorted(BRANCHES)
     others = [each for each in driver_sources_for(setup.machine) if each.name != setup.driver_source]
     return (
-        *changes("driver_branch", sorted(own, key=_preferred)),
+        *changes("driver_branch", sorted(own, key=_preferred_first)),
         *(
-            {"driver_source": o.name, "driver_branch": b}
-            for o in others
-            for b in sorted(o.branches or (), key=_preferred)
+            {"driver_source": other.name, "driver_branch": branch}
+            for other in others
+            for branch in sorted(other.branches or (), key=_preferred_first)
         ),
     )
 
 
-def _preferred(branch: int) -> tuple[bool, int]:
+def _preferred_first(branch: int) -> tuple[bool, int]:
     return branch != rules.PREFERRED_BRANCH, branch

@@ -22,7 +22,7 @@ class Finding:
     text: str
     source: str
     instead: tuple[Change, ...] = field(default=(), compare=False)
-    """Changes that may solve the problem, the smallest first. They are not verified."""
+    """Changes that may solve the problem, the smallest first. The solver tries them."""
 
 
 def changes(choice: str, values: Iterable[Any]) -> tuple[Change, ...]:

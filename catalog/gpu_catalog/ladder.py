@@ -1,7 +1,8 @@
-"""Capacity ladders: the order in which a pool tries to get machines, and the checks of that order.
+"""Capacity ladders: the ordered list of machine types, markets and places that a pool tries, and checks of that list.
 
-The first rung is tried first. Every rung must meet the needs of the job: its GPU may be newer than the GPU of an
-earlier rung, but not older.
+Each entry is a step of the ladder. The class `Rung` is one step. The first step is tried first. Every step must meet
+the needs of the job (`needs.Needs`), such as GPU memory: its GPU may be newer than the GPU of the first step, but not
+older.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from .offers import best, usd
 from .prices import price
 from .recommend import recommend
 
-# About the time in which a cloud reports that it has no machine. Queued markets have their own times.
+# A cloud reports within about this time that it has no machine. Markets with a queue, such as flex-start, need more.
 TIMEOUT_SEC = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """One step of a ladder: a machine, a market and a region."""
+    """One step of a ladder: a machine type, a market and a region."""
 
     machine: str
     """A machine type or the key of a machine, such as g2-standard-8 or n1-standard-8+nvidia-tesla-t4x1."""
@@ -36,7 +37,7 @@ class Rung:
     cloud: Cloud | None = None
     """The cloud; None for the one that has that machine type."""
     timeout_sec: int = TIMEOUT_SEC
-    """The time before the next rung is tried."""
+    """The time before the next step is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class RungProblem:
     """One problem of a ladder."""
 
     at: tuple[str | int, ...]
-    """The path: the index of the rung, the field, and the index in a list. Empty for the whole ladder."""
+    """The path: the index of the step, the field, and the index in a list; empty for the whole ladder."""
     text: str
     hint: str = ""
 
@@ -60,8 +61,8 @@ class NoLadder(LookupError):  # noqa: N818 - the name describes the error
 def check_ladder(rungs: Sequence[Rung], needs: Needs | None = None) -> list[RungProblem]:
     """Return every problem of a ladder.
 
-    Without `needs`, the job needs what the machine of the first rung has: as many GPUs, not smaller and not older. A
-    budget is compared with known prices only.
+    Without `needs`, the job needs what the machine of the first step has: as many GPUs, with as much memory, and not
+    older. A budget is compared with known prices only.
     """
     if not rungs:
         return [RungProblem((), "has no rung")]
@@ -76,7 +77,7 @@ def check_ladder(rungs: Sequence[Rung], needs: Needs | None = None) -> list[Rung
 
 
 def _machine(rung: Rung) -> tuple[Machine | None, list[RungProblem]]:
-    """Return the machine of a rung, or the problem that prevents it."""
+    """Return the machine of a step, or the problem with its name."""
     try:
         if rung.cloud not in (None, *CLOUDS):
             return None, [RungProblem(("cloud",), f"unknown cloud {rung.cloud!r}", f"one of {', '.join(CLOUDS)}")]
@@ -95,7 +96,7 @@ def _market(rung: Rung) -> tuple[Market | None, list[RungProblem]]:
 
 
 def _rung_problems(rung: Rung, needs: Needs | None, hint: str) -> Iterator[RungProblem]:
-    """Yield the problems of one rung. Their paths are relative to the rung."""
+    """Yield the problems of one step. Their paths are relative to the step."""
     machine, no_machine = _machine(rung)
     market, no_market = _market(rung)
     yield from (*no_machine, *no_market)
@@ -112,7 +113,7 @@ def _rung_problems(rung: Rung, needs: Needs | None, hint: str) -> Iterator[RungP
 
 
 def _solver_problems(machine: Machine, market: Market | None, rung: Rung) -> Iterator[RungProblem]:
-    """Yield the solver's findings: an AMD GPU, a market without the machine, a region or zone without the machine."""
+    """Yield the problems that the solver finds with the machine, its market, its region and its zones."""
     for finding in solver.findings(solver.Setup(machine=machine, market=market)):
         yield RungProblem((finding.choice,), finding.text)
         if finding.choice == "machine":
@@ -128,7 +129,7 @@ def _solver_problems(machine: Machine, market: Market | None, rung: Rung) -> Ite
 def _unmet_needs(
     machine: Machine, market: Market | None, rung: Rung, needs: Needs | None, hint: str
 ) -> Iterator[RungProblem]:
-    """Yield the needs of the job that the rung does not meet."""
+    """Yield the needs of the job that the step does not meet."""
     if needs is None:
         return
     for need in missing_needs(machine, replace(needs, market=None, region=None)):
@@ -147,7 +148,7 @@ def _over_budget(machine: Machine, market: Market, region: str, needs: Needs) ->
 
 
 def _repeated(number: int, rung: Rung, earlier_rungs: dict[tuple[str, str, str], int]) -> Iterator[RungProblem]:
-    """Yield problems with offers that an earlier rung has tried. A region may come after its zones, but not before."""
+    """Yield a problem for each place that an earlier step tries. A region may come after its zones, but not before."""
     machine, market = _machine(rung)[0], _market(rung)[0]
     offer = (machine.key if machine else rung.machine, market or rung.market)
     for index, where in enumerate(rung.zones or (rung.region,)):
@@ -167,17 +168,17 @@ def default_ladder(
     neighbours: int = 2,
     timeout_sec: int = TIMEOUT_SEC,
 ) -> tuple[Rung, ...]:
-    """Return a default ladder for a machine: all zones in the first market, then in the next, then similar machines.
+    """Return a default ladder: a machine in all zones of the first market, then of the next, then similar machines.
 
     Similar machines have as many GPUs of another model, at least the same compute capability, and meet the needs.
 
     Args:
-        machine: The machine of the first rungs.
+        machine: The machine of the first steps.
         needs: The needs of the job; by default what the machine has.
-        regions: Regions, also of several clouds. By default the region where the machine costs least.
+        regions: Regions, also of several clouds. By default the region with the lowest price.
         markets: The markets, in the order they are tried.
-        neighbours: How many similar machines to add.
-        timeout_sec: The time before the next rung is tried.
+        neighbours: The number of similar machines to add.
+        timeout_sec: The time before the next step is tried.
 
     Raises:
         NoLadder: The machine itself does not meet the needs, or is not sold in these markets and regions.
@@ -193,7 +194,7 @@ def default_ladder(
         sold = f"{own.key} is sold as {' and '.join(own.markets)} in {', '.join(own.regions) or 'no known region'}"
         most = f" for at most {usd(floor.budget_usd_per_hour)}" if floor.budget_usd_per_hour else ""
         requested = f"{' or '.join(allowed_markets) or 'no market'} in {' or '.join(where) or 'one of these'}{most}"
-        raise NoLadder("; ".join([*refused, *missing]) or f"{sold}, but asked for is {requested}")
+        raise NoLadder("; ".join([*refused, *missing]) or f"{sold}, but requested is {requested}")
     others = (_rungs(each, floor, allowed_markets, where, timeout_sec) for each in _neighbours(own, floor, where))
     return (*first, *(rung for rungs in islice(filter(None, others), max(0, neighbours)) for rung in rungs))
 
@@ -237,5 +238,5 @@ def _neighbours(machine: Machine, needs: Needs, regions: Sequence[str]) -> Itera
 
 
 def _kind(machine: Machine) -> tuple[str, ...]:
-    """Return a key of machines with the same stock. If one of them is not available, the others rarely are."""
+    """Return a key that machines of one stock share. If one of them is sold out, the others often are, too."""
     return machine.cloud, machine.family, machine.gpu.key, machine.accelerator

@@ -1,4 +1,8 @@
-"""Rules about the market, the zone, the devices, the AMI and the partitions of a machine."""
+"""Rules about a machine without its driver: its market, zone, boot disk, network interface, AMI and MIG partitions.
+
+A rule yields a `Finding` for a choice that cannot work. `unknown` yields a sentence for a choice that no source
+settles.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,12 @@ from .locations import nearest_locations
 from .models import Machine
 from .setup import Setup
 
-# The sources of facts whose rows have no source of their own.
+# Source keys of facts whose rows name no source.
 _API, _GUIDE, _PROFILES = ("botocore",), ("eksdoc",), ("migparted", "gke_ca")
 _ZONES = {"gcp": ("gdoc_zones", "gdoc_regions"), "aws": ("awsreg",)}
 
 
-def usable(machine: Machine) -> Iterator[Finding]:
+def unusable(machine: Machine) -> Iterator[Finding]:
     """Yield a finding for a machine that cannot be used at all: its GPU is AMD's or retired."""
     if machine.gpu.is_nvidia and not machine.legacy:
         return
@@ -28,7 +32,7 @@ def usable(machine: Machine) -> Iterator[Finding]:
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
-    """Yield every other finding that does not depend on the driver."""
+    """Yield every finding about a usable machine, except those about its driver."""
     yield from _market_and_zone(setup)
     yield from _boot_disk_and_nic(setup)
     yield from _mig(setup)
@@ -36,13 +40,13 @@ def findings(setup: Setup) -> Iterator[Finding]:
 
 
 def unknown(setup: Setup) -> Iterator[str]:
-    """Yield what could not be checked about a machine, or only against facts without a vendor's source."""
+    """Yield a sentence for each choice that could not be checked, or only against facts without a vendor's source."""
     machine = setup.machine
     uncertain_market = "markets" in machine.uncertain and setup.market not in machine.markets
     if setup.market and (setup.market in machine.unverified_markets or uncertain_market):
-        yield f"whether {machine.key} is sold as {setup.market}"
+        yield f"no source confirms that {machine.key} is sold as {setup.market}"
     if setup.zone and not machine.regions:
-        yield f"where {machine.key} exists: no source names a region"
+        yield f"no source names a region of {machine.key}"
     for name, chosen, known in (("boot_disk", setup.boot_disk, machine.boot_disks), ("nic", setup.nic, machine.nics)):
         if (
             chosen
@@ -50,7 +54,7 @@ def unknown(setup: Setup) -> Iterator[str]:
             and chosen not in known
             and (not known or f"{name}s" in machine.uncertain)
         ):
-            yield f"whether {machine.key} takes {chosen}"
+            yield f"no source says if {machine.key} supports {chosen}"
 
 
 def _market_and_zone(setup: Setup) -> Iterator[Finding]:

@@ -1,4 +1,7 @@
-"""The types of the catalog: machines, GPUs, prices, quotas and others."""
+"""The types of the catalog: machines, GPUs, prices, quotas and others.
+
+A market is a way in which a cloud sells a machine, such as spot. A fact is one field of a row, and each has a source.
+"""
 
 from __future__ import annotations
 
@@ -219,7 +222,7 @@ class Quota:
     """The metric in Google's API, or the AWS quota code."""
     name: str
     gpu_family: str
-    """The dimension of Google's newer quotas, such as NVIDIA_H100."""
+    """The GPU family of a newer Google quota, such as NVIDIA_H100; empty for other quotas."""
     unit: Literal["GPU", "vCPU", "GB"]
     scope: Literal["region", "global"]
     quota_id: str

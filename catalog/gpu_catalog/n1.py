@@ -1,4 +1,4 @@
-"""N1 machines. GPUs can be attached to these machines only."""
+"""N1 machines: the only Google machine types to which GPUs can be attached. All others have built-in GPUs or none."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def all_attached() -> Iterator[Machine]:
                 yield attached(shape.machine_type, limits.accelerator, limits.count)
 
 
-def ordered_otherwise(machine_type: str) -> Machine | None:
+def from_derived_name(machine_type: str) -> Machine | None:
     """Return the machine of a derived name: one without local SSDs (-nolssd), or with custom memory (g2-custom)."""
     bare = machine_type.removesuffix("-nolssd")
     rows = {row["machine_type"]: row for row in data_files.rows("gcp_machines")}

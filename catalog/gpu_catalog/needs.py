@@ -1,4 +1,4 @@
-"""The needs of a job, and the needs that a machine does not meet."""
+"""The needs of a job (the minimum that it requires of a machine), and the needs that a machine does not meet."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def missing_needs(machine: Machine, needs: Needs) -> list[MissingNeed]:
 
 
 def _choices(machine: Machine, needs: Needs) -> Iterator[MissingNeed]:
-    for need, asked, has, text in (
+    for need, wanted, has, text in (
         ("cloud", needs.cloud, (machine.cloud,), f"is of {machine.cloud}, not {needs.cloud}"),
         (
             "architecture",
@@ -182,7 +182,7 @@ def _choices(machine: Machine, needs: Needs) -> Iterator[MissingNeed]:
             f"is not sold as {needs.market}, only as {', '.join(machine.markets)}",
         ),
     ):
-        if asked is not None and asked not in has:
+        if wanted is not None and wanted not in has:
             yield MissingNeed(need, text, 1)
 
 
@@ -198,20 +198,20 @@ def _amounts(machine: Machine, needs: Needs) -> Iterator[MissingNeed]:
 
 
 def _capabilities(machine: Machine, needs: Needs) -> Iterator[MissingNeed]:
-    asked = [("compute_capability", needs.compute_capability, "")]
+    required = [("compute_capability", needs.compute_capability, "")]
     if needs.dtype:
-        asked.append(("dtype", number_type(needs.dtype).compute_capability, f", which {needs.dtype} begins with"))
+        required.append(("dtype", number_type(needs.dtype).compute_capability, f", which {needs.dtype} requires"))
     has = machine.gpu.capability
-    for need, text, why in asked:
+    for need, text, reason in required:
         least = capability(text)
         if has < least:
             yield MissingNeed(
                 need,
-                f"has compute capability {machine.gpu.compute_capability or 'none'}, not {text}{why}",
+                f"has compute capability {machine.gpu.compute_capability or 'none'}, not {text}{reason}",
                 (least[0] * 10 + least[1]) / max(1, has[0] * 10 + has[1]) - 1,
             )
     if needs.torch and machine.gpu.compute_capability:
         verdict = torch_on(needs.torch, machine.gpu.compute_capability, machine.architecture)
         if verdict.problems:
-            why = "; ".join(each.text.partition(": ")[0] for each in verdict.problems)
-            yield MissingNeed("torch", f"cannot run it: {why}", 1)
+            reasons = "; ".join(each.text.partition(": ")[0] for each in verdict.problems)
+            yield MissingNeed("torch", f"cannot run this torch: {reasons}", 1)

@@ -1,8 +1,8 @@
-"""The offers of a machine: each market and region in which it is sold, sorted by price.
+"""The offers of a machine, sorted by price. An offer is one market and one region in which the machine is sold.
 
-Spot prices change every month, on-demand prices rarely. So a spot price is not relied on if it is older than 90 days,
-undated or estimated. Comparisons then use the on-demand price of the same machine and region, which is the maximum. An
-offer without such a price comes after all others. A budget is compared with the spot price itself.
+Spot prices change every month, on-demand prices rarely. So a spot price is *unreliable* if it is older than 90 days,
+undated or estimated. Comparisons then use the on-demand price of the same machine and region, because a spot price is
+never higher. An offer without such a price comes after all others. A budget is compared with the spot price itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Offer:
     stale_days: int = 0
     """The age of the price in days if it is more than 90, else 0. Also 0 if no current day was given."""
     compared_by: Price | None = None
-    """The price used for comparisons: the price itself or the on-demand price. None if there is neither."""
+    """The price used for comparisons: the price itself, or the on-demand price. None if both are unknown."""
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ class Offer:
 
     @property
     def counts_as(self) -> float | None:
-        """The price in USD an hour that comparisons use."""
+        """The price in USD an hour that comparisons use; None if it is unknown."""
         return self.compared_by.usd_per_hour if self.compared_by else None
 
     @property
@@ -55,23 +55,34 @@ class Offer:
     @property
     def text(self) -> str:
         """The offer as text: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old."""
+        return ", ".join(filter(None, (self.amount_text, self.price_origin)))
+
+    @property
+    def amount_text(self) -> str:
+        """The market, the price and the region as text: spot 0.3973 USD/h in us-central1."""
         if self.price is None:
             return f"{self.market} in {self.region}, price unknown"
         about = "about " if self.price.estimated else ""
-        when = f"price of {self.price.date}" if self.price.date else "price undated"
+        return f"{self.market} {about}{usd(self.price.usd_per_hour)} in {self.region}"
+
+    @property
+    def price_origin(self) -> str:
+        """The date and the age of the price as text, and that it is estimated; empty for an unknown price."""
+        if self.price is None:
+            return ""
+        date_text = f"price of {self.price.date}" if self.price.date else "price undated"
         age = f", {self.stale_days} days old" if self.stale_days else ""
-        how = ", estimated: on-demand price less the saving then" if self.price.estimated else ""
-        return f"{self.market} {about}{usd(self.price.usd_per_hour)} in {self.region}, {when}{age}{how}"
+        estimate = ", estimated: on-demand price less the saving then" if self.price.estimated else ""
+        return f"{date_text}{age}{estimate}"
 
     @property
     def price_caveat(self) -> str:
-        """The reason why the price is not relied on, and the maximum price; empty for a reliable price."""
+        """The maximum of an unreliable price; empty for a reliable or an unknown price."""
         if self.price is None or self.compared_by is self.price:
             return ""
-        why = "an estimate" if self.price.estimated else "old" if self.price.date else "undated"
         if self.compared_by is None:
-            return f"the spot price is {why}, and no standard price is known"
-        return f"the spot price is {why}; its standard price is {usd(self.compared_by.usd_per_hour)}"
+            return "no standard price is known, which would be the maximum"
+        return f"at most {usd(self.compared_by.usd_per_hour)}, its standard price"
 
 
 def best(
@@ -82,10 +93,16 @@ def best(
     budget: float | None = None,
     today: date | None = None,
 ) -> Offer:
-    """Return the cheapest offer in a market and a region, or in any. If no price is known, return an offer without one.
+    """Return the cheapest offer in a market and a region. If no price is known, return an offer without a price.
 
-    The machine must be sold in that market and region within the budget; `shortfalls` checks that. Without `today`, no
-    price counts as old, so that the result does not change from day to day.
+    The machine must have an offer in that market and region within the budget; `shortfalls` checks that.
+
+    Args:
+        machine: The machine.
+        market: The market; by default any.
+        region: The region; by default any.
+        budget: The maximum price in USD an hour.
+        today: The day on which the age of prices is computed. Without it, no price is old.
     """
     offers = _matching(machine, market, region, today)
     return next(offer for offer in offers if budget is None or _affordable(offer, budget))
@@ -96,19 +113,21 @@ def _affordable(offer: Offer, budget: float) -> bool:
 
 
 def _matching(machine: Machine, market: Market | None, region: str | None, today: date | None) -> Iterator[Offer]:
-    every = _offers(machine, today)
-    return (offer for offer in every if market in (None, offer.market) and region in (None, offer.region))
+    """Return the offers in a market and a region, cheapest first. None is any market or region."""
+    offers = _offers(machine, today)
+    return (offer for offer in offers if market in (None, offer.market) and region in (None, offer.region))
 
 
-_by_key: dict[tuple[str, date | None], tuple[Offer, ...]] = {}  # `cache` would hash the whole machine at every call
+# The offers by the key of the machine and the day. `functools.cache` would hash the whole machine at every call.
+_by_key: dict[tuple[str, date | None], tuple[Offer, ...]] = {}
 
 
 def _offers(machine: Machine, today: date | None) -> tuple[Offer, ...]:
     """Return every offer of a machine, cheapest first. Offers without a price come last."""
     if (machine.key, today) not in _by_key:
         choices = [(market, region) for market in machine.markets for region in machine.regions]
-        found = [_offer(machine, market, region, today) for market, region in choices]
-        _by_key[machine.key, today] = tuple(sorted(found, key=_order))
+        offers = [_offer(machine, market, region, today) for market, region in choices]
+        _by_key[machine.key, today] = tuple(sorted(offers, key=_order))
     return _by_key[machine.key, today]
 
 
@@ -119,49 +138,48 @@ def _order(offer: Offer) -> tuple[object, ...]:
 
 
 def _offer(machine: Machine, market: Market, region: str, today: date | None) -> Offer:
-    """Return one offer. The module docstring describes which price is used for comparisons."""
-    found = price(machine, region, market)
-    if found is None:
+    own_price = price(machine, region, market)
+    if own_price is None:
         return Offer(machine, market, region, None)
-    stale_days = staleness.stale_days(found, today) if today else 0
-    unreliable = market == "spot" and (stale_days > 0 or found.date is None or found.estimated)
-    return Offer(machine, market, region, found, stale_days, list_price(machine, region) if unreliable else found)
+    stale_days = staleness.stale_days(own_price, today) if today else 0
+    unreliable = market == "spot" and (stale_days > 0 or own_price.date is None or own_price.estimated)
+    compared_by = list_price(machine, region) if unreliable else own_price
+    return Offer(machine, market, region, own_price, stale_days, compared_by)
 
 
 def shortfalls(machine: Machine, needs: Needs) -> list[MissingNeed]:
     """Return every need that the machine does not meet, including the budget."""
-    found = missing_needs(machine, needs)
+    missing = missing_needs(machine, needs)
     if needs.budget_usd_per_hour is None:
-        return found
-    # If it is not sold in this market or region, other prices still show how near it is to the budget.
-    missing = {need.need for need in found}
-    market = None if "market" in missing else needs.market
-    region = None if "region" in missing else needs.region
-    return [*found, *_over_budget(machine, market, region, needs.budget_usd_per_hour)]
+        return missing
+    # If the machine is not sold in this market or region, its other prices still show how near it is to the budget.
+    names = {each.need for each in missing}
+    market = None if "market" in names else needs.market
+    region = None if "region" in names else needs.region
+    return [*missing, *_over_budget(machine, market, region, needs.budget_usd_per_hour)]
 
 
 def _over_budget(machine: Machine, market: Market | None, region: str | None, budget: float) -> list[MissingNeed]:
     """Return the missing need if the machine is over the budget or has no known price."""
-    cost = _least(machine, market, region)
+    cost = _lowest_price(machine, market, region)
     if cost is None:
-        return [
-            MissingNeed("budget_usd_per_hour", f"has no known price to compare with {budget:g} USD/h", float("inf"))
-        ]
+        text = f"has no known price to compare with {budget:g} USD/h"
+        return [MissingNeed("budget_usd_per_hour", text, float("inf"))]
     if cost <= budget:
         return []
     return [MissingNeed("budget_usd_per_hour", f"costs at least {usd(cost)}, not {budget:g}", cost / budget - 1)]
 
 
-_least_by_key: dict[tuple[str, Market | None, str | None], float | None] = {}
+_lowest_by_key: dict[tuple[str, Market | None, str | None], float | None] = {}
 
 
-def _least(machine: Machine, market: Market | None, region: str | None) -> float | None:
+def _lowest_price(machine: Machine, market: Market | None, region: str | None) -> float | None:
     """Return the lowest known price, of any age."""
-    asked = (machine.key, market, region)
-    if asked not in _least_by_key:
+    key = (machine.key, market, region)
+    if key not in _lowest_by_key:
         known = [offer.price.usd_per_hour for offer in _matching(machine, market, region, None) if offer.price]
-        _least_by_key[asked] = min(known, default=None)
-    return _least_by_key[asked]
+        _lowest_by_key[key] = min(known, default=None)
+    return _lowest_by_key[key]
 
 
 def usd(amount: float) -> str:

@@ -1,4 +1,4 @@
-"""The prices of running machines. An unpublished price is None, never a guess."""
+"""The prices of running machines. A price that is not published is unknown (None), and never guessed."""
 
 from __future__ import annotations
 

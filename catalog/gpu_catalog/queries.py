@@ -94,7 +94,7 @@ def machine(name: str, cloud: Cloud | None = None) -> Machine:
     if parts := _ATTACHED.fullmatch(name):
         return n1.attached(parts["machine"], parts["accelerator"], int(parts["count"]))
     bare = name.removeprefix("gcp/").removeprefix("aws/")
-    found = data_files.machines().get(bare) or n1.ordered_otherwise(bare)
+    found = data_files.machines().get(bare) or n1.from_derived_name(bare)
     if found is None and n1.takes_accelerator(bare):
         raise UnknownMachine(name, hint=f"it has no GPU of its own; attach one, such as {bare}+nvidia-tesla-t4x1")
     if found is None or cloud not in (None, found.cloud):

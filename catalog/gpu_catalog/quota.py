@@ -1,4 +1,8 @@
-"""The quotas that pools need, compared with the given limits."""
+"""The quotas that pools need, compared with the given limits.
+
+A quota is a limit of the cloud on what an account may use at the same time, such as GPUs in a region. A metric is the
+name of a quota.
+"""
 
 from __future__ import annotations
 
@@ -115,12 +119,12 @@ class Finding:
 
 
 def needs(demands: Iterable[Demand]) -> dict[Key, Need]:
-    """Return the total needs by region and metric, sorted by both."""
+    """Return the total amount that the pools need of each quota, sorted by region and metric."""
     found: dict[Key, Need] = {}
     for demand in demands:
         for each in _needs_of(demand):
             key = (each.region, each.metric)
-            found[key] = _both(found[key], each) if key in found else each
+            found[key] = _sum(found[key], each) if key in found else each
     return dict(sorted(found.items()))
 
 
@@ -202,7 +206,7 @@ def _local_gib(demand: Demand) -> float:
 
 
 def _instead(demand: Demand, metric: str) -> str:
-    """Return the other quota that the same GPUs can use; empty if there is none.
+    """Return the other quota that the same GPUs can use; empty for GPUs with one quota.
 
     Sources: docs.cloud.google.com, "Create and use Spot VMs" and "Allocation quotas".
     """
@@ -215,7 +219,7 @@ def _instead(demand: Demand, metric: str) -> str:
     return spot[0] if demand.market == "standard" and metric == standard[0] and demand.is_short_lived else ""
 
 
-def _both(one: Need, other: Need) -> Need:
+def _sum(one: Need, other: Need) -> Need:
     return replace(
         one,
         amount=one.amount + other.amount,
@@ -238,7 +242,7 @@ def _without_preemptible(needed: Mapping[Key, Need], given: Mapping[Key, Limit])
             moved = replace(
                 need, metric=need.instead, quota_id=row["quota_id"], gpu_family=row["gpu_family"], instead="", movable=0
             )
-            found[other] = _both(found[other], moved) if other in found else moved
+            found[other] = _sum(found[other], moved) if other in found else moved
             del found[region, metric]
     return found
 

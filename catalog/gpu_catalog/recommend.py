@@ -1,14 +1,17 @@
 """Recommends machines for a job, cheapest first, with reasons. If no machine matches, it explains why.
 
-Unknown prices are not guessed: such machines come last, and are left out if there is a budget. Of the offers and sizes
-of a machine, the best is chosen by the rules of `offers`, which do not rely on old or estimated spot prices. The list
-itself is sorted by the prices that it shows.
+A *need* is a minimum that a job requires of a machine (`needs.Needs`). An *offer* is a market and a region in which a
+machine is sold, with its price (`offers.Offer`). Machines with an unknown price come last. With a budget they are left
+out.
+
+The list has one offer and one size of each machine family with the same GPUs. That choice does not use old, undated or
+estimated spot prices (`offers` explains it). The list itself is sorted by the prices that it shows.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date
 from functools import cache
@@ -29,7 +32,7 @@ class Recommendation:
     reasons: tuple[str, ...]
     """The reasons for the recommendation and for its place in the list."""
     caveats: tuple[str, ...]
-    """What to consider before you choose the machine."""
+    """Facts to consider before you choose the machine."""
 
     @property
     def machine(self) -> Machine:
@@ -42,7 +45,28 @@ class Recommendation:
     @property
     def text(self) -> str:
         """Reasons and caveats on one line."""
-        return "; ".join((*self.reasons, *self.caveats))
+        return "; ".join(self.texts)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The reasons, then the caveats."""
+        return (*self.reasons, *self.caveats)
+
+
+def shared_texts(recommendations: Sequence[Recommendation]) -> dict[tuple[int, ...], list[str]]:
+    """Return the reasons and caveats that several recommendations have, by the ranks of these recommendations.
+
+    The rank of the first recommendation is 1.
+    """
+    ranks_by_text: dict[str, list[int]] = {}
+    for number, each in enumerate(recommendations, 1):
+        for text in each.texts:
+            ranks_by_text.setdefault(text, []).append(number)
+    texts_by_ranks: dict[tuple[int, ...], list[str]] = {}
+    for text, ranks in ranks_by_text.items():
+        if len(ranks) > 1:
+            texts_by_ranks.setdefault(tuple(ranks), []).append(text)
+    return texts_by_ranks
 
 
 def recommend(
@@ -116,17 +140,10 @@ def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterat
     offer = sizes[0]
     usd = offer.usd_per_hour
     if usd is not None and cheapest is not None:
-        more = round(100 * (usd / cheapest - 1))
-        yield (
-            _cheapest(needs)
-            if usd == cheapest
-            else f"{more} % more than the cheapest"
-            if more
-            else "slightly more than the cheapest"
-        )
-    yield offer.text
-    if offer.price_caveat:
-        yield offer.price_caveat
+        percent = round(100 * (usd / cheapest - 1))
+        more = f"{percent} %" if percent else "slightly"
+        yield _cheapest_with(needs) if usd == cheapest else f"{more} more than the cheapest"
+    yield from filter(None, (offer.amount_text, offer.price_origin, offer.price_caveat))
     yield from _cheaper_but_unreliable(sizes)
     others = len(offer.machine.regions) - 1
     if offer.price is None and needs.region is None and others:
@@ -138,13 +155,14 @@ def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterat
 
 
 def _cheaper_but_unreliable(sizes: list[Offer]) -> Iterator[str]:
-    """Yield a note if another size is cheaper by a price that was not relied on."""
+    """Yield a note if another size has a lower but unreliable price."""
     least = min(sizes, key=lambda each: each.price.usd_per_hour if each.price else float("inf"))
     if least.price and sizes[0].price and least.price.usd_per_hour < sizes[0].price.usd_per_hour:
         yield f"{least.machine.machine_type} costs less by a price that is not reliable: {least.text}"
 
 
-def _cheapest(needs: Needs) -> str:
+def _cheapest_with(needs: Needs) -> str:
+    """Return the reason of the cheapest machine, with the needs that it meets."""
     requirements = []
     if needs.gpu_memory_gib:
         requirements.append(f"{needs.gpu_memory_gib:g} GiB")
@@ -160,7 +178,7 @@ def _cheapest(needs: Needs) -> str:
 def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
     machine, gpu = offer.machine, offer.machine.gpu
     if band := interruption(machine, offer.region) if offer.market == "spot" else "":
-        yield f"{band} of its spot instances were taken back in a month ({queries.source('adv').date})"
+        yield f"{band} of the spot instances were interrupted in a month ({queries.source('adv').date})"
     if offer.region in machine.unlisted_regions:
         yield f"Google's page of regions does not name {offer.region} for it: that may be open to some projects only"
     if {"markets", f"markets.{offer.market}"} & {*machine.uncertain}:
@@ -169,9 +187,9 @@ def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
         driver = ", which needs the vGPU guest driver" if machine.cloud == "gcp" else ""
         yield f"it has {machine.gpu_count:g} of a GPU{driver}"
     if machine.architecture != "x86_64" and needs.architecture is None:
-        yield f"its processor is {machine.architecture}"
+        yield f"the processor is {machine.architecture}"
     if gpu.last_driver_branch is not None:
-        yield f"R{gpu.last_driver_branch} is the last driver branch of its {gpu.name}"
+        yield f"driver branch {gpu.last_driver_branch} is the last one that supports the {gpu.name}"
     if needs.dtype and (limitation := number_type(needs.dtype).partly.get(gpu.compute_capability)):
         yield f"{needs.dtype} in part only: {limitation}"
 
@@ -184,7 +202,7 @@ def _torch(machine: Machine, needs: Needs, default: str) -> Iterator[str]:
     for problem in verdict.problems:
         nearest = verdict.nearest and verdict.nearest.torch
         yield f"the default {problem.text.partition(': ')[0]}" + (f": take torch {nearest}" if nearest else "")
-    yield from (f"not known: {text}" for text in verdict.unknown)
+    yield from (f"unverified: {text}" for text in verdict.unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +215,7 @@ class NoMatch:
     excluded: Mapping[str, int]
     """The number of machines that each need excludes, largest first."""
     freed: Mapping[str, int]
-    """The number of machines that would match without that one need, if it is more than 0."""
+    """For each need, the number of machines that would match without it. Needs with 0 are left out."""
     nearest: Machine
     unmet: tuple[MissingNeed, ...]
     """The needs that the nearest machine does not meet."""
@@ -210,31 +228,33 @@ class NoMatch:
     @property
     def text(self) -> str:
         """All reasons as text."""
-        without = [f"without {need} {count} would do" for need, count in self.freed.items()]
+        without = [f"without {need} {count} would match" for need, count in self.freed.items()]
         sentences = [
             f"{self.need} excludes the most: {self.excluded[self.need]} of {self.machines} machines",
-            *(without or ["no need dropped alone would help"]),
+            *(without or ["no machine matches without one of the needs alone"]),
             f"the nearest is {self.nearest.key}: it {', '.join(need.text for need in self.unmet)}",
         ]
         return "; ".join(sentences)
 
 
-# The value of each need that matches all machines.
+# The value of each need that all machines meet.
 _DEFAULTS: dict[str, Any] = {each.name: 0 if each.name == "gpu_count" else each.default for each in fields(Needs)}
 
 
 def explain_no_match(needs: Needs) -> NoMatch | None:
     """Return the reasons why `recommend` finds no machine, or None if it finds one."""
-    found = [(each, shortfalls(each, needs)) for each in candidates()]
-    if not all(unmet for _, unmet in found):
+    unmet_by_machine = [(each, shortfalls(each, needs)) for each in candidates()]
+    if not all(unmet for _, unmet in unmet_by_machine):
         return None
-    nearest, least = min(found, key=lambda pair: _distance(*pair))
-    excluded = Counter(need.need for _, unmet in found for need in unmet)
-    freed = {need: _fitting(replace(needs, **{need: _DEFAULTS[need]})) for need in excluded}
-    return NoMatch(needs, len(found), _counted(excluded), _counted(freed), nearest, tuple(least))
+    nearest, unmet_by_nearest = min(unmet_by_machine, key=lambda pair: _distance(*pair))
+    excluded = Counter(need.need for _, unmet in unmet_by_machine for need in unmet)
+    freed = {need: _matching(replace(needs, **{need: _DEFAULTS[need]})) for need in excluded}
+    machines = len(unmet_by_machine)
+    return NoMatch(needs, machines, _most_first(excluded), _most_first(freed), nearest, tuple(unmet_by_nearest))
 
 
-def _fitting(needs: Needs) -> int:
+def _matching(needs: Needs) -> int:
+    """Return the number of machines that meet the needs."""
     return sum(not shortfalls(each, needs) for each in candidates())
 
 
@@ -243,8 +263,8 @@ def _distance(machine: Machine, unmet: list[MissingNeed]) -> tuple[object, ...]:
     return len(unmet), sum(need.distance for need in unmet), *rank(best(machine))
 
 
-def _counted(counts: Mapping[str, int]) -> dict[str, int]:
-    """Sort counts by size, then by the order of the fields. Leave out counts of 0."""
+def _most_first(counts: Mapping[str, int]) -> dict[str, int]:
+    """Sort counts, the largest first, then by the order of the fields of `Needs`. Leave out counts of 0."""
     order = [*_DEFAULTS]
     return {
         need: counts[need]

@@ -2,7 +2,7 @@
 
 This module reads no file, no clock and no network: it computes a `Diff` from rows. The caller shows the diff before it
 writes anything. No row is deleted. A machine that a source no longer names is marked with the day on which it was first
-missing, and stays until a maintainer removes it.
+missing. It stays in the catalog until a maintainer removes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RefreshError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one field of a machine. `current` is None if the catalog has no value."""
+    """A change of one field of a machine. A value that the catalog does not have is None in `current`."""
 
     machine: str
     field: str
@@ -89,7 +89,7 @@ def diff(
     """Compare a source with the catalog.
 
     `covers` returns True for machines that the source should name if they exist. Other machines are neither compared
-    nor reported as missing. A field that the source leaves out, or that is None there, does not change.
+    nor reported as missing. A field that the source leaves out or has as None does not change.
     """
     if not upstream:
         raise RefreshError(

@@ -21,7 +21,7 @@ class UnknownDriverSource(UnknownName):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """A machine and the choices for it. A choice that is None is not checked."""
+    """A machine and the choices for it. A choice with the value None is not checked."""
 
     machine: Machine
     market: str | None = None

@@ -1,7 +1,8 @@
 """Checks if a machine can be bought, booted and used as requested. If not, it returns the reasons and a fix.
 
-`gpu_smoke.compat` checks GPU, driver and torch. This module adds the rules of machines and driver sources. What is
-unknown is not refused, but listed as unknown.
+The request is a `Setup`: a machine and the choices for it, such as the driver branch. `gpu_smoke.compat` checks GPU,
+driver and torch. This module adds the rules about machines and driver sources. A choice that no source settles is not
+refused, but listed as unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class Problem:
     text: str
     source: str
     fix: Mapping[str, Any] | None
-    """Changes after which the whole setup works, first those of this problem; None if no near ones were found."""
+    """The smallest change found after which the whole setup works, or None.
+
+    It begins with a change for this problem.
+    """
 
     @property
     def hint(self) -> str:
@@ -91,18 +95,18 @@ def check(machine: str | Machine, **choices: Any) -> Works | Refused:
 
 def check_setup(setup: Setup) -> Works | Refused:
     """Check if a setup works."""
-    wrong = findings(setup)
-    open_questions = (*machine_rules.unknown(setup), *driver_rules.unknown(setup))
-    if not wrong:
-        return Works(setup, open_questions)
-    problems = (Problem(each.rule, each.choice, each.text, each.source, _fix(setup, each)) for each in wrong)
-    return Refused(setup, tuple(problems), open_questions)
+    found = findings(setup)
+    unknown = (*machine_rules.unknown(setup), *driver_rules.unknown(setup))
+    if not found:
+        return Works(setup, unknown)
+    problems = (Problem(each.rule, each.choice, each.text, each.source, _fix(setup, each)) for each in found)
+    return Refused(setup, tuple(problems), unknown)
 
 
 def findings(setup: Setup) -> list[Finding]:
     """Return every finding about a setup. If the machine itself cannot be used, nothing else is checked."""
-    first = list(machine_rules.usable(setup.machine))
-    return first or [*machine_rules.findings(setup), *device_types.findings(setup), *driver_rules.findings(setup)]
+    unusable = list(machine_rules.unusable(setup.machine))
+    return unusable or [*machine_rules.findings(setup), *device_types.findings(setup), *driver_rules.findings(setup)]
 
 
 def change_text(change: Mapping[str, Any]) -> str:
@@ -119,13 +123,14 @@ def _fix(setup: Setup, finding: Finding) -> Change | None:
 
 
 def _working_changes(setup: Setup, finding: Finding, steps: int) -> Iterator[Change]:
+    """Yield combinations of that many changes after which the setup works."""
     for change in islice(finding.instead, _TRIES):
         after = setup.changed(change)
         if after == setup:
             continue
-        wrong = findings(after)
+        remaining = findings(after)
         effective = {key: getattr(after, key) for key in change if getattr(after, key) != getattr(setup, key)}
-        if not wrong:
+        if not remaining:
             yield effective
-        elif steps > 1 and not any(each.rule == finding.rule for each in wrong):
-            yield from ({**effective, **rest} for rest in _working_changes(after, wrong[0], steps - 1))
+        elif steps > 1 and not any(each.rule == finding.rule for each in remaining):
+            yield from ({**effective, **others} for others in _working_changes(after, remaining[0], steps - 1))

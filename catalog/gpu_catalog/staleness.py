@@ -1,4 +1,4 @@
-"""Finds outdated prices, images and runners. The day is always an argument, so that results are reproducible."""
+"""Finds outdated prices, images and GitHub runners. The day is always an argument, so that results are reproducible."""
 
 from __future__ import annotations
 
@@ -110,15 +110,15 @@ def runner_floor(version: str) -> str:
 
 
 def runner(version: str, today: date, released: Mapping[str, date] | None = None) -> tuple[Stale, ...]:
-    """Return warnings about a version of GitHub's runner that gets no jobs, now or soon.
+    """Return warnings about a version of the GitHub runner that gets no jobs, now or soon.
 
     `released` adds releases to those in the catalog. Raise ValueError for an invalid version.
     """
     own = _parsed(version)
-    out = {_parsed(name): day for name, day in (released or {}).items()}
     rows = {_parsed(row["version"]): row for row in data_files.rows("runners")}
-    out = {key: date.fromisoformat(row["released"]) for key, row in rows.items() if row["released"]} | out
-    subject, newest = f"the runner {_text(own)}", max(out)
+    releases = {key: date.fromisoformat(row["released"]) for key, row in rows.items() if row["released"]}
+    releases |= {_parsed(name): day for name, day in (released or {}).items()}
+    subject, newest = f"the runner {_text(own)}", max(releases)
     floor = data_files.document("runners")["floor"]
     hint = f"take {_text(newest)}, or what is newer by now on github.com/actions/runner/releases"
     if own < _parsed(floor["version"]):
@@ -127,7 +127,7 @@ def runner(version: str, today: date, released: Mapping[str, date] | None = None
     refused = rows.get(own, {}).get("refused", "")
     if refused and today >= date.fromisoformat(refused):
         return (Stale(subject, f"has got no jobs from GitHub since {refused}", hint),)
-    newer = [(out[key], key) for key in out if key > own]
+    newer = [(releases[key], key) for key in releases if key > own]
     if newer:
         day, key = min(newer)
         last = day + timedelta(RUNNERS_LAST_DAYS)
@@ -137,8 +137,8 @@ def runner(version: str, today: date, released: Mapping[str, date] | None = None
         if (last - today).days <= _WARN_BEFORE_DAYS:
             return (Stale(subject, f"may get no jobs after {last}: {rule}", hint),)
         return ()
-    if (today - max(out.values())).days > RUNNERS_LAST_DAYS:
-        text = f"may be too old: no release after {max(out.values())} is known here"
+    if (today - max(releases.values())).days > RUNNERS_LAST_DAYS:
+        text = f"may be too old: no release after {max(releases.values())} is known here"
         return (Stale(subject, text, "compare with github.com/actions/runner/releases"),)
     return ()
 

@@ -10,7 +10,7 @@ from . import checks, commands, errors, faults, options, output
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code. Only --help and --version raise SystemExit (0)."""
+    """Run a command and return its exit code. --help and --version raise SystemExit with code 0."""
     _open_standard_streams()
     try:
         return commands.main(sys.argv[1:] if argv is None else argv)
@@ -23,7 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Open closed standard streams: pipes would take their numbers, and Python would set the streams to None."""
+    """Open closed standard streams.
+
+    Otherwise pipes would get their numbers, and Python would set the streams to None.
+    """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

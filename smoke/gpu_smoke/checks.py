@@ -1,6 +1,7 @@
-"""The result of one check, the order of severity, and the summary of a run. judge/ creates the checks.
+"""The result of one check, the order of severity, and the summary of a run.
 
-plan.py says how to add a check.
+A check is one question about the machine, such as `gemm.norm`: are the products correct? The functions of judge/ return
+checks. plan.py says how to add a check.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ from .options import Options
 
 PASS, WARN, FAIL, SKIP, ERROR = "pass", "warn", "fail", "skip", "error"
 BAD = (FAIL, ERROR)
-# The worst first. A hang or a broken GPU decides the exit code even if the environment is wrong too.
+# Severities, the worst first, with their exit codes. The worst failed check decides the exit code of a run.
 EXIT_CODES = {faults.HANG: 4, faults.GPU: 1, faults.ENV: 2, faults.PERF: 3}
 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check; a failure also has its cause and an action."""
+    """The result of one check.
+
+    `severity`, `action` and `hint` explain a failure (faults.py). `value` is what was measured. The three limits say
+    when the check warns or fails, and `reference` where they come from. `seconds` is the time that the measurement
+    took.
+    """
 
     id: str
     status: str
@@ -45,7 +51,7 @@ class Check:
 
 
 def failure(what: str, message: str, means: Meaning, *, status: str = FAIL, **where: Any) -> Check:
-    """Return a failed check with its meaning."""
+    """Return a failed check. `what` is the id of the check, `where` has other fields, such as the GPU."""
     return Check(what, status, message, severity=means.severity, action=means.action, hint=means.hint, **where)
 
 
@@ -80,11 +86,11 @@ def bad(checks: Iterable[Check]) -> list[Check]:
 
 def summary(options: Options, found: Sequence[dict[str, Any]], checks: Sequence[Check]) -> str:
     """Return the result of the run in one sentence."""
-    whose = " on ".join(filter(None, (options.pool, options.node)))
-    pool = f"{whose}: " if whose else ""
-    wrong = bad(checks)
-    if wrong:
-        return f"{pool}{wrong[0].message}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else "")
+    pool_and_node = " on ".join(filter(None, (options.pool, options.node)))
+    pool = f"{pool_and_node}: " if pool_and_node else ""
+    failed = bad(checks)
+    if failed:
+        return f"{pool}{failed[0].message}" + (f" (and {len(failed) - 1} more)" if len(failed) > 1 else "")
     right = ", ".join(dict.fromkeys(check.dtype for check in checks if check.id == "gemm.element"))
     note = f", one of {len(options.peers)} machines at once" if options.peers else ""
     if options.on_cpu:
@@ -95,7 +101,7 @@ def summary(options: Options, found: Sequence[dict[str, Any]], checks: Sequence[
 
 
 def _speed(checks: Sequence[Check], what: str) -> str:
-    """Describe the slowest speed and its share of the speed below which it warns; empty if no speed was measured."""
+    """Return the slowest speed as text, with its share of the floor; empty if no speed was measured."""
     timed = [(check.value, check) for check in checks if check.id == what and check.value]
     if not timed:
         return ""

@@ -1,4 +1,4 @@
-"""The hint with a torch and a driver that work on a machine that failed."""
+"""A hint for a machine that failed: a torch and a driver that work on it."""
 
 from __future__ import annotations
 

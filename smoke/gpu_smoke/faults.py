@@ -1,4 +1,8 @@
-"""The meaning of errors: severity, action and a hint."""
+"""The meaning of errors: severity, action and a hint.
+
+The severity decides the exit code: ENV is the environment, GPU a broken GPU, HANG no answer in time, PERF too slow. The
+action is what an operator does to the machine, the image, the driver or the pool.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +86,7 @@ def meaning(message: str, stage: str) -> Meaning:
 
 
 def death(code: int, stage: str) -> tuple[str, Meaning]:
-    """Describe the end of a worker that did not report that it was done, and its meaning."""
+    """Return a description and the meaning of the end of a worker that did not finish its work."""
     if code >= 0:
         return f"exited with code {code}", Meaning(ENV, FIX_IMAGE, "something in the image ended the check")
     name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"

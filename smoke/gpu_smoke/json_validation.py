@@ -35,7 +35,7 @@ class Problem(NamedTuple):
 
 
 def read(path: Path, schema: Schema, hint: str) -> tuple[Any, list[Problem]]:
-    """Read a JSON file. Returns its value and its errors; the value is None if there are any."""
+    """Read a JSON file. Returns its value, or None with the errors."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except OSError as error:

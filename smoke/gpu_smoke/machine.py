@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-# The folder with the machine's own /dev and /proc, for a container that has them mounted elsewhere.
+# The variable with the folder of the machine's /dev and /proc, for a container that has them mounted elsewhere.
 ROOT = "GPU_SMOKE_ROOT"
-CGROUP = Path("/sys/fs/cgroup")  # the one of this process: a container sees its own there
+CGROUP = Path("/sys/fs/cgroup")  # in a container, the cgroup of the container
 _NODE = re.compile(r"nvidia\d+|nvidiactl|nvidia-uvm")
 
 
@@ -25,7 +25,7 @@ class Installed(NamedTuple):
 
 
 def real(path: str) -> Path:
-    """Return the path at which this process reaches a path of the machine."""
+    """Return the path at which this process finds a path of the machine."""
     return Path(os.environ.get(ROOT) or "/") / path.lstrip("/")
 
 
@@ -56,7 +56,10 @@ def mapped(name: str) -> list[str]:
 
 
 def compatible() -> bool:
-    """Return True if CUDA's compatibility package is installed. With it a newer CUDA runs on an older driver."""
+    """Return True if CUDA's compatibility package is installed.
+
+    With this package, a newer CUDA runs on an older driver.
+    """
     return any(real("/usr/local").glob("cuda*/compat/libcuda.so*"))
 
 
@@ -110,7 +113,10 @@ def uuids() -> list[str]:
 
 
 def text(path: str | Path) -> str:
-    """Return the content of a file; empty if it cannot be read. A Path is not changed to the machine's root."""
+    """Return the content of a file; empty if it cannot be read.
+
+    A str is a path of the machine, a Path is used as it is.
+    """
     try:
         return (real(path) if isinstance(path, str) else path).read_text(encoding="utf-8", errors="replace")
     except OSError:

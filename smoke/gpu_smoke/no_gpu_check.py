@@ -50,7 +50,7 @@ def run(chosen: options.Options) -> int:
 
 
 def _answers(address: tuple[str, int]) -> bool:
-    """Return True if connections are still accepted after the time that network policies need."""
+    """Return True if connections are accepted even after the time that network policies need."""
     end, failures = time.monotonic() + _CLOSED_AFTER_SEC, 0
     while failures < _FAILURES:
         if time.monotonic() >= end:

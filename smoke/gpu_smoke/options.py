@@ -1,4 +1,4 @@
-"""The options of the command line, and every error that they can have."""
+"""The options of `gpu-smoke run`, and every error in them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from .reports import guest_attribute, targets
 USAGE = 64  # EX_USAGE of sysexits.h
 DEVICES = ("cuda", "cpu")
 VARIABLE = "GPU_SMOKE_DEVICE"
-# Cluster DNS, as Kubernetes installs it, caches for 30 s that a name does not exist (kubernetes/kubernetes@008b365:
-# cluster/addons/dns/coredns/coredns.yaml.base). The other 30 s are for everything before and after.
+# How long a pod stays after its pass, so that its peers can see it (peers.py). Cluster DNS caches for 30 s that a name
+# does not exist (kubernetes/kubernetes@008b365: cluster/addons/dns/coredns/coredns.yaml.base). The other 30 s are a
+# reserve.
 LINGER_SEC = 60.0
-# Every GPU may have one of these words in its name, so they do not identify a model.
+# Words that do not identify a model, because every GPU may have them in its name.
 BRANDS = frozenset({"nvidia", "tesla", "gpu"})
 
 _EPILOG = f"""\
@@ -77,7 +78,7 @@ class Options:
     specs: str = ""
 
     @property
-    def asks(self) -> plan.Profile:
+    def chosen_profile(self) -> plan.Profile:
         """The profile that was chosen."""
         return plan.PROFILES[self.profile]
 
@@ -86,7 +87,7 @@ class Options:
         if self.deadline_sec is not None:
             return self.deadline_sec
         burn = self.burn_sec if self.profile == "burn" else 0.0
-        return self.asks.deadline_sec + burn + self.asks.gpu_sec * (max(gpus, 1) - 1)
+        return self.chosen_profile.deadline_sec + burn + self.chosen_profile.gpu_sec * (max(gpus, 1) - 1)
 
     @property
     def on_cpu(self) -> bool:
@@ -95,12 +96,12 @@ class Options:
 
 
 def name_tokens(name: str) -> frozenset[str]:
-    """Return the words that identify a GPU model: an L40S is no L4, and a Tesla T4 is an `nvidia-tesla-t4`."""
+    """Return the words of a name that identify a GPU model. `Tesla T4` and `nvidia-tesla-t4` both have only t4."""
     return frozenset(re.findall(r"[a-z0-9]+", name.lower())) - BRANDS
 
 
 def capability(text: str) -> tuple[int, int]:
-    """Return a compute capability as numbers: 10.0 is above 8.9."""
+    """Return a compute capability as numbers, so that 10.0 is above 8.9."""
     major, minor = text.split(".")
     return int(major), int(minor)
 
@@ -136,12 +137,12 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
 
 def check_distinct(files: Iterable[tuple[str, str]]) -> None:
     """Refuse one file for two outputs."""
-    seen: dict[Path, str] = {}
+    option_by_path: dict[Path, str] = {}
     for subject, path in files:
-        whole = Path(path).absolute()
-        other = seen.setdefault(whole, subject)
+        absolute = Path(path).absolute()
+        other = option_by_path.setdefault(absolute, subject)
         # A path that is not a file, such as /dev/stderr, can take several outputs.
-        if other != subject and (whole.is_file() or not whole.exists()):
+        if other != subject and (absolute.is_file() or not absolute.exists()):
             raise usage_error(subject, f"the same file as {other}", path, "a separate file")
 
 
@@ -157,7 +158,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**form | flags)
 
     def error(self, message: str) -> NoReturn:
-        """Raise an error instead of exiting with argparse's 2, which here means a broken environment."""
+        """Raise an error. argparse would exit with code 2, which means a broken environment here."""
         raise UsageError(f"{self.prog}: {message.removeprefix('argument ')}\n  hint: {self.prog} --help")
 
 
@@ -288,7 +289,8 @@ def _name(text: str) -> str:
 
 
 def _peers(text: str) -> tuple[str, ...]:
-    # A single machine needs no peers, and one that is named twice would count as two. An address always resolves.
+    # A single machine needs no peers, and a machine named twice would count as two. Addresses are refused, because an
+    # address always resolves.
     names = tuple(text.split(","))
     different = {name.lower().removesuffix(".") for name in names}
     if len(names) < 2 or len(different) < len(names) or not all(map(_is_host, names)):

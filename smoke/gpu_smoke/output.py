@@ -18,7 +18,7 @@ def say(text: str) -> None:
 
 
 def escape_commands(text: str) -> str:
-    """Escape workflow commands in a text for a log of GitHub's runner. It stays readable."""
+    """Escape workflow commands in a text for a log of the GitHub runner. The text stays readable."""
     return _COMMAND.sub(lambda found: f"{found[0]} ", text)
 
 

@@ -1,7 +1,8 @@
-"""Machines that are checked at the same time: each run waits until it has seen all of them.
+"""Peers: the pods that check the machines of a pool at the same time. Each run waits until it has seen all of them.
 
-A pod that has ended frees its machine. A scheduler could put the next pod onto the machine that was just checked, so
-the same number of passes would prove fewer machines. If all pods run at the same time, no two are on the same machine.
+A pod has a name in DNS while it runs, so a run sees a peer when the peer's name resolves. All pods must run at the same
+time. Otherwise a scheduler could put a pod onto the machine of a pod that has ended, so two passes would be of one
+machine.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from . import faults
 from .checks import ERROR, PASS, Check, failure
 from .faults import Meaning
 
-# The pause between two names that do not resolve. Names are resolved one at a time: all machines ask the same servers.
+# The pause after a name that does not resolve. Names are resolved one at a time, because all machines use the same DNS
+# servers.
 LOOK_SEC = 2.0
 TICK_SEC = 0.1
 NAMED = 3
@@ -32,7 +34,7 @@ _UNNAMED = Meaning(
 
 
 class Peers:
-    """The names of all machines, and those not seen yet. A machine that was seen once counts, even if it has ended."""
+    """The names of all peers, and of those not seen yet. A peer that was seen once counts, even if it has ended."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
@@ -53,7 +55,7 @@ class Peers:
         return Check("peers", PASS, f"{len(self.names)} machines at once")
 
     def linger(self, sec: float, stopped: Callable[[], str]) -> None:
-        """Stay until the other machines have seen this one: a pod that has ended has no name any more."""
+        """Stay so that the other machines can see this one: a pod that has ended has no name."""
         while time.monotonic() < self.complete_at + sec and not stopped():
             time.sleep(TICK_SEC)
 
@@ -77,10 +79,10 @@ class Peers:
         return True
 
     def _absent(self, reason: str, missing: Sequence[str]) -> Check:
-        here, all_of_them = len(self.names) - len(missing), len(self.names)
-        if not here:
-            text = f"none of {all_of_them} machines has a name, not even this one ({self._error})"
+        seen, total = len(self.names) - len(missing), len(self.names)
+        if not seen:
+            text = f"none of {total} machines has a name, not even this one ({self._error})"
             return failure("peers", f"{reason}: {text}", _UNNAMED, status=ERROR)
         names = ", ".join(missing[:NAMED]) + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
-        text = f"{here} of {all_of_them} machines were seen, this one passed so far; missing: {names}"
+        text = f"{seen} of {total} machines were seen, this one passed so far; missing: {names}"
         return failure("peers", f"{reason}: {text}", _ABSENT, status=ERROR)

@@ -1,4 +1,8 @@
-"""The work for each device, its order and its limits: plain data for the code that measures and the code that judges.
+"""The work for each device, its sequence and its limits, as plain data for measure/ and judge/.
+
+- A *stage* is one piece of work for a worker process, such as multiplying matrices. It has one or more checks.
+- A *profile* is the set of stages that a run has.
+- An *order* is a stage with its parameters, such as the number format. The parent sends it to a worker.
 
 A new stage is a row here, a function in WORK (workers/tasks.py) and a function in JUDGES (judge/stages.py).
 """
@@ -23,7 +27,8 @@ class Limit:
 # - on a CPU with torch 2.15, at n = 512..2048: float32 2.5e-7, 2.5e-6; float16 2.1e-4, 2.0e-3; bfloat16 1.7e-3, 1.6e-2
 # - on an H100 and an H200 the same, but float32 4.1e-7, 8.1e-6 (bench/results/2026-11-23-h100-h200.md)
 #
-# They do not grow with n. One flipped bit of weight hardly changes the norm, so the worst element has its own limit.
+# The errors do not grow with n. One wrong element hardly changes the norm of a large matrix, so the worst element has a
+# limit of its own.
 LIMITS = {
     "float32": Limit(1e-5, 1e-4),
     "float16": Limit(2e-3, 1e-2),
@@ -52,8 +57,11 @@ class Shape:
 # 0.1 s at 512 on one core.
 SHAPES = {"cuda": Shape(4096, 512), "cpu": Shape(256, 256)}
 
-# The start of a stage. TOGETHER: when all devices that still answer have reached it, because jobs load a machine that
-# way. ALONE: the same, but one device after the other, because they share what is measured.
+# When a worker may start a stage:
+#
+# - FREE: as soon as it is ready for the stage
+# - TOGETHER: when the workers of all devices have reached the stage, because jobs also load all GPUs at the same time
+# - ALONE: the same, but one device after the other, because the devices share what is measured
 FREE, TOGETHER, ALONE = "free", "together", "alone"
 
 
@@ -61,8 +69,9 @@ FREE, TOGETHER, ALONE = "free", "together", "alone"
 class Stage:
     """One piece of work for a worker process.
 
-    `checks` are the checks that must have a result. A check in `speeds` may be skipped if the device has no known
-    speed. The time limit grows by `pair_sec` with each ordered pair of GPUs.
+    `checks` are the checks that must have a result. A check in `speeds` may be skipped if no speed of the device is
+    known. `run` is the check that an error in the stage belongs to, by default the first one. The time limit grows by
+    `pair_sec` with each ordered pair of GPUs.
     """
 
     name: str
@@ -96,7 +105,7 @@ _STANDARD = (
 )
 _BURN = (*_STANDARD, Stage("burn", "multiplying for {sec:g} s", ("burn",), how=TOGETHER))
 
-# The checks by NVML for every GPU and profile, if NVML is available.
+# The checks of NVML's answers (judge/health.py). Every profile has them for every GPU, if NVML is available.
 HEALTH = (
     "mig", "ecc", "remap", "retired", "xid", "recovery", "throttle", "pcie", "nvlink", "exclusive.processes",
 )  # fmt: skip
@@ -104,7 +113,7 @@ HEALTH = (
 # Stages that load the GPU for seconds, so its link to the host reaches its full speed.
 TIMED = frozenset({"gemm.speed", "mem.speed", "copies", "burn"})
 
-# Work of workers with another role: one without a GPU, one process over all GPUs, and one process per GPU.
+# The stages of other roles: one worker without a GPU, one worker over all GPUs, and one worker for each GPU.
 _HOST = (Stage("dataloader", "loading data in two processes", ("shm.loader",)),)
 # A healthy pair takes 0.1 to 0.3 s. Eight GPUs have 56 pairs.
 _PEERS = (Stage("p2p", "copying from GPU to GPU", ("p2p",), pair_sec=1.0),)
@@ -135,7 +144,8 @@ PROFILES = {
     "burn": Profile("standard, and products under load for --burn-sec", _BURN, _HOST, _PEERS, _RANK, 180.0, 20.0),
 }
 BURN_SEC = 120.0
-# A card that its power limit holds in every long product is faster until it is warm.
+# The time under load before a measurement, for cards whose power limit holds them in every long product. They are
+# faster until they are warm.
 HEAT_SEC = 10.0
 
 
@@ -144,8 +154,8 @@ def dtypes(capability: tuple[int, int] | None) -> tuple[str, ...]:
     return tuple(name for name in LIMITS if name != "bfloat16" or capability is None or capability >= BFLOAT16_SINCE)
 
 
-def gate(capability: tuple[int, int] | None) -> str:
-    """Return the format that jobs use most on the device, for training and to time an unknown device."""
+def training_dtype(capability: tuple[int, int] | None) -> str:
+    """Return the number format for training on the device. An unknown device is timed in this format, too."""
     return dtypes(capability)[-1]
 
 
@@ -155,7 +165,7 @@ class Order:
 
     stage: Stage
     params: dict[str, Any]
-    gpus: int = 1  # the number of GPUs it uses
+    gpus: int = 1  # the number of GPUs that the stage uses
 
     @property
     def text(self) -> str:
@@ -165,8 +175,8 @@ class Order:
     @property
     def limit_sec(self) -> float:
         """The time limit in seconds."""
-        asked: float = self.params.get("heat_sec", 0.0) + self.params.get("sec", 0.0)
-        return self.stage.limit_sec + self.stage.pair_sec * self.gpus * (self.gpus - 1) + asked
+        load_sec: float = self.params.get("heat_sec", 0.0) + self.params.get("sec", 0.0)
+        return self.stage.limit_sec + self.stage.pair_sec * self.gpus * (self.gpus - 1) + load_sec
 
 
 def orders(
@@ -189,7 +199,7 @@ def _orders(
     if stage.name == "gemm":
         yield from (Order(stage, {"dtype": dtype}) for dtype in dtypes(capability))
     elif stage.name == "train":
-        yield Order(stage, {"dtype": gate(capability)})
+        yield Order(stage, {"dtype": training_dtype(capability)})
     elif stage.name == "gemm.speed":
         yield Order(stage, {"dtype": timed[0], "n": timed[1], "heat_sec": heat_sec})
     elif stage.name == "burn":

@@ -1,4 +1,7 @@
-"""The receipt (schema smoke/1). The file on disk always has the results so far, and never a partial receipt."""
+"""The receipt:
+
+the JSON report of a run (schema smoke/1). The file on disk is always complete JSON with the results so far.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ UNFINISHED = "the check has not ended; if it no longer runs, it was killed"
 
 
 class Receipt:
-    """The results of one run. It starts empty, which is no pass."""
+    """The results of one run. An empty receipt has the verdict `incomplete`."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -62,7 +65,7 @@ class Receipt:
         return []
 
     def wrong(self) -> bool:
-        """Return True if a failure makes further checks pointless. A slow GPU does not."""
+        """Return True if a check has failed, so that further checks are pointless. Slow speeds do not count."""
         return any(check.severity != faults.PERF for check in checks.bad(self.checks))
 
     def finish(self) -> int:
@@ -84,7 +87,7 @@ class Receipt:
         return [*self.save(), *delivery.files(self.record(), self.options.reports)]
 
     def _settle(self, lost: list[str]) -> None:
-        """Fail the run if a report is lost, and write the others again: a report that exists must not show a pass."""
+        """Fail the run if a report could not be written, and write the others again: none of them may show a pass."""
         if lost:
             means = faults.Meaning(faults.ENV, faults.NONE, "the disk may be full, or the folder was removed")
             self.checks += [checks.failure("report", f"cannot be written: {shown(text)}", means) for text in lost]

@@ -21,7 +21,7 @@ from .options import Parser
 from .reports import files
 
 _HINT = "gpu-smoke --profile standard --json RECEIPT.json, on whole GPUs that nothing else uses"
-# Checks whose warning says that this very GPU is slow, if they compare it with a reference.
+# Checks that compare the speed of a GPU with a reference. Their warning means that this GPU is slow.
 _COMPARED = tuple(f"{what}.{check}" for what in ("gemm", "mem") for check in ("speed", "peers", "history"))
 _FLOORS = ("gemm.speed", "mem.speed")
 _THROTTLED = ("throttle", "burn")
@@ -94,13 +94,13 @@ def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
 def _slow(check: Mapping[str, Any]) -> bool:
     """Return True if a warning says that a GPU is slow.
 
-    The user's measurements replace a floor that is from one party or theoretical, so a warning by such a floor does not
-    count. These floors have a larger distance between warning and failure than those of several parties.
+    A warning of a floor that is theoretical, or that one party measured, does not count: the recorded speeds replace
+    such a floor. These floors have a larger distance between warning and failure than the floors of several parties.
     """
     if check["id"] not in _COMPARED or "value" not in check:
         return False
-    several = check.get("fail_below", 0.0) >= round(FAIL / WARN, 2) * check.get("warn_below", math.inf)
-    return several or check["id"] not in _FLOORS
+    several_parties = check.get("fail_below", 0.0) >= round(FAIL / WARN, 2) * check.get("warn_below", math.inf)
+    return several_parties or check["id"] not in _FLOORS
 
 
 def _rows(runs: Sequence[Run]) -> list[Row]:

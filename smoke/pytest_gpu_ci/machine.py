@@ -1,4 +1,4 @@
-"""The GPUs that torch can use on this machine, or the reason why there are none."""
+"""The GPUs that torch can use on this machine, or the reason why torch has no GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def capability_text(version: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class Machine:
-    """The GPUs of this machine. `why` is the reason if there are none.
+    """The GPUs of this machine. `why` is the reason for a machine without GPUs.
 
     `unreached` names device nodes that torch should be able to use but cannot.
     """

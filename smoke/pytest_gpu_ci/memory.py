@@ -40,7 +40,7 @@ class Watch:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Do not count allocations while a fixture of a wider scope is set up. It may set up others."""
+        """Do not count allocations while a fixture of a wider scope is set up. Calls may be nested, as fixtures are."""
         if self._setting_up:
             yield
             return
@@ -50,8 +50,8 @@ class Watch:
             yield
         finally:
             self._setting_up -= 1
-            grown = zip(self.before, start, self._allocated(), strict=True)
-            self.before = [before + now - then for before, then, now in grown]
+            by_gpu = zip(self.before, start, self._allocated(), strict=True)
+            self.before = [before + at_end - at_start for before, at_start, at_end in by_gpu]
 
     def peak_mib(self) -> float:
         return max(int(self.torch.cuda.max_memory_allocated(gpu)) for gpu in self.gpus) / MIB

@@ -84,4 +84,5 @@ class Session:
 
 
 def of(item: pytest.Item) -> Session:
+    """Return the session that a test belongs to."""
     return item.config.stash[Session.KEY]

@@ -1,8 +1,8 @@
-"""Choose the GPUs of this process, by `--gpu-id` and, under pytest-xdist, one part for each worker.
+"""Choose the GPUs of this process: those of `--gpu-id`, and under pytest-xdist a part of them for each worker.
 
 Both set CUDA_VISIBLE_DEVICES early. CUDA reads it once, at the first call in the process: a module-level
-`torch.cuda.is_available()` is enough. Places count within the GPUs that are already visible, so that a GPU the caller
-excluded stays excluded (github.com/triton-lang/triton/pull/11831 does the opposite).
+`torch.cuda.is_available()` is enough. The place of a GPU is its position among the GPUs that are already visible, so
+that a GPU which the caller excluded stays excluded (github.com/triton-lang/triton/pull/11831 does the opposite).
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _held: list[socket.socket] = []
 
 def chosen(gpu_id: str | None) -> tuple[list[str], list[str]]:
     """Return the GPUs to use, in the form of CUDA_VISIBLE_DEVICES, and the lines of the problem, if there is one."""
-    there = visible()
+    gpus = visible()
     if gpu_id is None:
-        return there, []
+        return gpus, []
     ids = gpu_id.split(",")
     if not all(re.fullmatch(r"\d+", each) for each in ids) or len(set(ids)) != len(ids):
         return [], ["pytest: --gpu-id: not a list of GPUs", f"got: {gpu_id!r}", "expected: places, such as 0 or 0,2"]
     # If the number of GPUs is unknown here, CUDA checks the places.
-    beyond = [each for each in ids if int(each) >= len(there)] if there else []
+    beyond = [each for each in ids if int(each) >= len(gpus)] if gpus else []
     if beyond:
         return [], [
             f"pytest: --gpu-id: no GPU {', '.join(beyond)}",
             f"got: {gpu_id!r}",
-            f"expected: places of the {len(there)} visible: {', '.join(there)}",
+            f"expected: places of the {len(gpus)} visible: {', '.join(gpus)}",
             "hint: places are counted in CUDA_VISIBLE_DEVICES where it is set",
         ]
-    return [there[int(each)] for each in ids] if there else ids, []
+    return [gpus[int(each)] for each in ids] if gpus else ids, []
 
 
 def too_many(workers: int, gpus: list[str], share: bool) -> list[str]:

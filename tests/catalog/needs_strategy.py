@@ -1,4 +1,4 @@
-"""Needs of every kind, most of them such that something meets them."""
+"""A Hypothesis strategy for needs of every kind. Some machine meets most of them."""
 
 from __future__ import annotations
 

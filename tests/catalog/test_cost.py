@@ -1,4 +1,4 @@
-"""What pools cost, and what is said where that is unknown."""
+"""The costs of pools, and the texts about unknown costs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_summary_is_one_sentence_with_the_date_and_what_is_left_out() -> Non
     )
 
 
-def test_disks_of_stopped_machines_are_told_to_be_left_out_with_their_number() -> None:
+def test_the_summary_says_that_disks_of_stopped_machines_are_not_included() -> None:
     text = "without boot disks (at rest those of {}) and network traffic)"
     one, two = replace(L4_STANDARD, stopped_machines=1), replace(L4, stopped_machines=2)
     assert cost.of_stack([one]).summary.endswith(text.format("1 stopped machine"))
@@ -127,7 +127,7 @@ def test_a_stack_without_pools_costs_nothing() -> None:
     assert (found.total.usd_worst_month, found.total.at_least, found.price_date) == (0, False, "unknown")
 
 
-def test_what_is_reported_can_be_written_as_json() -> None:
+def test_findings_can_be_written_as_json() -> None:
     document = cost.of_stack([L4, T4, GB300, G6]).to_json()
     assert json.loads(json.dumps(document)) == document
     assert document["notIncluded"] == ["boot disks", "network traffic"]

@@ -1,4 +1,4 @@
-"""The catalog against what others publish, counted: what agrees, what differs and why, what nobody else has."""
+"""The catalog compared with published data: facts that agree, that differ with a reason, and that no source has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_catalog.upstream.crosscheck import comparisons
 
 
 def test_every_comparison_has_facts_that_agree() -> None:
-    """How many is on docs/reference/catalog-agreement.md, which a test keeps fresh."""
+    """The numbers are on docs/reference/catalog-agreement.md, which a test keeps up to date."""
     assert len(comparisons()) == len({found.name for found in comparisons()}) == 9
     assert [found.name for found in comparisons() if not found.agreeing or found.whole < 10] == []
 
@@ -37,7 +37,7 @@ def test_every_explanation_belongs_to_a_comparison() -> None:
     assert {name for each in disagreements.disagreements() for name in each.checks} <= names
 
 
-def test_what_could_not_be_compared_has_a_reason() -> None:
+def test_each_fact_that_could_not_be_compared_has_a_reason() -> None:
     reasons = {each.reason for found in comparisons() for each in found.uncompared}
     assert reasons == {
         "moto recorded no such instance type",

@@ -1,4 +1,4 @@
-"""The data files: readable as text, complete as data, and the only table of machines there is."""
+"""The data files: readable as text, complete as data, and the only table of machines."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_machine_that_is_priced_is_a_machine_there_is() -> None:
 
 
 def test_there_is_no_second_table_of_machines() -> None:
-    """An example or a hint names one machine type; a file that names three has begun a table."""
+    """An example or a hint names one machine type. A file that names three is a second table."""
     files = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".json", ".yaml")]
     assert len(files) > 100
     found = {str(path.relative_to(ROOT)): sorted(set(MACHINE_TYPE.findall(path.read_text()))) for path in files}

@@ -1,4 +1,7 @@
-"""The readers of Google's answers; those in answers/ are written by hand, in the shape of the discovery documents."""
+"""The readers of the answers of Google APIs.
+
+The answers in answers/ are written by hand, in the form of the discovery documents.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ def answer(name: str) -> Any:
 
 
 def client(api: str, version: str, *pages: Any) -> Any:
-    """Google's own client over its own discovery document, answered from the list instead of the network."""
+    """Return Google's own client over its own discovery document. It answers from the list instead of the network."""
     http = HttpMockSequence([({"status": "200"}, json.dumps(page)) for page in pages])
     return discovery.build(api, version, http=http, static_discovery=True)
 
 
 def strangers(schemas: Any, schema: Any, value: Any, at: str) -> list[str]:
-    """The fields of an answer that its schema does not have, or has with another type."""
+    """Return the fields of an answer that its schema does not have, or has with another type."""
     schema = schemas[schema["$ref"]] if "$ref" in schema else schema
     if isinstance(value, dict):
         inner, rest = schema.get("properties", {}), schema.get("additionalProperties")

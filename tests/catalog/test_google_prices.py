@@ -1,4 +1,4 @@
-"""Prices put together from Cloud Billing's parts, against those the catalog has."""
+"""Prices computed from the components in Cloud Billing, compared with those of the catalog."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_an_accelerator_is_priced_as_one() -> None:
 
 @pytest.fixture
 def after_a_refresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, data_files.Json]]:
-    """The catalog as it is after the first refresh."""
+    """The catalog after the first refresh."""
     documents = changed_documents(*refreshed(), TODAY)
     document = data_files.document
     monkeypatch.setattr(data_files, "document", lambda name: documents.get(name) or document(name))

@@ -1,4 +1,4 @@
-"""Cards: what they are called, what drives them, how they are divided, and which quota they draw from."""
+"""GPU models: their names, drivers, MIG profiles and quotas."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_card_there_is_not(name: str, text: str) -> None:
         ("rtx-pro-4500", 595, None, "open"),
     ],
 )
-def test_what_drives_a_card(card: str, first: int, last: int | None, module: str) -> None:
+def test_the_driver_branches_of_a_gpu(card: str, first: int, last: int | None, module: str) -> None:
     branches = catalog.driver_branches(card)
     assert branches is not None
     assert (branches.first, branches.last, catalog.gpu(card).kernel_module) == (first, last, module)
@@ -91,14 +91,14 @@ def test_what_a_card_has_is_compared_with_gpuhunt_and_so_not_read_there() -> Non
         ("rtx-pro-4500", 32, "12.0", {"nv_mig", "nv_cuda_gpus"}),
     ],
 )
-def test_what_a_card_has(card: str, memory_gib: int, capability: str, read_in: set[str]) -> None:
+def test_the_facts_of_a_gpu(card: str, memory_gib: int, capability: str, read_in: set[str]) -> None:
     found = catalog.gpu(card)
     assert (found.memory_gib, found.compute_capability) == (memory_gib, capability)
     assert {*found.sources["memory_gib"], *found.sources["compute_capability"]} == read_in
 
 
 def test_a_whole_card_has_no_more_than_its_nominal_memory_and_hardly_less() -> None:
-    """EC2 and drivers give what is left of it: from 93 % of an L4 on."""
+    """EC2 and drivers report the memory without the reserved part: at least 93 %, as for an L4."""
     shares = {
         each.gpu_memory_gib / each.gpu.memory_gib for each in catalog.machines(legacy=True) if each.gpu_count >= 1
     }
@@ -115,7 +115,7 @@ def test_a_branch_is_within_or_not() -> None:
     assert (volta.certain, blackwell.certain) == (False, True)
 
 
-def test_how_cards_are_divided() -> None:
+def test_the_mig_profiles_of_a_gpu() -> None:
     profiles = {each.profile: each.max_instances for each in catalog.mig_profiles("h100")}
     assert profiles == {
         "1g.10gb": 7,

@@ -1,4 +1,4 @@
-"""Setups known not to work, each refused by its rule and put right by its fix; and setups known to work."""
+"""Setups that are known not to work, each refused by its rule and repaired by its fix; and setups that work."""
 
 from __future__ import annotations
 

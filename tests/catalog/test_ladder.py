@@ -1,4 +1,4 @@
-"""Capacity ladders: what may stand on one, and the one that is built where nobody wrote any."""
+"""Capacity ladders: the checks of a ladder, and the default ladder of a machine."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_job_that_can_do_with_less_says_so() -> None:
     t4 = {"machine": "g4dn.xlarge", "market": "spot", "region": "us-east-1"}
     assert wrong(L4, t4, needs=Needs(gpu_memory_gib=16, compute_capability="7.5")) == []
     assert wrong(L4, t4, needs=Needs(dtype="bf16")) == [
-        ((1, "machine"), "aws/g4dn.xlarge has compute capability 7.5, not 8.0, which bf16 begins with")
+        ((1, "machine"), "aws/g4dn.xlarge has compute capability 7.5, not 8.0, which bf16 requires")
     ]
 
 
@@ -132,14 +132,14 @@ def test_a_budget_does_not_reject_an_unknown_price() -> None:
     assert wrong({**L4, "market": "flex-start"}, needs=Needs(budget_usd_per_hour=0.01)) == []
 
 
-def test_what_amd_made_and_what_is_retired_are_on_no_ladder() -> None:
+def test_amd_and_retired_gpus_are_on_no_ladder() -> None:
     (found,) = wrong({"machine": "g4ad.xlarge", "market": "spot", "region": "us-east-1"})
     assert found[1] == "aws/g4ad.xlarge has a Radeon Pro V520, an AMD GPU: it has no NVIDIA driver and no CUDA"
     (found,) = wrong({"machine": "p2.xlarge", "market": "spot", "region": "us-east-1"})
     assert found[1] == "aws/p2.xlarge has a K80, which is retired: current drivers and torch do not support it"
 
 
-def test_what_was_asked_for_already_is_not_asked_for_again() -> None:
+def test_a_place_that_an_earlier_step_tries_is_a_problem() -> None:
     again = {**L4, "machine": "gcp/g2-standard-8", "market": "SPOT", "timeout_sec": 900}
     assert wrong(L4, again) == [((1,), "rung 1 already tries gcp/g2-standard-8 as spot in us-central1")]
     zones = {**L4, "zones": ("us-central1-a", "us-central1-b")}
@@ -212,8 +212,8 @@ def test_a_budget_keeps_dear_neighbours_off_the_default_ladder() -> None:
 @pytest.mark.parametrize(
     ("machine", "choices", "text"),
     [
-        ("a4x-highgpu-4g", {}, "gcp/a4x-highgpu-4g is sold as reservation in .*, but asked for is spot or standard"),
-        ("g2-standard-8", {"regions": ["us-east5"]}, "but asked for is spot or standard in us-east5"),
+        ("a4x-highgpu-4g", {}, "gcp/a4x-highgpu-4g is sold as reservation in .*, but requested is spot or standard"),
+        ("g2-standard-8", {"regions": ["us-east5"]}, "but requested is spot or standard in us-east5"),
         ("g2-standard-8", {"needs": Needs(gpu_memory_gib=40)}, "has 24 GiB of GPU memory, not 40"),
         ("g2-standard-8", {"needs": Needs(budget_usd_per_hour=0.1)}, "for at most 0.1 USD/h"),
         ("g4ad.xlarge", {}, "an AMD GPU"),

@@ -1,4 +1,4 @@
-"""Quota limits as people write them and as the clouds answer."""
+"""Quota limits in stack files and in the answers of the clouds."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_limits_are_read_by_region_and_metric() -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_reported(values: Any, mistake: Mistake) -> None:
+def test_a_machine_that_cannot_be_used_is_a_problem(values: Any, mistake: Mistake) -> None:
     assert mistake_of(values) == mistake
 
 

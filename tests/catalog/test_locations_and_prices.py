@@ -1,4 +1,4 @@
-"""Where machines are, and what they cost there."""
+"""The regions of machines, and their prices there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_region_that_was_probably_meant_is_of_the_same_continent(given: str, m
     assert catalog.closest_location(given, catalog.regions()) == meant
 
 
-def test_where_a_gpu_is() -> None:
+def test_the_zones_and_regions_of_a_gpu() -> None:
     machine = catalog.machine("g2-standard-8")
     assert machine.is_in("us-central1-a")
     assert machine.is_in("us-central1")
@@ -73,7 +73,7 @@ def test_a_region_google_has_withdrawn_the_gpu_from_does_not_have_it(machine: st
 
 
 def test_a_machine_is_in_the_regions_of_its_price_list_but_for_these() -> None:
-    """The pages of regions list families; of A2, the price list has the largest size in three regions only."""
+    """The pages of regions list families. The price list has the largest size of A2 in three regions only."""
     priced = {
         row["machine_type"]: {*row["usd_per_hour"]} for row in data_files.rows("prices") if row["source"] == "kgcp"
     }
@@ -169,7 +169,7 @@ def test_an_unknown_price_stays_unknown(machine: str, region: str, market: str) 
     ],
 )
 def test_prices_in_us_central1(machine: str, standard: float, spot: float) -> None:
-    """Cloud Billing catalog, 2026-08-03."""
+    """Source: Cloud Billing catalog, 2026-08-03."""
     for market, expected in (("standard", standard), ("spot", spot)):
         found = catalog.price(machine, "us-central1", market)
         assert found is not None

@@ -1,4 +1,4 @@
-"""Which machines there are, and what is said of each."""
+"""The machine types of the catalog, and the facts about each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_google_has_34_machine_types_and_13_ways_to_attach_gpus_and_aws_has_69()
     assert len(catalog.machines(cloud="aws")) == 69
 
 
-def test_what_aws_retired_or_did_not_buy_from_nvidia_is_known_by_name() -> None:
+def test_retired_and_amd_machines_of_aws_are_known_by_name() -> None:
     legacy = [each.machine_type for each in catalog.machines(legacy=True) if each.legacy]
     assert len(legacy) == 14
     assert {name.split(".")[0] for name in legacy} == {"g2", "g3", "g3s", "g4ad", "p2"}
@@ -46,7 +46,7 @@ def test_every_fact_has_a_source_with_words() -> None:
 
 
 def test_memory_fits_the_card() -> None:
-    """A cloud may say a little less than the nominal size, as AWS does for cards with error correction."""
+    """A cloud may report slightly less than the nominal size, as AWS does for GPUs with error correction."""
     shares = {each.key: each.gpu_memory_gib / catalog.nominal_gpu_memory_gib(each) for each in EVERY}
     assert {key: share for key, share in shares.items() if not 0.88 < share <= 1.03} == {}
 
@@ -65,7 +65,7 @@ def test_memory_fits_the_card() -> None:
         ("g6f.large", "l4", 0.125, 2861 / 1024, 2, 8, "x86_64"),
     ],
 )
-def test_what_a_machine_is(
+def test_the_facts_of_a_machine(
     name: str, gpu: str, count: float, each_gib: float, vcpus: int, memory_gib: float, architecture: str
 ) -> None:
     found = catalog.machine(name)
@@ -90,7 +90,7 @@ def test_what_a_machine_is(
         ("g6.xlarge", {"spot": True, "capacity-block": False}),
     ],
 )
-def test_how_a_machine_is_sold(name: str, sold: dict[str, bool | None]) -> None:
+def test_the_markets_of_a_machine(name: str, sold: dict[str, bool | None]) -> None:
     assert {market: catalog.sold_as(name, market) for market in sold} == sold
 
 
@@ -131,7 +131,7 @@ def test_questions_narrow_the_list() -> None:
     assert {each.cloud for each in catalog.machines(gpu="nvidia-tesla-t4")} == {"gcp", "aws"}
 
 
-def test_what_is_general_knowledge_says_so() -> None:
+def test_a_fact_of_general_knowledge_is_marked() -> None:
     assert "vcpus" in catalog.machine("p3.2xlarge").uncertain
     assert "vcpus" not in catalog.machine("p4d.24xlarge").uncertain
     assert "markets.flex-start" in catalog.machine("g2-standard-8").uncertain

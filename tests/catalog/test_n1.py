@@ -16,7 +16,7 @@ ROWS = [(card, count, limit) for card, counts in LIMITS.items() for count, limit
 
 
 @pytest.mark.parametrize(("card", "count", "limit"), ROWS)
-def test_how_large_a_machine_may_be(card: str, count: int, limit: tuple[int, int]) -> None:
+def test_the_largest_machine_for_attached_gpus(card: str, count: int, limit: tuple[int, int]) -> None:
     [found] = [each for each in catalog.attachments(card) if each.count == count]
     assert found.limit() == limit
 
@@ -67,7 +67,9 @@ def test_local_disks_depend_on_the_zone() -> None:
         ("n1-standard-8", "nvidia-l4", 1, catalog.UnknownAccelerator, "unknown accelerator that n1 takes 'nvidia-l4'"),
     ],
 )
-def test_what_cannot_be_attached(machine: str, card: str, count: int, error: type[LookupError], text: str) -> None:
+def test_gpus_that_cannot_be_attached_are_an_error(
+    machine: str, card: str, count: int, error: type[LookupError], text: str
+) -> None:
     with pytest.raises(error, match=text.replace("?", r"\?")):
         catalog.attached(machine, card, count)
 

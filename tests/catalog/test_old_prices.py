@@ -1,4 +1,4 @@
-"""What an old, undated or estimated price counts as where offers are compared, on days that are given."""
+"""Old, undated and estimated prices in the comparison of offers, on given days."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpu_catalog.needs import Needs
 from gpu_catalog.offers import best
 from gpu_catalog.recommend import recommend
 
-READ = date(2026, 8, 3)  # kgcp: most of Google's prices
+READ = date(2026, 8, 3)  # the date of the source kgcp, which has most prices of Google Cloud
 TODAY = date(2026, 11, 21)
 
 
 def compared(machine: str, market: Any, region: str, today: date | None = TODAY) -> tuple[float | None, float | None]:
-    """The price itself, and what it counts as."""
+    """Return the price itself, and the price that comparisons use."""
     found = best(catalog.machine(machine), market, region, today=today)
     return found.price and found.price.usd_per_hour, found.counts_as
 
@@ -28,7 +28,7 @@ def test_a_spot_price_counts_as_it_is_for_ninety_days_and_then_as_the_standard_p
     assert compared("g2-standard-4", "spot", "us-central1", None) == (0.397336, 0.397336)
 
 
-def test_a_standard_price_counts_as_it_is_whatever_its_age_and_says_it() -> None:
+def test_an_old_standard_price_is_compared_unchanged_and_shows_its_age() -> None:
     assert compared("g6.xlarge", "standard", "us-east-1", date(2036, 1, 1)) == (0.8048, 0.8048)
     found = best(catalog.machine("g6.xlarge"), "standard", "us-east-1", today=TODAY)
     assert found.text == "standard 0.8048 USD/h in us-east-1, price of 2026-07-20, 124 days old"
@@ -61,8 +61,9 @@ def test_machines_come_in_the_order_of_the_prices_listed_and_those_of_unknown_pr
     assert kinds == {(True, True), (True, False), (False, False)}
     undated = next(each for each in found if each.machine.machine_type == "a4-highgpu-8g")
     assert undated.reasons[1:] == (
-        "spot 32.61 USD/h in us-central1, price undated",
-        "the spot price is undated, and no standard price is known",
+        "spot 32.61 USD/h in us-central1",
+        "price undated",
+        "no standard price is known, which would be the maximum",
     )
 
 
@@ -70,7 +71,7 @@ def test_a_size_with_a_fresh_price_is_listed_for_a_cheaper_one_whose_price_is_ol
     asked = Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1", market="spot")
     first = recommend(asked, today=TODAY)[0]
     assert first.text == (
-        "cheapest with 24 GiB; spot 0.5121 USD/h in us-central1, price of 2026-10-04; g2-standard-4 costs less by a "
+        "cheapest with 24 GiB; spot 0.5121 USD/h in us-central1; price of 2026-10-04; g2-standard-4 costs less by a "
         "price that is not reliable: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old"
     )
     sizes = recommend(asked, every_size=True, today=TODAY)
@@ -79,8 +80,8 @@ def test_a_size_with_a_fresh_price_is_listed_for_a_cheaper_one_whose_price_is_ol
         ("g2-standard-12", 0.562408, 1.000416),
     ]  # fmt: skip
     assert sizes[0].text == (
-        "cheapest with 24 GiB; spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old; the spot price is "
-        "old; its standard price is 0.7068 USD/h"
+        "cheapest with 24 GiB; spot 0.3973 USD/h in us-central1; price of 2026-08-03, 110 days old; at most "
+        "0.7068 USD/h, its standard price"
     )
 
 

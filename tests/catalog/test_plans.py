@@ -1,4 +1,4 @@
-"""The whole refresh: sources read, shown and saved, into a copy of the data."""
+"""The whole refresh: sources are read, shown and saved, into a copy of the data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANSWERS = Path(__file__).with_name("answers")
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the data, its regions those of AWS's page, that the catalog reads for this test."""
+    """A copy of the data with the regions of AWS's page, which the catalog reads in this test."""
     folder = tmp_path / "data"
     shutil.copytree(data_files.DATA, folder)
     (folder / "aws_machines.json").write_text(text(aged.aws_machines()))
@@ -63,7 +63,7 @@ def all_plans(day: date = TODAY) -> list[Plan]:
     ]
 
 
-def test_what_is_saved_is_what_the_catalog_then_says(data: Path) -> None:
+def test_the_catalog_has_the_saved_facts_after_a_refresh(data: Path) -> None:
     before = {name: len(data_files.rows(name)) for name in ("aws_machines", "gcp_machines", "prices")}
     saved = plans.save(all_plans(), data)
     forget()

@@ -1,4 +1,4 @@
-"""Prices held against each other: what cannot be, counted, and what looks odd and has a reason."""
+"""Prices compared with each other: contradictions, counted, and odd prices that have a reason."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_no_machine_costs_more_than_one_that_has_all_it_has_but_one_estimate() -
 
 
 def spreads() -> Iterator[tuple[tuple[str, str, str], float, float]]:
-    """Family, region and market; how far prices of a GPU lie apart; and vCPUs for a GPU, between the same two."""
+    """Return family, region and market; the spread of prices of a GPU; and the vCPUs for a GPU of the two machines."""
     for family in families():
         for region in {region for machine in family for region in machine.regions}:
             for market in PRICED:
@@ -88,7 +88,7 @@ def test_a_gpu_costs_more_than_three_times_as_much_only_where_it_has_more_of_a_m
 
 
 def test_in_two_months_standard_prices_stayed_and_spot_prices_moved() -> None:
-    """Why an old spot price is not compared by: eight prices of each, read on 2026-08-03 and on 2026-10-04."""
+    """This is why old spot prices are not compared: eight prices of each kind, read on 2026-08-03 and on 2026-10-04."""
     by_source: dict[str, dict[tuple[str, str, str], float]] = {"kgcp": {}, "gcc": {}}
     for row in data_files.rows("prices"):
         for region, markets in row["usd_per_hour"].items():
@@ -113,7 +113,7 @@ def test_in_two_months_standard_prices_stayed_and_spot_prices_moved() -> None:
 def test_the_spot_price_of_an_h100_differs_most_between_regions_and_that_is_no_mistake(
     machine: str, apart: float
 ) -> None:
-    """Cloud Billing has a price of its own for each region; on demand they lie within 40 %."""
+    """Cloud Billing has a price for each region. On-demand prices differ by at most 40 %."""
     found = catalog.machine(machine)
     spot = [price for region in found.regions if (price := usd(found, region, "spot"))]
     full = [price.usd_per_hour for region in found.regions if (price := list_price(found, region))]

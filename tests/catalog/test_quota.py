@@ -1,4 +1,4 @@
-"""What pools need of quotas, and what is said where the limits fall short."""
+"""The quotas that pools need, and the findings about limits that are too small."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_shortage_names_metric_region_both_numbers_and_where_to_ask() -> None:
     assert found.to_json()["given"] == 4
 
 
-def test_what_is_used_already_is_reported_and_not_counted_twice() -> None:
+def test_the_current_usage_is_reported_and_not_added() -> None:
     given = {(HERE, "PREEMPTIBLE_NVIDIA_L4_GPUS"): Limit(4, 3), ("global", "GPUS_ALL_REGIONS"): Limit(4, 4)}
     assert quota.compare(quota.needs([demand()]), given) == ()
     [short] = quota.compare(
@@ -155,7 +155,7 @@ def test_a_limit_that_is_missing_is_unknown_rather_than_short() -> None:
 
 
 def test_spot_draws_on_the_standard_quota_where_no_preemptible_one_was_granted() -> None:
-    """Beside the machines that are not spot."""
+    """The amount is added to that of the machines that are not spot."""
     needed = quota.needs([demand(), demand(market="standard", pool="release", most=1)])
     plenty = limits(PREEMPTIBLE_NVIDIA_L4_GPUS=0, NVIDIA_L4_GPUS=5, GPUS_ALL_REGIONS=9)
     assert quota.compare(needed, plenty) == ()
@@ -200,7 +200,7 @@ def test_a_need_is_certain_only_where_it_is_for_every_pool_in_it() -> None:
         assert (need.metric, need.amount, need.certain) == ("L-7212CCBC", 288, False)
 
 
-def test_where_sources_disagree_and_both_limits_are_given_the_larger_one_counts() -> None:
+def test_if_sources_name_two_quotas_with_limits_the_larger_limit_counts() -> None:
     needed = quota.needs([demand("p6-b200.48xlarge", "spot", 1, region="us-east-1")])
     given = {("us-east-1", "L-7212CCBC"): Limit(64), ("us-east-1", "L-C4BD4855"): Limit(192)}
     assert quota.compare(needed, given) == ()

@@ -1,4 +1,4 @@
-"""Which machines are recommended for which needs, in which order, and what is said where there are none."""
+"""Recommended machines: their order, their reasons, and the explanation if no machine matches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def keys(**needs: Any) -> list[str]:
 def test_the_cheapest_machine_with_24_gib_in_us_central1() -> None:
     first = recommend(Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1"))[0]
     assert first.machine.machine_type == "g2-standard-4"
-    assert first.text == "cheapest with 24 GiB; spot 0.3973 USD/h in us-central1, price of 2026-08-03"
+    assert first.text == "cheapest with 24 GiB; spot 0.3973 USD/h in us-central1; price of 2026-08-03"
     assert first.offer.zones == ("us-central1-a", "us-central1-b", "us-central1-c")
 
 
@@ -34,29 +34,29 @@ def test_the_cheapest_region_is_found_where_none_is_asked_for() -> None:
     assert first.usd_per_hour == 1.7716
 
 
-def test_what_costs_more_says_how_much_more() -> None:
+def test_a_more_expensive_machine_has_the_difference_in_percent() -> None:
     found = recommend(Needs(gpu_memory_gib=24, market="on-demand", region="us-east-1"))  # type: ignore[arg-type]
     assert [(each.machine.machine_type, each.usd_per_hour) for each in found[:3]] == [
         ("g6.xlarge", 0.8048),
         ("g5.xlarge", 1.006),
         ("gr6.4xlarge", 1.5392),
     ]
-    assert found[1].text == "25 % more than the cheapest; standard 1.006 USD/h in us-east-1, price of 2026-07-20"
+    assert found[1].text == "25 % more than the cheapest; standard 1.006 USD/h in us-east-1; price of 2026-07-20"
 
 
 def test_an_estimated_price_says_so_and_a_spot_machine_how_often_it_is_taken_back() -> None:
     found = recommend(Needs(gpu_memory_gib=16, market="spot", region="us-east-1", architecture="x86_64"))
     assert found[0].text == (
-        "cheapest with 16 GiB; spot about 0.1894 USD/h in us-east-1, price of 2025-06-28, estimated: on-demand price "
-        "less the saving then; the spot price is an estimate; its standard price is 0.526 USD/h; 15-20% of its spot "
-        "instances were taken back in a month (2025-06-28)"
+        "cheapest with 16 GiB; spot about 0.1894 USD/h in us-east-1; price of 2025-06-28, estimated: on-demand price "
+        "less the saving then; at most 0.526 USD/h, its standard price; 15-20% of the spot instances were interrupted "
+        "in a month (2025-06-28)"
     )
 
 
 def test_an_undated_price_says_so() -> None:
     found = recommend(Needs(gpu_memory_gib=16, market="standard", region="us-central1"))
     assert found[0].machine.key == "gcp/n1-standard-4+nvidia-tesla-t4x1"
-    assert found[0].reasons[1] == "standard 0.54 USD/h in us-central1, price undated"
+    assert found[0].reasons[1:3] == ("standard 0.54 USD/h in us-central1", "price undated")
 
 
 def test_an_unknown_price_comes_last_and_says_so() -> None:
@@ -100,7 +100,7 @@ def test_other_regions_are_reported_only_where_none_is_requested() -> None:
 def test_a_processor_is_a_caveat_only_where_none_is_requested() -> None:
     found = [recommend(Needs(region="us-east-1", architecture=each), limit=99) for each in (None, "arm64")]
     caveats = [[each.caveats for each in some if each.machine.family == "g5g"] for some in found]
-    assert [["its processor is arm64" in each for each in some] for some in caveats] == [[True] * 2, [False] * 2]
+    assert [["the processor is arm64" in each for each in some] for some in caveats] == [[True] * 2, [False] * 2]
 
 
 def test_a_limit_of_less_than_nothing_is_nothing() -> None:
@@ -136,7 +136,7 @@ def test_every_number_type_has_a_source() -> None:
     assert all(catalog.source(key).certain for name in DTYPES for key in number_type(name).sources)
 
 
-def test_what_a_card_has_in_part_only_is_a_caveat() -> None:
+def test_partial_support_of_a_number_type_is_a_caveat() -> None:
     first = recommend(Needs(dtype="fp4"))[0]
     assert first.machine.gpu.key == "rtx-pro-6000"
     assert first.caveats == ("fp4 in part only: Transformer Engine calls its NVFP4 partial here",)
@@ -145,7 +145,7 @@ def test_what_a_card_has_in_part_only_is_a_caveat() -> None:
 def test_a_gpu_that_new_drivers_leave_behind_is_a_caveat() -> None:
     found = recommend(Needs(cloud="gcp", region="us-central1", market="spot"), limit=99)
     p100 = next(each for each in found if each.machine.gpu.key == "p100")
-    assert p100.caveats == ("R580 is the last driver branch of its P100",)
+    assert p100.caveats == ("driver branch 580 is the last one that supports the P100",)
 
 
 def test_a_torch_that_has_to_run_leaves_out_what_it_has_no_kernels_for() -> None:
@@ -158,14 +158,16 @@ def test_a_torch_that_has_to_run_leaves_out_what_it_has_no_kernels_for() -> None
     assert why is not None
     assert why.freed["torch"] > 0
     assert [need.text for need in why.unmet if need.need == "torch"] == [
-        "cannot run it: torch 2.15.0+cpu is built without CUDA"
+        "cannot run this torch: torch 2.15.0+cpu is built without CUDA"
     ]
 
 
-def test_what_the_default_torch_does_not_run_on_is_a_caveat() -> None:
+def test_a_gpu_that_the_default_torch_does_not_support_has_a_caveat() -> None:
     found = recommend(Needs(cloud="gcp", region="us-central1", market="spot"), limit=99, default_torch="2.15.0")
     caveats = {each.machine.gpu.key: each.caveats[-1:] for each in found}
-    assert caveats["v100"] == ("the default torch 2.15.0+cu132 has no kernels for 7.0: take torch 2.14.0+cu126",)
+    assert caveats["v100"] == (
+        "the default torch 2.15.0+cu132 has no kernels for compute capability 7.0: take torch 2.14.0+cu126",
+    )
     assert caveats["l4"] == ()
 
 
@@ -175,14 +177,14 @@ def test_a_fraction_of_a_gpu_is_recommended_only_where_one_is_requested() -> Non
     assert "gcp/g4-standard-6" not in keys(gpu_count=0.125, gpu_memory_gib=24, cloud="gcp", compute_capability="12.0")
 
 
-def test_what_is_retired_or_not_nvidias_or_nowhere_is_never_a_candidate() -> None:
+def test_retired_amd_and_unplaced_machines_are_no_candidates() -> None:
     assert all(each.gpu.is_nvidia and not each.legacy and each.regions for each in candidates())
     assert len(candidates()) == len(catalog.machines()) - 1, "p6e-gb200 is in no region that a source names"
 
 
 @given(some_needs, st.sampled_from([None, date(2026, 8, 4), date(2026, 11, 21), date(2036, 1, 1)]))
 @settings(deadline=None, max_examples=40)
-def test_what_is_recommended_meets_the_needs_and_passes_the_check(needs: Needs, today: date | None) -> None:
+def test_a_recommended_machine_meets_the_needs_and_passes_the_check(needs: Needs, today: date | None) -> None:
     found = recommend(needs, today=today)
     for each in found:
         assert missing_needs(each.machine, needs) == []
@@ -221,7 +223,7 @@ def test_the_need_that_excludes_the_most_is_named_and_the_nearest_machine() -> N
     assert why is not None
     assert (why.need, why.nearest.machine_type) == ("budget_usd_per_hour", "g2-standard-4")
     assert why.text == (
-        "budget_usd_per_hour excludes the most: 319 of 319 machines; without budget_usd_per_hour 78 would do; the "
+        "budget_usd_per_hour excludes the most: 319 of 319 machines; without budget_usd_per_hour 78 would match; the "
         "nearest is gcp/g2-standard-4: it costs at least 0.2709 USD/h, not 0.1"
     )
 
@@ -258,7 +260,7 @@ def test_a_need_that_makes_no_sense_is_refused(needs: dict[str, Any], error: typ
         Needs(**needs)
 
 
-def test_what_a_job_written_for_a_machine_needs() -> None:
+def test_the_needs_of_a_job_written_for_a_machine() -> None:
     asked = needs_of(catalog.machine("g6.xlarge"))
     assert asked == Needs(gpu_memory_gib=24, gpu_count=1, compute_capability="8.9", architecture="x86_64")
     assert missing_needs(catalog.machine("g2-standard-8"), asked) == []

@@ -1,4 +1,4 @@
-"""What a refresh finds, and that it never loses a machine."""
+"""The comparison of a refresh: its findings, and that it never removes a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A refresh against the pinned packages and against Google's answers, and what it writes."""
+"""A refresh from the pinned packages and from Google's answers, and the documents that it writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def google(**more: Any) -> Diff:
 
 @pytest.fixture
 def aged_regions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The catalog with the regions of AWS's page, as before it was refreshed from the packages."""
+    """The catalog with the regions of AWS's page, as before the refresh from the packages."""
     document, old = data_files.document, aged.aws_machines()
     monkeypatch.setattr(data_files, "document", lambda name: old if name == "aws_machines" else document(name))
 
@@ -54,7 +54,7 @@ def test_the_catalog_has_what_the_pinned_packages_say() -> None:
 
 
 def test_four_regions_are_known_by_a_price_alone() -> None:
-    """Neither is AWS's page for them nor an answer of EC2's; docs/operate/catalog-refresh.md names them."""
+    """Neither AWS's page nor an answer of EC2 has these regions. docs/operate/catalog-refresh.md names them."""
     found = {
         (row["machine_type"], region)
         for row, page in zip(data_files.rows("aws_machines"), aged.aws_machines()["rows"], strict=True)
@@ -157,7 +157,7 @@ def test_a_machine_that_would_have_to_be_invented_is_left_to_a_person(machine: d
     result = apply_diff(aws({**aws_rows.current(), "aws/g9.xlarge": {**known, **machine}}), "moto")
     assert result.documents == {}
     assert result.by_hand == (
-        "aws/g9.xlarge: add its family, card and whatever else no source tells, then the machine",
+        "aws/g9.xlarge: add its family, its GPU and other facts that the source lacks, then the machine",
     )
 
 
@@ -168,7 +168,7 @@ def test_google_lists_are_held_against_the_catalogs_machines() -> None:
     assert str(found.changed[0]).startswith("gcp/a3-highgpu-8g: zones: -asia-east1-c")
 
 
-def test_what_google_says_of_a_machine_is_written_and_zones_are_left_to_a_person() -> None:
+def test_facts_of_google_are_written_and_zones_are_left_to_a_maintainer() -> None:
     result = apply_diff(google(guestCpus=216), "gapi")
     found = row(result, "gcp_machines", "a3-highgpu-8g")
     assert (found["vcpus"], found["sources"]["vcpus"]) == (216, ["gapi"])

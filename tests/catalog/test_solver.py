@@ -1,4 +1,4 @@
-"""The solver's own rules: what it says, what it leaves open, and that a fix is a fix."""
+"""The solver's own rules: their texts, the unknowns, and that a setup works after a fix."""
 
 from __future__ import annotations
 
@@ -84,33 +84,33 @@ def test_a_driver_source_brings_its_own_branch() -> None:
     assert Setup(machine=machine).branch is None
 
 
-def test_what_is_not_known_is_listed_and_not_refused() -> None:
+def test_unknown_choices_are_listed_and_not_refused() -> None:
     verdict = check("n1-standard-8+nvidia-tesla-t4x1", market="flex-start", driver_source="cos", torch="2.99.0")
     assert isinstance(verdict, Works)
     assert verdict.unknown == (
-        "whether gcp/n1-standard-8+nvidia-tesla-t4x1 is sold as flex-start",
-        "which driver branch cos brings",
-        "torch 2.99 on x86_64: it is not in the table",
+        "no source confirms that gcp/n1-standard-8+nvidia-tesla-t4x1 is sold as flex-start",
+        "the driver branch of cos is unknown",
+        "torch 2.99 for x86_64 is not in the tables",
     )
 
 
-def test_what_no_vendors_text_was_read_for_is_doubted_and_not_refused() -> None:
+def test_a_choice_without_a_vendors_source_is_unknown_and_not_refused() -> None:
     verdict = check("g4-standard-48", nic="VIRTIO_NET")
     assert isinstance(verdict, Works)
-    assert verdict.unknown == ("whether gcp/g4-standard-48 takes VIRTIO_NET",)
+    assert verdict.unknown == ("no source says if gcp/g4-standard-48 supports VIRTIO_NET",)
     sold = check("p6e-gb200.36xlarge", market="spot")
     assert sold.works
-    assert sold.unknown == ("whether aws/p6e-gb200.36xlarge is sold as spot",)
+    assert sold.unknown == ("no source confirms that aws/p6e-gb200.36xlarge is sold as spot",)
 
 
 def test_a_driver_branch_below_a_gpus_first_is_refused_where_a_vendor_says_which_that_is() -> None:
     assert check("g6e.xlarge", driver_branch=525).unknown == (
-        "whether driver branch 525 knows the L40S: R535 is thought to be its first",
+        "support of driver branch 525 for the L40S: its first branch is probably 535, without a source",
     )
     assert check("g6e.xlarge", driver_branch=535).unknown == ()
     assert [problem.rule for problem in refused("g6.xlarge", driver_branch=470).problems] == ["driver.before-gpu"]
     assert [problem.rule for problem in refused("a4-highgpu-8g", driver_branch=550).problems] == ["driver.before-gpu"]
-    assert check("g2-standard-8", driver_branch=581).unknown == ("driver branch 581: it is not in the table",)
+    assert check("g2-standard-8", driver_branch=581).unknown == ("driver branch 581 is not in the table of drivers",)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,10 @@ def test_a_device_of_another_cloud_or_of_none_is_refused(machine: str, choices: 
 def test_a_device_that_the_cloud_has_is_unknown_where_no_source_says_that_the_machine_takes_it() -> None:
     verdict = check("g6.xlarge", boot_disk="gp3", nic="ENA")
     assert (verdict.works, verdict.setup.nic) == (True, "ena")
-    assert verdict.unknown == ("whether aws/g6.xlarge takes gp3", "whether aws/g6.xlarge takes ena")
+    assert verdict.unknown == (
+        "no source says if aws/g6.xlarge supports gp3",
+        "no source says if aws/g6.xlarge supports ena",
+    )
 
 
 def test_every_device_of_a_machine_is_one_of_its_cloud() -> None:
@@ -157,7 +160,7 @@ def test_a_location_without_the_machine_is_answered_with_the_nearest_that_have_i
 def test_a_location_is_unknown_and_not_refused_where_no_source_names_a_region_of_the_machine() -> None:
     verdict = check("p6e-gb200.36xlarge", zone="us-east-1")
     assert verdict.works
-    assert verdict.unknown == ("where aws/p6e-gb200.36xlarge exists: no source names a region",)
+    assert verdict.unknown == ("no source names a region of aws/p6e-gb200.36xlarge",)
 
 
 def test_a_boot_disk_that_is_refused_is_answered_with_pd_balanced_where_the_machine_takes_it() -> None:

@@ -1,4 +1,4 @@
-"""What has grown old, on days that are given."""
+"""Outdated prices, images and runners, on given days."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_runner_github_was_seen_to_refuse_is_reported_with_the_day(version: st
 
 
 def test_a_runner_is_due_thirty_days_after_the_next_release() -> None:
-    """2.333.0 followed 2.332.0 on 2026-03-19."""
+    """Version 2.333.0 followed 2.332.0 on 2026-03-19."""
     assert staleness.runner("2.332.0", date(2026, 4, 7)) == ()
     [soon] = staleness.runner("2.332.0", date(2026, 4, 8))
     assert soon.text == (
@@ -148,6 +148,6 @@ def test_releases_that_were_looked_up_count() -> None:
 
 
 @pytest.mark.parametrize("version", ["latest", "2.337", "", "2.337.0-rc1"])
-def test_what_is_no_version_is_refused(version: str) -> None:
+def test_an_invalid_runner_version_is_an_error(version: str) -> None:
     with pytest.raises(ValueError, match=r"is not a version of the runner, such as 2\.337\.0"):
         staleness.runner(version, TODAY)

@@ -1,4 +1,4 @@
-"""What the pinned packages say, and what happens when one of them is not what we know."""
+"""The data of the pinned packages, and the errors for data in an unknown form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = {"botocore", "cfn-lint", "gpuhunt", "moto"}
 
 
-def test_what_is_counted_is_what_is_pinned() -> None:
+def test_the_compared_packages_are_the_pinned_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [*project["dependency-groups"]["dev"], *project["project"]["optional-dependencies"]["sandbox"]]
     pinned = dict(each.split("==") for each in wanted if "==" in each)

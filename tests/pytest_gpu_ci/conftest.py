@@ -1,4 +1,4 @@
-"""Runs small suites with the plugin as pytest loads it, over a stand-in for torch."""
+"""Run small suites with the plugin as pytest loads it, over a fake torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Suite = Callable[..., pytest.RunResult]
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Suite:
-    """Run a test file's source on the GPUs that are given; None is a machine whose Python has no torch."""
+    """Run a test file's source on the given GPUs; None is a machine whose Python has no torch."""
     # This run may be a worker's itself, and is not to be taken for one of the inner run's.
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
@@ -59,7 +59,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def lines_of(result: pytest.RunResult) -> list[str]:
-    """What the section of GPU tests says."""
+    """Return the lines of the section about GPU tests."""
     at = next((at for at, line in enumerate(result.outlines) if " GPU tests " in line), None)
     if at is None:
         return []

@@ -21,7 +21,7 @@ PAGE = ROOT / "docs/guides/gpu-tests.md"
 
 
 def example(python: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """The environment of torch has no pytest, and the one of pytest no torch: this has both."""
+    """Return an environment with both pytest and torch."""
     packages = Path(pytest.__file__).resolve().parents[1]
     environment = {
         "PATH": os.environ["PATH"],
@@ -70,7 +70,7 @@ def test_the_example_fails_where_its_gpu_job_meets_no_gpu_and_the_page_shows_how
 
 
 def fenced(language: str, start: str) -> str:
-    """The page's one block of this language that starts so."""
+    """Return the one block of the page in this language that begins with this text."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     [found] = [text for name, text in blocks if name == language and text.startswith(start)]
     return str(found)
@@ -87,7 +87,7 @@ def test_the_page_tells_of_a_leak_in_the_plugins_words(suite: Suite) -> None:
 
 
 def rows(heading: str) -> dict[str, str]:
-    """First and second cell of the page's table below a heading."""
+    """Return the first two cells of each row of the table below a heading."""
     table = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     cells = [line.strip("|").split(" | ") for line in table.splitlines() if line.startswith("| `")]
     return {row[0].strip(" `"): row[1].strip() for row in cells}

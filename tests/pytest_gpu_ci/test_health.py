@@ -1,4 +1,4 @@
-"""After CUDA died in a process, the test that killed it is named, and no other is blamed."""
+"""CUDA that stops working in a process: the test that caused it is named, and no other test is blamed."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ TOLD_ONCE = '@pytest.mark.gpu\ndef test_killer():\n    torch.launch("CUDA error:
     ],
     ids=["in its call", "after its last line", "expected"],
 )
-def test_the_tests_after_it_are_told_which_test_killed_cuda(
-    suite: Suite, killer: str, outcomes: dict[str, int]
-) -> None:
+def test_later_tests_name_the_test_that_killed_cuda(suite: Suite, killer: str, outcomes: dict[str, int]) -> None:
     result = suite(SUITE.format(killer=killer), gpus=[L4])
     result.assert_outcomes(**outcomes)
     told = f"not run: CUDA died in this process during test_it.py::test_killer ({WORDS})"
@@ -70,19 +68,19 @@ def test_an_error_after_the_last_line_is_the_tests_own(suite: Suite) -> None:
     ],
     ids=["out of memory", "an error that is told once", "an assertion", "a test on the CPU"],
 )
-def test_what_kills_nothing_stops_nothing(suite: Suite, killer: str) -> None:
+def test_an_error_that_is_not_sticky_stops_no_test(suite: Suite, killer: str) -> None:
     result = suite(SUITE.format(killer=killer), gpus=[L4])
     result.assert_outcomes(passed=5, failed=1)
 
 
-def test_an_error_told_once_after_the_last_line_stops_nothing(suite: Suite) -> None:
+def test_an_error_reported_once_after_the_last_line_stops_no_test(suite: Suite) -> None:
     suite(SUITE.format(killer=TOLD_ONCE), gpus=[L4]).assert_outcomes(passed=6, errors=1)
 
 
 @pytest.mark.slow
 def test_a_worker_whose_cuda_died_is_replaced_and_the_rest_runs(suite: Suite) -> None:
     result = suite(SUITE.format(killer=KILLER + "    wait()"), "-n1", gpus=[L4], process=True)
-    # The killer fails, and is told as the one that ended the worker; everything else runs and passes.
+    # The test that kills CUDA fails, and the report says that it ended the worker. All other tests run and pass.
     result.assert_outcomes(passed=5, failed=2)
     text = result.stdout.str()
     assert "worker 'gw0' crashed while running 'test_it.py::test_killer'" in text

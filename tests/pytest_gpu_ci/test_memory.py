@@ -1,4 +1,4 @@
-"""What a test leaves on the GPU is found in that test, and what is not its own is not laid to its charge."""
+"""GPU memory that a test leaves allocated: it is found in that test, and memory of others is not counted."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_limit_that_is_none_is_refused(suite: Suite, limit: str) -> None:
     ]
 
 
-def test_what_is_no_leak_is_not_called_one(suite: Suite) -> None:
+def test_memory_that_is_no_leak_does_not_fail(suite: Suite) -> None:
     source = """
 import torch
 
@@ -114,7 +114,7 @@ def test_a_traceback_holds_tensors():
     assert "highest peak: 1,001.0 MiB in test_it.py::test_wider_scopes" in lines_of(result)
 
 
-def test_a_leak_beside_fixtures_that_come_and_go_is_still_seen(suite: Suite) -> None:
+def test_a_leak_is_found_although_fixtures_allocate_and_free(suite: Suite) -> None:
     source = """
 import torch
 kept = []
@@ -201,7 +201,7 @@ def test_after():
 
 @pytest.mark.slow
 def test_a_seed_needs_no_torch(suite: Suite, pytester: pytest.Pytester) -> None:
-    # NumPy as a suite without torch has it: loaded by nobody yet.
+    # NumPy in a suite without torch: not loaded yet.
     pytester.makepyfile(**{"numpy/__init__": "", "numpy/random": "seeds = []\ndef seed(value): seeds.append(value)"})
     source = """
 import random, sys

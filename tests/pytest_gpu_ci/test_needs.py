@@ -1,4 +1,4 @@
-"""What a marker asks of the machine, and a marker that cannot be read."""
+"""The requirements of a marker, and markers that are not valid."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_test_runs_where_its_first_gpus_are_what_it_asks_for(
     result.assert_outcomes(passed=int(runs), skipped=int(not runs))
 
 
-def test_what_does_not_fit_is_said_in_full_and_fails_only_where_strict(suite: Suite) -> None:
+def test_an_unmet_requirement_is_reported_and_fails_only_with_strict(suite: Suite) -> None:
     source = """
 @pytest.mark.gpu(memory_gib=80, compute_capability="9.0", model=("H100", "H200"))
 class TestBig:
@@ -66,7 +66,7 @@ def test_small(): pass
     assert strict.stdout.str().count("hint: ") == 1
 
 
-def test_every_mistake_in_a_marker_is_told_at_once_before_anything_runs(suite: Suite) -> None:
+def test_every_mistake_in_a_marker_is_reported_before_any_test_runs(suite: Suite) -> None:
     source = """
 @pytest.mark.gpu(2)
 def test_a(): pass

@@ -1,4 +1,4 @@
-"""Which GPU tests run where, and what is said of those that do not."""
+"""The GPU tests that run in each mode, and the reports of those that do not run."""
 
 from __future__ import annotations
 
@@ -122,14 +122,14 @@ def test_a_required_gpu_on_which_no_gpu_test_ran_is_a_failure(suite: Suite, sour
     assert suite(source, *args, gpus=[L4]).ret in (0, 5)
 
 
-def test_that_none_was_selected_is_said_with_where_to_look(suite: Suite) -> None:
+def test_a_run_that_selects_no_gpu_test_is_reported_with_a_hint(suite: Suite) -> None:
     assert lines_of(suite(THREE, "--gpu=require", "-m", "not gpu", gpus=[L4])) == [
         "FAILED: --gpu=require, and no GPU test ran: none was selected",
         '  hint: check -m, -k and the paths; use -m "not gpu" without --gpu',
     ]
 
 
-def test_what_is_there_is_said_once_for_all_that_was_needed(suite: Suite) -> None:
+def test_the_machine_is_described_once_for_all_unmet_requirements(suite: Suite) -> None:
     source = THREE + "\n@pytest.mark.multi_gpu\ndef test_two(): pass"
     assert lines_of(suite(source)) == [
         "3 did not run; here: no GPU (torch is not installed)",

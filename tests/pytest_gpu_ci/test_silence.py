@@ -1,4 +1,4 @@
-"""A suite that uses none of it notices nothing, and nobody imports torch before a test needs a GPU."""
+"""A suite without GPU tests: nothing changes for it, and torch is not imported."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def pytest_addoption(parser):
 
 
 @pytest.mark.slow
-def test_a_conftest_with_an_option_of_the_plugins_is_told_where_and_what_to_do(
+def test_a_conftest_with_an_option_of_the_plugin_is_an_error_with_line_and_hint(
     suite: Suite, pytester: pytest.Pytester
 ) -> None:
     pytester.makeconftest(OWN)

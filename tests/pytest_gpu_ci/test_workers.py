@@ -1,4 +1,4 @@
-"""pytest-xdist's workers each have their own GPUs, or are told that they share."""
+"""Workers of pytest-xdist: each has its own GPUs, or an error says that they would share."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_workers_part_what_was_chosen(suite: Suite) -> None:
 
 
 @pytest.mark.slow
-def test_a_mistake_in_a_marker_is_told_by_workers_too(suite: Suite) -> None:
+def test_workers_report_a_mistake_in_a_marker_too(suite: Suite) -> None:
     result = suite("@pytest.mark.gpu(count=0)\ndef test_a(): pass", "-n1", process=True)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -56,7 +56,7 @@ def test_a_mistake_in_a_marker_is_told_by_workers_too(suite: Suite) -> None:
 
 
 @pytest.mark.slow
-def test_who_asks_for_nothing_keeps_the_environment_it_has(suite: Suite) -> None:
+def test_without_options_the_environment_does_not_change(suite: Suite) -> None:
     result = suite(SEEN, "-n2", gpus=[L4, T4], process=True, visible="0,1")
     assert seen(result) == {f"seen gw{worker} ['NVIDIA L4', 'Tesla T4']" for worker in (0, 1)}
 

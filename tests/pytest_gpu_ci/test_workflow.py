@@ -1,4 +1,4 @@
-"""The workflow that users copy: read as GitHub would, and its steps run here where no GPU and no network is needed."""
+"""The workflow that users copy, read as GitHub reads it. Steps that need no GPU and no network run here."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ JOBS: dict[str, Any] = WORKFLOW["jobs"]
 
 
 def steps(job: str) -> list[dict[str, Any]]:
-    """The job's steps that run commands."""
+    """Return the steps of the job that run commands."""
     return [step for step in JOBS[job]["steps"] if "run" in step]
 
 
 class Runner:
-    """A copy of the example in a fresh environment, and a package index that is a folder."""
+    """A copy of the example in a fresh environment, with a folder as the package index."""
 
     def __init__(self, folder: Path, torch_packages: Path) -> None:
         self.repository = folder / "repository"
@@ -55,7 +55,7 @@ class Runner:
     def run(
         self, step: dict[str, Any], folder: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """As GitHub runs a step on Linux: a script, bash -e, and what the workflow and the step set."""
+        """Run a step as GitHub does on Linux: a script in bash -e, with the variables of the workflow and the step."""
         script = self.repository.parent / "step.sh"
         script.write_text(step["run"])
         given = {**self.environment, **WORKFLOW.get("env", {}), **environment, **step.get("env", {})}

@@ -1,4 +1,4 @@
-"""A folder of wheels in place of the package index, for pip without a network."""
+"""A folder of wheels instead of the package index, for pip without a network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED_HERE = ("iniconfig", "packaging", "pluggy", "pygments", "pytest", "pytest-timeout")
 
-# What hatchling makes of pyproject.toml, as far as this project asks it.
+# the parts of pyproject.toml that hatchling reads in this project
 BACKEND = """
 import tomllib, zipfile
 from pathlib import Path
@@ -55,7 +55,7 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> None:
 
 
 def wheel_of_installed(folder: Path, name: str) -> None:
-    """The files of a package of this environment, as they were in its wheel."""
+    """Return the files of an installed package, as they were in its wheel."""
     distribution = metadata.distribution(name)
     with zipfile.ZipFile(folder / f"{name.replace('-', '_')}-{distribution.version}-py3-none-any.whl", "w") as archive:
         for file in distribution.files or ():
@@ -65,7 +65,7 @@ def wheel_of_installed(folder: Path, name: str) -> None:
 
 
 def fill(folder: Path, torch_packages: Path) -> None:
-    """What the example and its workflow install: torch is the checkout's own, and nothing measures coverage."""
+    """Write the wheels that the example and its workflow install. torch is the checkout's own, coverage is empty."""
     for name in INSTALLED_HERE:
         wheel_of_installed(folder, name)
     wheel(folder, "torch", "2.99.0", {"torch_of_the_checkout.pth": f"{torch_packages}\n"})

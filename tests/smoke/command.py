@@ -1,8 +1,7 @@
-"""Runs gpu-smoke's command in a process that has already imported it, which saves most of the time of a run.
+"""Run the command gpu-smoke in a fork of a process that has already imported it. This saves most of the time of a run.
 
-The command and its workers are forks of that process: processes of their own, which hang, die and are killed as such.
-What starting a program does for a worker is done here by hand. tests/engine and tests/smoke/test_archive.py start real
-ones.
+The command and its workers are forks of that process. They are separate processes, which hang, die and are killed like
+real ones. tests/engine and tests/smoke/test_archive.py start new processes instead.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _CONTEXT.set_forkserver_preload(["gpu_smoke.__main__", "gpu_smoke.run", "gpu_smo
 
 
 def run(args: Sequence[str], environment: dict[str, str], folder: Path) -> tuple[int, str, str]:
-    """The exit code, standard output and standard error of one run with nothing but this environment."""
+    """Return the exit code, standard output and standard error of one run with this environment only."""
     process = _CONTEXT.Process(target=_main, args=(list(args), environment, str(folder)))
     process.start()
     process.join(120)
@@ -56,7 +55,7 @@ def _main(args: list[str], environment: dict[str, str], folder: str) -> None:
 
 
 class _ForkedWorker:
-    """What the package uses of subprocess.Popen, for a worker that is a fork of the command's process."""
+    """The part of subprocess.Popen that the package uses, for a worker that is a fork of the command's process."""
 
     def __init__(self, command: list[str], *, pass_fds: tuple[int], env: dict[str, str], **options: Any) -> None:
         assert command[1] == "-c", "a worker is started by a line of Python"
@@ -103,7 +102,7 @@ def _reopen_streams() -> None:
 
 
 def _exit_with(function: Callable[[], int | None]) -> NoReturn:
-    """End this process as Python would with what is returned or raised, without cleaning up what was forked."""
+    """End this process as Python would with the value that is returned or raised, without cleaning up the forks."""
     code: int | None = 1
     try:
         code = function()

@@ -1,4 +1,4 @@
-"""Runs gpu-smoke as a person or a boot script does: as a command, here over a stand-in for torch."""
+"""Run gpu-smoke as a command, over a fake torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE_GPU: list[dict[str, Any]] = [{}]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run left."""
+    """The results of one run."""
 
     code: int
     receipt: dict[str, Any]
@@ -34,7 +34,7 @@ class Outcome:
         return str(self.receipt["summary"])
 
     def bad(self) -> list[tuple[str, Any]]:
-        """Every check that did not pass, with its GPU."""
+        """Return every check that did not pass, with its GPU."""
         return [(c["id"], c.get("gpu")) for c in self.receipt["checks"] if c["status"] in ("fail", "error")]
 
     def first_bad(self) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def environment(**fake: Any) -> dict[str, str]:
-    """An environment of nothing but the path, the package and the stand-ins, told what to be."""
+    """Return an environment with only the path, the package and the fakes, and the description of the fake GPUs."""
     path = os.pathsep.join([str(ROOT / "smoke"), str(FAKES)])
     fakes = {"FAKE_TORCH": json.dumps(fake), "GPU_SMOKE_ROOT": str(FAKES / "root")}
     return {"PATH": os.environ["PATH"], "PYTHONPATH": path, **fakes}
@@ -53,7 +53,7 @@ Smoke = Callable[..., Outcome]
 
 @pytest.fixture(scope="session")
 def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the stand-in for libnvidia-ml.so.1 lies."""
+    """The folder of the fake libnvidia-ml.so.1."""
     return nvml_library.compile_library(tmp_path_factory.mktemp("nvml"))
 
 
@@ -61,7 +61,8 @@ def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def smoke(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Smoke:
     """Run the command on the GPUs and faults that the keywords describe.
 
-    `nvml` is what nvidia-ml-py's stand-in answers, or with `library` the one for libnvidia-ml.so.1 in that folder.
+    `nvml` has the answers of the fake nvidia-ml-py, or with `library` those of the fake libnvidia-ml.so.1 in that
+    folder.
     """
 
     output = tmp_path_factory.mktemp("output")
@@ -91,5 +92,5 @@ def smoke(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Smoke:
 
 @pytest.fixture(params=["nvidia-ml-py", pytest.param("libnvidia-ml.so.1", marks=pytest.mark.slow)])
 def smoke_either_way(request: pytest.FixtureRequest, smoke: Smoke, nvml_folder: Path) -> Smoke:
-    """The same by nvidia-ml-py, and without it by our own binding of the library."""
+    """Run the command with nvidia-ml-py, and with our own binding of the library."""
     return smoke if request.param == "nvidia-ml-py" else partial(smoke, library=nvml_folder)

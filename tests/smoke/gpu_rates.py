@@ -1,7 +1,8 @@
-"""The machines of the catalog as the emulation has them: how fast their GPUs and links are, and what the host takes.
+"""The emulated machines of the catalog: the speeds of their GPUs and links, and the time that the host takes.
 
-Products and copies within a GPU are those of gpu_smoke/data/gpus.py, the lowest that others have measured. Sources of
-the rest:
+Speeds of products and of copies within a GPU are the lowest published ones (gpu_smoke/data/gpus.py). The sources of the
+other numbers:
+
 - PCIe: 54.8 GB/s of generation 5 x16, measured by us (bench/results/2026-11-23-h100-h200.md); others in proportion.
 - NVLink between two GPUs: floors of Azure/azurehpc-health-checks@0e0a1ac for A100 and H100; a V100 has 24 GB/s a link
   (half of the 47.9 that Dell's p2pBandwidthLatencyTest gives two); NVLink 5 has twice the rate of NVLink 4.
@@ -26,7 +27,7 @@ _GEN5_X16 = 54.8
 
 
 class Model(NamedTuple):
-    """One GPU of the catalog: its name in CUDA, its link to the host, and the link between two of them, in GB/s."""
+    """One GPU model: its name in CUDA, its link to the host, and the link between two GPUs, in GB/s."""
 
     name: str
     generation: int
@@ -60,7 +61,7 @@ MODELS = {
 }
 
 
-# Links between eight V100s, and S where there is none.
+# The links between eight V100s; S for a pair without a link.
 _MESH = ("X1122SSS", "1X21S2SS", "12X2SS1S", "212XSSS1", "2SSSX112", "S2SS1X21", "SS1S12X2", "SSS1212X")
 
 
@@ -73,7 +74,7 @@ class Machine(NamedTuple):
 
 
 def machine(key: str, gpus: int = 0) -> Machine:
-    """The machine, or one with another number of its GPUs."""
+    """Return the machine of a model, with another number of GPUs if one is given."""
     model = MODELS[key]
     card = gpu_catalog.gpu(key)
     sold = [each for each in gpu_catalog.machines() if each.gpu.key == key and each.gpu_count >= 1]
@@ -90,7 +91,7 @@ def machine(key: str, gpus: int = 0) -> Machine:
                 "cc": card.compute_capability,
                 "sm": known.row.sm if known.row else 80,
                 "mem": int((known.row.memory_gb if known.row else card.memory_gib) * 1e9),
-                "clocks": False,  # the stand-in's own are an L4's
+                "clocks": False,  # the default of the fake is an L4
                 "uuid": f"0000-{index}",
             }
             for index in range(count)

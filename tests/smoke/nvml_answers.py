@@ -1,4 +1,4 @@
-"""Prints as JSON what each function of a module, pynvml or our own binding, answers over the library that it finds."""
+"""Print as JSON the answer of each function of a module: pynvml, or our own binding."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def answer(lib: Any, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """What a caller sees in it: fields by name, a sequence of the same, a number, a text, or a handle to pass on."""
+    """Return an answer as JSON: a structure as its fields, a sequence, a number, a text, or the handle itself."""
     if isinstance(value, ctypes.Structure | ctypes.Union):
         return {name: plain(getattr(value, name)) for name, *_ in value._fields_}
     if isinstance(value, ctypes._Pointer):

@@ -1,4 +1,4 @@
-"""The stand-in for libnvidia-ml.so.1: compiled, and told what to answer."""
+"""The fake libnvidia-ml.so.1: compiled here, with answers that a test gives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEALTHY: dict[str, Any] = json.loads((FAKES / "healthy_gpu.json").read_text())
 
 
 def compile_library(folder: Path, *flags: str) -> Path:
-    """The folder, with the library in it."""
+    """Return the folder with the compiled library."""
     library = folder / "libnvidia-ml.so.1"
     command = ["cc", "-shared", "-fPIC", "-Wall", "-Werror", *flags, "-o", library, FAKES / "libnvidia-ml.c"]
     subprocess.run(command, check=True, timeout=60)
@@ -22,14 +22,14 @@ def compile_library(folder: Path, *flags: str) -> Path:
 
 
 def variables(folder: Path, nvml: dict[str, Any]) -> dict[str, str]:
-    """The environment in which the library is found, and answers what FAKE_NVML would have nvidia-ml-py's stand-in."""
+    """Return the environment in which the library is found, and gives the answers of FAKE_NVML."""
     gpus = [{**HEALTHY, "uuid": f"GPU-0000-{index}", **told} for index, told in enumerate(nvml.get("gpus", [{}]))]
     lines = [*_lines("", {**nvml, "gpus": len(gpus)}), *_lines("", dict(enumerate(gpus)))]
     return {"LD_LIBRARY_PATH": str(folder), "FAKE_NVML_LIBRARY": "\n".join(lines)}
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:
-    """`name=value`; of a list also how long it is."""
+    """Return `name=value`; for a list also its length."""
     if isinstance(value, dict | list):
         parts = value.items() if isinstance(value, dict) else enumerate(value)
         for key, part in parts:

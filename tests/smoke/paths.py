@@ -1,4 +1,4 @@
-"""Where things lie."""
+"""The paths of the fakes."""
 
 from pathlib import Path
 

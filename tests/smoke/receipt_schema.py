@@ -1,4 +1,4 @@
-"""The published schema of receipts, closed: a field that it does not name is a typo here, whatever it is to readers."""
+"""The published schema of receipts, closed: here a field that the schema does not name is an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PUBLISHED: dict[str, Any] = json.loads((ROOT / "docs" / "gpu-smoke-receipt.schem
 
 
 def closed(schema: Any) -> Any:
-    """The schema with no object left open; what it says under conditions describes no object whole and stays open."""
+    """Return the schema with every object closed. Objects below conditions stay open, because they are only parts."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, dict):
@@ -27,5 +27,5 @@ _VALIDATOR = Draft202012Validator(closed(PUBLISHED))
 
 
 def faults_of(record: Any) -> list[str]:
-    """Where a receipt is not what the schema says, and why."""
+    """Return the places where a receipt contradicts the schema, with the reasons."""
     return sorted(f"{error.json_path}: {error.message}" for error in _VALIDATOR.iter_errors(record))

@@ -1,4 +1,4 @@
-"""Which lines GitHub's runner takes for commands, as it reads them (actions/runner@079cdb1: ActionCommand.cs)."""
+"""Find the workflow commands in a log as GitHub's runner does (actions/runner@079cdb1: ActionCommand.cs)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Command(NamedTuple):
 
 
 def command_of(line: str) -> Command | None:
-    """The command in a line of a log, if there is one: `::name key=value,...::data`, or `##[name]` anywhere."""
+    """Return the command in a line of a log, or None: `::name key=value,...::data`, or `##[name]` anywhere."""
     if found := re.match(r"::(.*?)::(.*)", line.lstrip(), re.DOTALL):
         name, _, given = found[1].partition(" ")
         if name.lower() in REGISTERED:

@@ -1,4 +1,4 @@
-"""Devices that the tests of single judges are about, and what those say of them."""
+"""Devices for the tests of single judges, and helpers for their results."""
 
 from __future__ import annotations
 

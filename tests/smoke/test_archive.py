@@ -1,4 +1,4 @@
-"""The package as one zip, which is how machines get it."""
+"""The package as one zip, in which machines get it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """The zip, in a folder whose name has a space."""
+    """Return the zip, in a folder whose name has a space."""
     path = tmp_path / "a folder" / "gpu_smoke.pyz"
     path.parent.mkdir()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -56,7 +56,7 @@ def name(file: Path) -> str:
 
 
 def modules(file: Path) -> set[str]:
-    """What a file imports, by the first part of the name."""
+    """Return the modules that a file imports, by the first part of their names."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):

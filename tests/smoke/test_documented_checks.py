@@ -1,4 +1,4 @@
-"""The pages that say what is checked: every check of the code stands in them, and no other; every tool has its row."""
+"""The pages about checks: each has every check of the code and no other, and every tool has its row."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TOOLS = (
     "SkyPilot's labeler", "GKE's plugin", "Together's acceptance",
 )  # fmt: skip
 # Calls that make a check, or say which check an error belongs to, and where among the arguments its name is.
-MAKERS = {"Check": 0, "failure": 0, "judge": 0, "_broken": 1}
+MAKERS = {"Check": 0, "failure": 0, "judge": 0, "_check_without_result": 1}
 
 
 def table(page: Path, header: str) -> list[list[str]]:
-    """The cells of a table's rows, by a cell of its header."""
+    """Return the cells of a table's rows, found by a cell of its header."""
     lines = page.read_text().splitlines()
     [start] = [number for number, line in enumerate(lines) if line.startswith("|") and f"| {header} |" in line]
     rows = []
@@ -40,12 +40,12 @@ def table(page: Path, header: str) -> list[list[str]]:
 
 
 def quoted(cells: list[str]) -> set[str]:
-    """The names in a column; what begins with dashes is an option."""
+    """Return the names in a column. Options, which begin with dashes, are left out."""
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell) if not name.startswith("--")}
 
 
 def made(tree: ast.AST) -> Iterator[str]:
-    """Every name that is written where a check is made."""
+    """Yield every name of a check in the calls that make checks."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -56,7 +56,7 @@ def made(tree: ast.AST) -> Iterator[str]:
 
 
 def checks() -> set[str]:
-    """Every check of gpu-smoke itself."""
+    """Return every check of a run."""
     files = [file for file in PACKAGE.rglob("*.py") if "diagnose" not in file.parts]
     found = {name for file in files for name in made(ast.parse(file.read_text()))} | set(plan.HEALTH)
     for profile in plan.PROFILES.values():
@@ -77,11 +77,11 @@ def test_every_check_has_a_row_of_the_page_of_checks_and_no_row_is_of_another() 
     assert quoted([row[0] for row in table(CHECKS, "fails when")]) == checks()
 
 
-def test_every_check_and_every_finding_stands_beside_a_fault_of_the_page_that_compares() -> None:
+def test_every_check_and_every_finding_has_a_fault_in_the_table_of_the_comparison() -> None:
     assert quoted([row[2] for row in table(COMPARED, "checks here")]) == checks() | set(PROBES)
 
 
-def test_what_diagnose_alone_finds_is_marked() -> None:
+def test_checks_of_diagnose_alone_are_marked() -> None:
     cells = [row[2].partition("*d*") for row in table(COMPARED, "checks here")]
     assert quoted([marked for _, _, marked in cells]) == set(PROBES) - checks()
 

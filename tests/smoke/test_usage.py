@@ -1,4 +1,4 @@
-"""A command that cannot be run as it was given: exit code 64, and words instead of a traceback."""
+"""A wrong command line exits with code 64 and a message, without a traceback."""
 
 from __future__ import annotations
 

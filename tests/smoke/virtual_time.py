@@ -1,8 +1,8 @@
-"""Runs the whole check in this process and in virtual time: minutes of eight GPUs pass in a moment.
+"""Run the whole check in this process and in virtual time: minutes of eight GPUs pass in a moment.
 
-The parent is the real one, with its pipes, and so is all that the workers run. A worker is a thread here. It goes on
-alone until it waits for the parent, and the clock then shows when it would have come there; what it reported is
-delivered at the times at which it was reported. The fake torch and the fake NVML (fakes/) move the clock.
+The parent is the real one, with its pipes. Each worker is a thread here, with the real functions of its role. A worker
+runs ahead of the clock until it waits for the parent. Its events are delivered when the clock reaches their times. The
+fake torch and the fake NVML (fakes/) move the clock.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Killed(BaseException):
 
 
 class Machine:
-    """The clock, and what is to happen when."""
+    """The clock, and the events to come with their times."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -56,7 +56,7 @@ class Machine:
         heapq.heappush(self._events, (when, next(self._order), event))
 
     def until(self, end: float) -> None:
-        """Let time pass until something happens, at the longest until then."""
+        """Let time pass until the next event, at most until `end`."""
         if not self._events or self._events[0][0] > end:
             self.now = max(self.now, end)
             return
@@ -65,7 +65,7 @@ class Machine:
         event()
 
     def run(self, worker: Worker) -> None:
-        """Let a worker run until it waits; for everybody else no time passes meanwhile."""
+        """Let a worker run until it waits. The time of the others stands still meanwhile."""
         now = self.now
         self.current, self.now = worker, max(now, worker.now)
         fakes = [name for name in sys.modules if name.partition(".")[0] in ("torch", "pynvml", "fake_clock")]
@@ -98,7 +98,7 @@ class Machine:
 
 
 class Worker:
-    """What the package uses of subprocess.Popen, for a worker in virtual time."""
+    """The part of subprocess.Popen that the package uses, for a worker in virtual time."""
 
     machine: Machine
 
@@ -125,13 +125,13 @@ class Worker:
         self._end(-signal.SIGKILL)
 
     def readline(self) -> str:
-        """The next order, or nothing at the end of them."""
+        """Return the next order, or an empty text at the end of the orders."""
         while not self.lines and not self.closed:
             self._wait()
         return self.lines.pop(0) if self.lines else ""
 
     def sleep(self, seconds: float) -> bool:
-        """Wait for the end of orders; whether it has come."""
+        """Wait, at most until the end of the orders. Returns True if it has come."""
         self.machine.at(self.machine.now + seconds, self._resume)
         if not self.closed:
             self._wait()
@@ -142,7 +142,7 @@ class Worker:
         self.machine.at(self.machine.now, lambda: self._tell(data))
 
     def end(self) -> None:
-        """End the thread too."""
+        """End the process, and the thread too."""
         self.killed = True
         if self.waits:
             self.machine.run(self)
@@ -205,7 +205,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class _Orders:
-    """Standard input of whichever worker runs."""
+    """Standard input of the worker that runs now."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -256,7 +256,7 @@ def _patched(machine: Machine) -> Iterator[pytest.MonkeyPatch]:
 def run(
     *args: str, nvml_gpus: list[dict[str, Any]] | None = None, patch: Callable[..., None] | None = None, **fake: Any
 ) -> dict[str, Any]:
-    """The receipt of a run on the GPUs that the keywords describe; `nvml_gpus` is what NVML says of them."""
+    """Return the receipt of a run on the GPUs that the keywords describe. `nvml_gpus` has NVML's answers."""
     machine = Machine()
     delays = fake.get("delays", {})
 

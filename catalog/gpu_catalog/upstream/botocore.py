@@ -12,7 +12,7 @@ SHAPES = {"InstanceType": "ec2", "AMITypes": "eks"}
 
 @dataclass(frozen=True, slots=True)
 class ApiEnum:
-    """Return the values of an enumeration of an API, in its order."""
+    """The values of an enumeration of an API, in its order."""
 
     service: str
     api_version: str

@@ -1,7 +1,8 @@
 """The EC2 instance types of each region, from the table with which cfn-lint checks `AWS::EC2::Instance`.
 
-cfn-lint generates the table from AWS's price lists. So it has types that have a price but are no longer sold (p3), and
-lacks types without an on-demand price (p5e, sold as capacity blocks). docs/reference/catalog-agreement.md lists both.
+cfn-lint generates the table from AWS's price lists. So the table has types that have a price but are no longer sold
+(p3). It lacks types without an on-demand price (p5e, sold as capacity blocks). docs/reference/catalog-agreement.md
+lists both.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NO_REGIONS = ("all", "description")
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """Return the regions of an instance type."""
+    """The regions of an instance type."""
 
     instance_type: str
     regions: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Applies a refresh to the data files: it returns the new documents, and the changes to make by hand.
+"""Apply a refresh to the data files: return the new documents, and the changes to make by hand.
 
 This module writes nothing. `gpu-ci catalog refresh` shows both, and then writes the `text` of each document.
 """
@@ -37,7 +37,7 @@ UNKNOWN_FIELDS = {"network_mbps": None, "hypervisor": ""}
 
 @dataclass(frozen=True, slots=True)
 class ChangedDocuments:
-    """Return the new documents of the data files that change, and a line for each change to make by hand."""
+    """The new documents of the data files that change, and a line for each change to make by hand."""
 
     documents: dict[str, data_files.Json]
     by_hand: tuple[str, ...]
@@ -56,7 +56,7 @@ def apply_diff(diff: Diff, source: str) -> ChangedDocuments:
         cloud, _, machine_type = name.partition("/")
         row = _new(cloud, machine_type, diff.rows[name], source)
         if row is None:
-            by_hand.append(f"{name}: add its family, card and whatever else no source tells, then the machine")
+            by_hand.append(f"{name}: add its family, its GPU and other facts that the source lacks, then the machine")
         else:
             documents[FILES[cloud]]["rows"].append(row)
     changed = {file: document for file, document in documents.items() if document != data_files.document(file)}
@@ -64,6 +64,7 @@ def apply_diff(diff: Diff, source: str) -> ChangedDocuments:
 
 
 def _change(row: data_files.Json | None, change: Change, source: str) -> Iterator[str]:
+    """Change a field of a row. Yields the change as text if a maintainer has to make it."""
     fact = FACTS[change.machine.partition("/")[0]].get(change.field)
     if row is None or fact is None:
         yield str(change)
@@ -73,6 +74,7 @@ def _change(row: data_files.Json | None, change: Change, source: str) -> Iterato
 
 
 def _mark(row: data_files.Json | None, name: str, new_row: Row) -> Iterator[str]:
+    """Mark a row as gone upstream, or remove the mark. Yields a text if a maintainer has to do it."""
     if row is None:
         yield f"{name}: gone upstream since {value_text(new_row.get(GONE))}"
     elif GONE in new_row:
@@ -81,14 +83,14 @@ def _mark(row: data_files.Json | None, name: str, new_row: Row) -> Iterator[str]
         del row[GONE]
 
 
-def _new(cloud: str, machine_type: str, facts_known: Row, source: str) -> data_files.Json | None:
-    """Return a new row of a known family, or None if the source lacks more than numbers."""
+def _new(cloud: str, machine_type: str, found: Row, source: str) -> data_files.Json | None:
+    """Return a new row of a known family, or None if the family is unknown or the source lacks a fact."""
     facts = FACTS["aws"]
     families = {row["family"]: row for row in data_files.rows("aws_families")} if cloud == "aws" else {}
-    shared = families.get(str(facts_known.get("family")))
-    if shared is None or facts_known.get("gpu") != shared["gpu"] or not {*facts} <= {*facts_known}:
+    shared = families.get(str(found.get("family")))
+    if shared is None or found.get("gpu") != shared["gpu"] or not {*facts} <= {*found}:
         return None
-    values = {field: facts_known[field] for field in facts}
+    values = {field: found[field] for field in facts}
     return {
         "machine_type": machine_type,
         "family": shared["family"],

@@ -29,7 +29,7 @@ class Disagreement:
     why: str
 
     def differences(self, machines: Iterable[str]) -> Iterator[Difference]:
-        """Yield each explained fact of the machines."""
+        """Yield the differences that this row explains, for the machines that it names."""
         for name in machines:
             if any(fnmatchcase(name, pattern) for pattern in self.machines):
                 yield from (Difference(name, field, self.ours, self.theirs) for field in self.fields)
@@ -40,7 +40,7 @@ def disagreements() -> tuple[Disagreement, ...]:
     found = []
     for row in read_json(PATH)["rows"]:
         if row["right"] not in get_args(Right) or not row["why"]:
-            raise UpstreamError(f"{PATH.name}: {row['machines']}: says not who is right and why")
+            raise UpstreamError(f"{PATH.name}: {row['machines']}: does not say which source is right, and why")
         tuples = {key: tuple(row[key]) for key in ("checks", "machines", "fields")}
         found.append(Disagreement(**{**row, **tuples}))
     return tuple(found)

@@ -1,9 +1,10 @@
 """Prices of Compute Engine's components from the Cloud Billing catalog, and the prices of machines computed from them.
 
 `fetch` calls Google's API with application default credentials. It has only been tested with answers in the documented
-format, not with a Google Cloud account. No schema has the descriptions of Google's SKUs. The ones below are from public
-repositories that print the live catalog (2026). With them, the price of g2-standard-8 in us-central1 equals that of the
-catalog. Other series have no prices here, because a wrong description would make a machine look cheap.
+format, not with a Google Cloud account. No schema has the descriptions of SKUs (priced components). The descriptions
+below are from public repositories that print the live catalog (2026). With them, the price of g2-standard-8 in
+us-central1 equals that of the catalog. Other series have no prices here, because a wrong description would make a
+machine look cheap.
 """
 
 from __future__ import annotations

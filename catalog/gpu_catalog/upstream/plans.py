@@ -1,7 +1,7 @@
-"""The refresh from each source, to be shown and then saved by `gpu-ci catalog refresh`.
+"""The refresh of the catalog from each source, as plans.
 
-for plan in (aws(today), google(today, project), google_prices(today)): show plan.diff.lines() and plan.by_hand
-save(plans) once somebody has said yes
+`gpu-ci catalog refresh` shows `plan.diff.lines()` and `plan.by_hand` of each plan. With --write, it then calls
+`save(plans)`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`gpu-ci recommend`: machines that meet the needs of a job, cheapest first, or the reasons why none does."""
+"""`gpu-ci recommend`: machines that meet the needs of a job, cheapest first, or the reasons why none does.
+
+A need is a minimum that the job requires, such as GPU memory (`gpu_catalog.needs.Needs`). Each need is an option.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import click
 from gpu_catalog import nominal_gpu_memory_gib
 from gpu_catalog.needs import Needs
-from gpu_catalog.recommend import NoMatch, Recommendation, explain_no_match, recommend
+from gpu_catalog.recommend import NoMatch, Recommendation, explain_no_match, recommend, shared_texts
 
 from gpu_ci import versions
 from gpu_ci.cli import clock, options
@@ -48,7 +51,7 @@ def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None
 
     A spot price that is older than 90 days, undated or estimated is marked with *. For such a machine, the choice of
     market, region and size uses the standard price in the same region, which is its upper bound. --budget applies to
-    the price shown.
+    the price shown. A reason that several machines have is printed once, after their numbers.
 
     Without --torch, the output notes GPUs on which the torch version of the pools does not run. The exit code is 1 if
     no machine meets the needs.
@@ -76,10 +79,22 @@ def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None
         if any(each.offer.price_caveat for each in found):
             click.echo("* not a current price: old, undated or estimated, as the reasons say")
         click.echo("")
-        for rank, each in enumerate(found, 1):
-            print_text(f"{rank:<3} {each.text}", 4)
+        print_reasons(found)
     if not found:
         click.get_current_context().exit(1)
+
+
+def print_reasons(found: list[Recommendation]) -> None:
+    """Print the reasons of each machine, then the reasons that several machines have."""
+    shared = shared_texts(found)
+    printed_once = {text for texts in shared.values() for text in texts}
+    for rank, each in enumerate(found, 1):
+        if own := [text for text in each.texts if text not in printed_once]:
+            print_text(f"{rank:<3} {'; '.join(own)}", 4)
+    for ranks, texts in shared.items():
+        numbers = f"{', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+        machines = "all machines" if len(ranks) == len(found) else f"machines {numbers}"
+        print_text(f"{machines}: {'; '.join(texts)}", 4)
 
 
 def as_options(text: str) -> str:

@@ -1,6 +1,6 @@
-"""The tables behind rules.py. They list GPUs, driver branches and torch builds that belong together.
+"""The tables of rules.py: the drivers that each GPU needs, and the GPUs that each torch build was compiled for.
 
-Every row names its source.
+rules.py defines branch, card, architecture and kernel module. Every row names its source.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# The source of each row with its date. For a page without a date it is the day on which it was read.
+# The sources that the rows name, each with its date. A page without a date has the day on which it was read.
 _DRIVERS = "docs.nvidia.com/datacenter/tesla/drivers/"
 SOURCES = {
     "nv-arch": _DRIVERS + "cuda-toolkit-driver-and-architecture-matrix.html, read 2026-11-21",
@@ -45,7 +45,7 @@ SOURCES = {
     "torch-2.13": "torch 2.13.0: PYTORCH_RELEASES_CODE_CC and DEVICE_REQUIREMENT in torch/cuda/__init__.py",
     "torch-2.14": "pytorch/pytorch#194367, 2026-08-21, and #197555, 2026-09-18; its default, which #190355 meant to be "
     "cu132, from googlecolab/colabtools#6093, 2026-09-03, and hvoss-tech/AutoForge#59, 2026-09-19",
-    "torch-2.15": "torch 2.15.0+cu132 installed and asked; its cu130 from the plan in pytorch/pytorch#190385",
+    "torch-2.15": "torch.cuda.get_arch_list() of torch 2.15.0+cu132; its cu130 from the plan in pytorch/pytorch#190385",
     "torch-arm": "pytorch/pytorch#160162, 2025-08-08, and #168065, 2025-11-18: PyPI's aarch64 wheel is for the CPU",
 }
 
@@ -67,10 +67,11 @@ TOOLKITS = {
 
 
 class Arch(NamedTuple):
-    """GPUs of one generation. Their first driver branch is the one released with the first toolkit that supports them.
+    """GPUs of one architecture.
 
-    `first_branch` is None if that toolkit is older than the table of drivers. `modules` are the kernel modules that
-    support the GPUs, from gsp and nv-open. `source` is the source of the branches.
+    `first_branch` is the driver branch released with the first CUDA toolkit that supports the GPUs (None for a toolkit
+    older than TOOLKITS). `modules` are the kernel modules that support the GPUs (sources: gsp, nv-open).
+    `source` is the source of the branches.
     """
 
     name: str
@@ -104,15 +105,15 @@ ARCHS = (
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU whose own first driver branch is later than that of its generation."""
+    """A GPU model whose first driver branch is later than that of its architecture."""
 
     name: str
     first_branch: int
     source: str
 
     @property
-    def sure(self) -> bool:
-        """True if the branch is published. Otherwise it only adds an unknown and refuses nothing."""
+    def published(self) -> bool:
+        """True if a source confirms the branch. Otherwise an older driver is reported as unknown, and not refused."""
         return self.source != "known"
 
 
@@ -135,7 +136,7 @@ CARDS = {
 
 
 class Branch(NamedTuple):
-    """A driver branch and the newest CUDA that it runs without a compatibility package."""
+    """The newest CUDA version that a driver branch runs without NVIDIA's compatibility package."""
 
     cuda: tuple[int, int]
     source: str
@@ -156,31 +157,32 @@ BRANCHES = {
     610: Branch((13, 3), "nv-branches", "2026-08"),
 }
 
-# The lowest branch that runs code of a CUDA major, by minor version compatibility (nv-minor). That begins with CUDA 11:
-# older code needs the driver that was released with its own toolkit.
+# The lowest branch that runs code of each CUDA major version, by minor version compatibility (nv-minor). This
+# compatibility begins with CUDA 11. Older code needs the driver that was released with its own toolkit.
 CUDA_FLOOR = {11: 450, 12: 525, 13: 580}
 
-# Code for one capability runs on the same major from its own minor up. Code for the capabilities of ALONE runs on these
-# only, and they run no other code. From CUDA 13.2 on, two of them also run code compiled for servers, and 101 has
-# another name. The source is DEVICE_REQUIREMENT and DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION of torch 2.15.0
-# (torch/cuda/__init__.py).
-ALONE = frozenset({53, 62, 72, 87, 110})
+# Code for one compute capability runs on GPUs of the same major number and the same or a higher minor number. The
+# capabilities of EXACT_MATCH_ONLY are exceptions: their code runs only there, and they run no other code. From CUDA
+# 13.2 on, the two in LIKE_SERVERS also run code for server GPUs, and 101 is called 110. The source is
+# DEVICE_REQUIREMENT and DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION of torch 2.15.0 (torch/cuda/__init__.py).
+EXACT_MATCH_ONLY = frozenset({53, 62, 72, 87, 110})
 LIKE_SERVERS, LIKE_SERVERS_SINCE = frozenset({72, 87}), (13, 2)
 RENAMED = {101: 110}
 
 
 class Release(NamedTuple):
-    """One torch release: its build on PyPI, and the capabilities that each CUDA build was compiled for.
+    """One torch release.
 
-    `unsure` are builds whose list was not read for this release. An empty default is a wheel for the CPU, "?" is
-    unknown.
+    `default` is the build on PyPI: empty for a wheel for the CPU, "?" if it is unknown. `builds` has the compute
+    capabilities that each CUDA build was compiled for. `unread` names builds whose list no source gives for this
+    release.
     """
 
     default: str
     builds: dict[str, tuple[int, ...]]
     source: str
     python: tuple[tuple[int, int], tuple[int, int]]
-    unsure: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 _102 = (37, 50, 60, 70)

@@ -1,7 +1,14 @@
-"""Check if a GPU, a driver and a torch wheel work together, and find the nearest set that does.
+"""Rules that say if a GPU, a driver and a torch wheel work together. They also find the nearest combination that works.
 
-This needs no GPU and no torch: it can check the settings of a pool before the machine exists. A combination that the
-tables do not have is reported as unknown. It is never a reason to refuse.
+The rules need no GPU and no torch, so they can check the settings of a pool before a machine exists. They read the
+tables of data.py. Three terms:
+
+- The *branch* of a driver is the first number of its version: 580 for 580.159.03.
+- A *card* is one GPU model. An *architecture* is a generation of GPUs, such as Ada. Its GPUs have the same compute
+  capability, or a few.
+- A *kernel module* is the part of the driver in the Linux kernel. NVIDIA has an open and a proprietary one.
+
+`check` does not refuse a value that the tables do not have. It lists the value as unknown.
 """
 
 from __future__ import annotations
@@ -16,20 +23,24 @@ from . import data
 from .data import Arch, Card
 from .wheels import Wheel, by_distance, kernels, newest_first, parse_wheel
 
-# Offered first if the driver has to change: it has long-term support and is the only branch that runs every GPU and
-# every torch.
+# The first choice if the driver has to change. This branch has long-term support, and only this branch runs every GPU
+# and every torch of the tables.
 PREFERRED_BRANCH = 580
 
 
 class Problem(NamedTuple):
-    """One reason why a combination does not work. `rule` is the same text in every release."""
+    """One reason why a combination does not work.
+
+    `rule` is a name that does not change between releases. `source` says where the fact was read.
+    """
 
     rule: str
     text: str
+    source: str = ""
 
 
 class Pair(NamedTuple):
-    """A driver branch and a torch wheel that work on the GPU; None for one that was not requested."""
+    """A driver branch and a torch wheel that work on the GPU. It has None for a value that was not requested."""
 
     branch: int | None
     torch: str | None
@@ -37,7 +48,11 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a check."""
+    """The result of `check`.
+
+    `unknown` has a sentence for each value that no table settles. `nearest` is a combination that works, if this one
+    does not.
+    """
 
     problems: tuple[Problem, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -66,28 +81,43 @@ def parse_capability(text: str | float) -> int:
 
 
 def arch_of(capability: str) -> Arch | None:
-    """Return the generation of a GPU; None if it is unknown."""
+    """Return the architecture of a GPU; None if the tables do not have its compute capability."""
     return next((arch for arch in data.ARCHS if parse_capability(capability) in arch.capabilities), None)
 
 
+def nearest_branches(branch: int) -> tuple[int, ...]:
+    """Return the two known branches nearest to an unknown one, in ascending order; empty for a known branch."""
+    known = {*data.BRANCHES, *data.TOOLKITS.values(), *data.CUDA_FLOOR.values()}
+    known |= {card.first_branch for card in data.CARDS.values()}
+    known |= {each for arch in data.ARCHS for each in (arch.first_branch, arch.last_branch) if each}
+    if branch in known:
+        return ()
+    return tuple(sorted(sorted(known, key=lambda each: (abs(each - branch), each))[:2]))
+
+
 def newest_cuda(driver: int | str) -> tuple[int, int] | None:
-    """Return the newest CUDA that a driver runs; None if it is unknown."""
+    """Return the newest CUDA version that a driver runs; None if it is unknown."""
     known = data.BRANCHES.get(branch_of(driver))
     return known.cuda if known else None
 
 
 def lowest_branch(cuda: tuple[int, int]) -> int | None:
-    """Return the lowest driver branch that runs code of a CUDA; None if it is unknown."""
+    """Return the lowest driver branch that runs code for a CUDA version; None if it is unknown."""
     return data.CUDA_FLOOR.get(cuda[0]) or data.TOOLKITS.get(cuda)
 
 
 def runs(code: int, device: int, cuda: tuple[int, int] | None = None) -> bool:
-    """Return True if code compiled by this CUDA for one capability (86) runs on a device of another one (89)."""
+    """Return True if code for one compute capability (86) runs on a device of another one (89).
+
+    `cuda` is the CUDA version that compiled the code.
+    """
     code, device = data.RENAMED.get(code, code), data.RENAMED.get(device, device)
     if code == device:
         return True
-    joined = data.LIKE_SERVERS if cuda and cuda >= data.LIKE_SERVERS_SINCE else frozenset()
-    return code // 10 == device // 10 and code < device and code not in data.ALONE and device not in data.ALONE - joined
+    if code in data.EXACT_MATCH_ONLY or code // 10 != device // 10 or code > device:
+        return False
+    takes_server_code = device in data.LIKE_SERVERS and cuda is not None and cuda >= data.LIKE_SERVERS_SINCE
+    return device not in data.EXACT_MATCH_ONLY or takes_server_code
 
 
 def pythons() -> tuple[tuple[int, int], tuple[int, int]]:
@@ -106,89 +136,115 @@ def check(
     python: tuple[int, int] | None = None,
     card: Card | None = None,
 ) -> Verdict:
-    """Check that these work together. Values that are not given are not checked.
+    """Check that these values work together. A value of None is not checked.
 
-    `module` is the kernel module: open or proprietary. `card` is for a GPU whose own first driver is later than that of
-    its generation.
+    Args:
+        capability: The compute capability of the GPU, such as 8.9.
+        driver: The version or the branch of the driver.
+        torch: The version of the wheel, such as 2.9.1+cu129.
+        machine: The processor architecture: x86_64 or arm64.
+        module: The kernel module: open or proprietary.
+        python: The Python version.
+        card: The facts about the exact card, if its first driver branch is later than that of its architecture.
     """
     branch = None if driver is None else branch_of(driver)
     wheel = None if torch is None else parse_wheel(torch, machine)
     problems = [*_gpu_and_driver(capability, branch, module, card)]
-    unknown = [] if arch_of(capability) else [f"compute capability {capability}"]
+    unknown = [] if arch_of(capability) else [f"compute capability {capability} is not in the tables"]
     if branch and branch not in data.BRANCHES:
-        unknown.append(f"driver branch {branch}: it is not in the table")
+        unknown.append(not_in_table(branch))
     if branch and card and branch < card.first_branch and not problems:
-        unknown.append(
-            f"whether driver branch {branch} knows the {card.name}: R{card.first_branch} is thought to be its first"
-        )
+        unknown.append(unconfirmed_first_branch(branch, card.name, card.first_branch))
     if wheel:
-        problems += _wheel_alone(capability, wheel, machine, python)
+        problems += _wheel_by_itself(capability, wheel, machine, python)
         problems += _driver_and_wheel(branch, wheel)
         unknown += _unknown_of(wheel, machine)
     nearest = ways(capability, branch, wheel, machine=machine, python=python, card=card) if problems else ()
     return Verdict(tuple(problems), tuple(unknown), nearest[0] if nearest else None)
 
 
+def not_in_table(branch: int) -> str:
+    """Return the sentence about a driver branch that the tables do not have."""
+    return f"driver branch {branch} is not in the table of drivers"
+
+
+def unconfirmed_first_branch(branch: int, card: str, first: int) -> str:
+    """Return the sentence about a branch older than the first one of a card, if no source confirms the first one."""
+    return f"support of driver branch {branch} for the {card}: its first branch is probably {first}, without a source"
+
+
+def too_old(branch: int, gpu: str, first: int) -> str:
+    """Return the sentence about a driver that is older than the GPU."""
+    return f"driver branch {branch} does not support {gpu}: the first branch that does is {first}"
+
+
 def _gpu_and_driver(capability: str, branch: int | None, module: str | None, card: Card | None) -> Iterator[Problem]:
     arch = arch_of(capability)
     if not arch:
         return
+    gpus = f"{arch.name} ({capability})"
+    source = data.SOURCES[arch.source]
     if branch and arch.last_branch and branch > arch.last_branch:
-        text = f"driver branch {branch} has dropped {arch.name} ({capability}): R{arch.last_branch} is its last"
-        yield Problem("driver.dropped-gpu", text)
-    if branch and card and card.sure and branch < card.first_branch:
-        text = f"driver branch {branch} does not know the {card.name}: R{card.first_branch} is its first"
-        yield Problem("driver.before-gpu", text)
+        text = f"driver branch {branch} does not support {gpus}: the last branch that does is {arch.last_branch}"
+        yield Problem("driver.dropped-gpu", text, source)
+    if branch and card and card.published and branch < card.first_branch:
+        text = too_old(branch, f"the {card.name}", card.first_branch)
+        yield Problem("driver.before-gpu", text, data.SOURCES[card.source])
     elif branch and arch.first_branch and branch < arch.first_branch:
-        text = f"driver branch {branch} does not know {arch.name} ({capability}): R{arch.first_branch} is its first"
-        yield Problem("driver.before-gpu", text)
+        yield Problem("driver.before-gpu", too_old(branch, gpus, arch.first_branch), source)
     if module and module not in arch.modules:
-        text = f"{arch.name} ({capability}) runs with the {arch.modules[0]} kernel module only, not the {module} one"
-        yield Problem("driver.module", text)
+        text = f"{gpus} needs the {arch.modules[0]} kernel module, not the {module} one"
+        yield Problem("driver.module", text, data.SOURCES["nv-open" if module == data.PROPRIETARY else "gsp"])
 
 
-def _wheel_alone(capability: str, wheel: Wheel, machine: str, python: tuple[int, int] | None) -> Iterator[Problem]:
+def _wheel_by_itself(capability: str, wheel: Wheel, machine: str, python: tuple[int, int] | None) -> Iterator[Problem]:
+    """Yield the problems of a wheel that do not depend on the driver."""
     release = data.RELEASES[machine].get(wheel.release)
+    source = data.SOURCES[release.source] if release else ""
     if wheel.build and not wheel.cuda:
         text = f"torch {wheel} is built without CUDA"
         if release and not release.default:
             text = f"torch {wheel.version} from PyPI is for the CPU on {machine}"
-        yield Problem("torch.no-cuda", text)
+        yield Problem("torch.no-cuda", text, source)
     elif release and wheel.build and wheel.build not in release.builds:
-        has = ", ".join(release.builds)
-        yield Problem("torch.no-build", f"torch {wheel.version} has no {wheel.build} wheel for {machine}: it has {has}")
+        text = f"torch {wheel.version} has no {wheel.build} wheel for {machine}: it has {', '.join(release.builds)}"
+        yield Problem("torch.no-build", text, source)
     compiled = kernels(wheel, machine)
     device = parse_capability(capability)
     if compiled and not any(runs(code, device, wheel.cuda) for code in compiled):
         codes = " ".join(f"sm_{code}" for code in compiled)
-        yield Problem("torch.no-kernels", f"torch {wheel} has no kernels for {capability}: it has {codes}")
+        text = f"torch {wheel} has no kernels for compute capability {capability}: it has {codes}"
+        yield Problem("torch.no-kernels", text, source)
     if python and release and not release.python[0] <= python <= release.python[1]:
-        low, high = (".".join(map(str, each)) for each in release.python)
-        yield Problem("torch.python", f"torch {wheel.version} is for Python {low} to {high}, not {_dotted(python)}")
+        low, high = map(_dotted, release.python)
+        text = f"torch {wheel.version} supports Python {low} to {high}, not {_dotted(python)}"
+        yield Problem("torch.python", text, data.SOURCES["pypi"])
 
 
 def _driver_and_wheel(branch: int | None, wheel: Wheel) -> Iterator[Problem]:
     floor = lowest_branch(wheel.cuda) if wheel.cuda else None
     if branch and floor and branch < floor and wheel.cuda:
         text = f"torch {wheel} needs driver branch {floor} or newer for CUDA {_dotted(wheel.cuda)}, not {branch}"
-        yield Problem("driver.before-cuda", text)
+        source = "nv-minor" if wheel.cuda[0] in data.CUDA_FLOOR else "nv-toolkits"
+        yield Problem("driver.before-cuda", text, data.SOURCES[source])
 
 
 def _unknown_of(wheel: Wheel, machine: str) -> Iterator[str]:
     release = data.RELEASES[machine].get(wheel.release)
     if not release:
-        yield f"torch {wheel.release} on {machine}: it is not in the table"
+        yield f"torch {wheel.release} for {machine} is not in the tables"
         return
     if not wheel.released:
         newest = f"{wheel.release}.{data.PATCHES.get(wheel.release, 0)}"
-        yield f"torch {wheel.version}: the newest of its release in the table is {newest}"
+        yield f"torch {wheel.version} is not in the tables: their newest patch of this release is {newest}"
     if not wheel.build:
-        yield f"which build PyPI has of torch {wheel.version} for {machine}: name it, such as +cu130"
-    elif wheel.build in release.unsure:
+        wanted = f"the build of torch {wheel.version} on PyPI for {machine}"
+        yield f"{wanted} is unknown: add one to the version, such as +cu130"
+    elif wheel.build in release.unread:
         compiled = kernels(wheel, machine)
         near = next((each for each in by_distance(wheel, machine) if kernels(each, machine) == compiled), None)
-        taken = f"taken to be the list of torch {near}" if near else "taken from PyTorch's matrix of releases"
-        yield f"what torch {wheel} was compiled for: its list of GPUs was not read, and is {taken}"
+        assumed = f"that of torch {near}" if near else "that of PyTorch's matrix of releases"
+        yield f"the list of GPUs that torch {wheel} was compiled for was not read: assumed is {assumed}"
 
 
 def ways(
@@ -200,21 +256,21 @@ def ways(
     python: tuple[int, int] | None = None,
     card: Card | None = None,
 ) -> tuple[Pair, ...]:
-    """Return what works instead: another wheel and another driver, the nearest of each.
+    """Return combinations that work instead: one with another wheel, and one with another driver branch.
 
-    If neither is enough, change both.
+    Each is the nearest. If neither change is enough, the result has both changes in one combination.
     """
     branches = sorted(data.BRANCHES, key=lambda each: each != PREFERRED_BRANCH)
     wheels: list[Wheel | None] = [*by_distance(wheel, machine)] if wheel else [None]
 
-    def first(tries: Iterable[tuple[int | None, Wheel | None]]) -> list[Pair]:
-        works = (each for each in tries if not [*_problems(capability, *each, machine, python, card)])
-        return [Pair(one, None if other is None else str(other)) for one, other in islice(works, 1)]
+    def first_working(candidates: Iterable[tuple[int | None, Wheel | None]]) -> list[Pair]:
+        working = (each for each in candidates if not [*_problems(capability, *each, machine, python, card)])
+        return [Pair(number, None if other is None else str(other)) for number, other in islice(working, 1)]
 
-    found = first((branch, each) for each in wheels)
+    found = first_working((branch, other) for other in wheels)
     if (branch and wheel) or not found:
-        found += first((each, wheel) for each in branches if branch)
-    return tuple(found or first((one, other) for one in branches for other in wheels if branch))
+        found += first_working((number, wheel) for number in branches if branch)
+    return tuple(found or first_working((number, other) for number in branches for other in wheels if branch))
 
 
 def choose(
@@ -226,9 +282,9 @@ def choose(
     python: tuple[int, int] | None = None,
     card: Card | None = None,
 ) -> Pair | None:
-    """Return a pair for the given values: the branch with long-term support, the newest torch.
+    """Choose the driver or torch that is not given: the branch with long-term support, and the newest torch.
 
-    None if there is no such pair.
+    Returns None if no choice works.
     """
     known = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, -each))
     branches = known if driver is None else [branch_of(driver)]
@@ -250,7 +306,7 @@ def _problems(
 ) -> Iterator[Problem]:
     yield from _gpu_and_driver(capability, branch, None, card)
     if wheel:
-        yield from _wheel_alone(capability, wheel, machine, python)
+        yield from _wheel_by_itself(capability, wheel, machine, python)
         yield from _driver_and_wheel(branch, wheel)
 
 

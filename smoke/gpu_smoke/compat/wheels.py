@@ -1,4 +1,4 @@
-"""torch wheels: the parts of their names, the capabilities they were compiled for, and the distance between them."""
+"""torch wheels: their names, the compute capabilities they were compiled for, and the order in which to try them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CUDA = re.compile(r"cu(\d{1,2})(\d)")
 
 
 class Wheel(NamedTuple):
-    """A torch wheel: release (2.9), full version (2.9.1) and build (cu128; cpu; empty for the build on PyPI)."""
+    """A torch wheel: release (2.9), version (2.9.1) and build (cu128 or cpu; empty if the build on PyPI is unknown)."""
 
     release: str
     version: str
@@ -26,7 +26,7 @@ class Wheel(NamedTuple):
 
     @property
     def released(self) -> bool:
-        """True if the tables have its patch release."""
+        """True if the tables have this patch release."""
         return int(self.version.rpartition(".")[2]) <= data.PATCHES.get(self.release, 0)
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Wheel(NamedTuple):
 
 
 def parse_wheel(text: str, machine: str = "x86_64") -> Wheel:
-    """Parse the name of a wheel. Without a build it is the one that PyPI has for this machine, if that is known."""
+    """Parse the version of a wheel. Without a build in the text, the build is PyPI's for this machine, if known."""
     found = _WHEEL.fullmatch(text)
     if not found:
         raise ValueError(f"not a torch version: {text!r}")
@@ -51,40 +51,45 @@ def kernels(wheel: Wheel, machine: str = "x86_64") -> tuple[int, ...] | None:
 
 
 def by_distance(wheel: Wheel, machine: str) -> list[Wheel]:
-    """Return other wheels: the same release first, then the nearest. PyPI's build comes first, then the newest CUDA."""
-    here = _order(wheel.release)
-    order = sorted(data.RELEASES[machine], key=lambda each: (abs(_order(each) - here), -_order(each)))
+    """Return the wheels to try instead of this one: first those of the same release, then of the nearest releases.
+
+    Of one release, PyPI's build comes first, then the newest CUDA.
+    """
+    own_number = _number(wheel.release)
+    releases = sorted(data.RELEASES[machine], key=lambda each: (abs(_number(each) - own_number), -_number(each)))
     return [
-        found._replace(version=wheel.version) if found.release == wheel.release and wheel.released else found
-        for each in order
-        for found in _sure(each, machine)
+        other._replace(version=wheel.version) if other.release == wheel.release and wheel.released else other
+        for release in releases
+        for other in _with_read_lists(release, machine)
     ]
 
 
 def newest_first(machine: str = "x86_64") -> list[Wheel]:
-    """Return every wheel whose kernels were read, newest release first.
+    """Return every wheel whose list of kernels was read, the newest release first.
 
-    PyPI's build comes first, then the newest CUDA.
+    Of one release, PyPI's build comes first, then the newest CUDA.
     """
-    return [found for each in _newest(machine) for found in _sure(each, machine)]
+    return [wheel for release in _newest(machine) for wheel in _with_read_lists(release, machine)]
 
 
 def every(machine: str = "x86_64") -> list[Wheel]:
-    """Return every wheel of the table, the newest release first, then the newest CUDA."""
+    """Return every wheel of the tables, the newest release first, then the newest CUDA."""
     table = data.RELEASES[machine]
     return [Wheel(each, f"{each}.0", build) for each in _newest(machine) for build in sorted(table[each].builds)[::-1]]
 
 
 def _newest(machine: str) -> list[str]:
-    return sorted(data.RELEASES[machine], key=_order, reverse=True)
+    return sorted(data.RELEASES[machine], key=_number, reverse=True)
 
 
-def _sure(release: str, machine: str) -> list[Wheel]:
+def _with_read_lists(release: str, machine: str) -> list[Wheel]:
+    """Return the wheels of a release whose list of kernels was read."""
     row = data.RELEASES[machine][release]
-    builds = sorted({*row.builds} - {*row.unsure}, key=lambda build: (build == row.default, build), reverse=True)
+    builds = sorted({*row.builds} - {*row.unread}, key=lambda build: (build == row.default, build), reverse=True)
     return [Wheel(release, f"{release}.0", build) for build in builds]
 
 
-def _order(release: str) -> int:
+def _number(release: str) -> int:
+    """Return a release as a number that compares: 215 for 2.15."""
     major, minor = release.split(".")
     return int(major) * 100 + int(minor)

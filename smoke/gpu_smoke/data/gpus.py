@@ -1,4 +1,7 @@
-"""Published speeds of each GPU model, from which the floors of the speed checks follow."""
+"""Published speeds of each GPU model. The floors of the speed checks are shares of them.
+
+A floor is the speed below which a check fails or warns.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,15 @@ SOURCES = {
 }
 
 # DCGM fails below 0.75 of NVIDIA's own measurement (nvvs/diag-skus.yaml.in). Healthy GPUs of one node differ by 5 % and
-# more (stas00), so a warning must start well below that. ALONE is for a model that one party measured: no credible
-# measurement is wrong by half.
-FAIL, WARN, ALONE = 0.75, 0.90, 0.50
-# The speed at 8192 as a share of that of the best size. It is 0.84 on an L4, and 0.80 at 10240 (zzc120). It is 0.84 on
-# a B200 (ao2427 of zzc), 0.85 on an H200 and 0.86 on an H100 (our own of zzc), 0.92 on an A100 PCIe (zzc108).
+# more (stas00), so a warning must start well below that. FAIL_ONE_PARTY is for a model that only one party measured: no
+# credible measurement is wrong by half.
+FAIL, WARN, FAIL_ONE_PARTY = 0.75, 0.90, 0.50
+# The speed at size 8192 as a share of the speed at the best size:
+#
+# - L4: 0.84, and 0.80 at size 10240 (zzc120)
+# - B200: 0.84 (ao2427 compared with zzc)
+# - H200: 0.85, H100: 0.86 (our own compared with zzc)
+# - A100 PCIe: 0.92 (zzc108)
 BEST_SIZE = 0.80
 # A GPU without any measurement only has to reach a share of its theoretical maximum. A T4 reaches 0.37 of that, an L4
 # 0.47, and the slowest copy of the table 0.72.
@@ -93,12 +100,15 @@ class Gpu(NamedTuple):
 
 
 def _speed(figures: tuple[Figure, ...], share: float) -> Speed | None:
-    """Use the lowest measurement. A single party may have had an exceptionally good machine, so its floor is lower."""
+    """Return the lowest measurement as the reference.
+
+    The floor is lower if only one party measured, because its machine may have been exceptionally good.
+    """
     if not figures:
         return None
     sources = tuple(dict.fromkeys(figure.source for figure in figures))
     lowest = round(share * min(figure.value for figure in figures), 4)
-    return Speed(lowest, sources, fail=FAIL if len(sources) > 1 else ALONE)
+    return Speed(lowest, sources, fail=FAIL if len(sources) > 1 else FAIL_ONE_PARTY)
 
 
 def _bf16(value: float, source: str, n: int = 0) -> Figure:
@@ -109,7 +119,8 @@ def _fp16(value: float, source: str, n: int = 0) -> Figure:
     return Figure(value, source, "float16", n)
 
 
-# A triad reads more than a copy does, so it is a lower bound for one. bfloat16 is timed where it is native. The P100
+# A STREAM triad reads more than a copy does, so its speed is a lower bound for a copy. GPUs with native bfloat16 are
+# timed in it. The P100
 # gains nothing from float16, because cuBLAS computes its sums in float32 (zzc). The T4 and the P100 are timed in the
 # size of the published measurements. chsasank does not say if its A100 was a module or a card: the table takes the
 # slower card.

@@ -14,10 +14,10 @@ from ..checks import BAD, FAIL, PASS, SKIP, WARN
 from ..errors import unwritable
 from ..options import Parser
 from ..reports import files
-from ..workers.parent import Watch, stops
+from ..workers.parent import EventLoop, stop_signals
 from . import environment, kernel_log, machine_files
 from .finding import PROBES, Finding
-from .probes import Asked
+from .probes import ProbeGroup
 
 SCHEMA = "smoke-diagnose/1"
 COMMAND = "gpu-smoke diagnose"
@@ -51,17 +51,21 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(path: str, deadline_sec: float) -> int:
     began, where = time.monotonic(), machine_files.place(os.environ)
-    findings = [*machine_files.look(os.environ), *environment.look(os.environ, where != "machine"), *kernel_log.look()]
-    with stops() as stopped:
-        left_out, deadline = machine_files.left_out(where), began + deadline_sec
-        watch = Watch(lambda started: Asked(started, left_out, deadline, f"{deadline_sec:g} s"))
+    findings = [
+        *machine_files.findings(os.environ),
+        *environment.findings(os.environ, where != "machine"),
+        *kernel_log.findings(),
+    ]
+    with stop_signals() as stopped:
+        has_no_gpu, deadline = machine_files.has_no_gpu(where), began + deadline_sec
+        loop = EventLoop(lambda on_start: ProbeGroup(on_start, has_no_gpu, deadline, f"{deadline_sec:g} s"))
         try:
-            watch.listen(stopped)
-            findings += watch.workers.findings
+            loop.run(stopped)
+            findings += loop.group.findings
             code = _report(findings, where, path)
-            left = watch.end()
+            left = loop.kill_remaining()
         finally:
-            watch.close()
+            loop.close()
     if left:
         os._exit(code)  # an ordinary exit could wait for a process inside the driver
     return code

@@ -10,10 +10,12 @@ from ..checks import PASS, SKIP, WARN, Check, failure
 from ..faults import Meaning
 from ..judge import static
 from ..judge.subject import Subject
-from .finding import Finding, found
+from .finding import Finding, finding_of
 
-_BACK = "a container loses its GPUs when systemd is reloaded on the machine: restart the container; if that happens "
-_BACK += "often, pass the nodes with --device or CDI"
+_LOST_BY_RELOAD = (
+    "a container loses its GPUs when systemd is reloaded on the machine: restart the container; if that happens "
+)
+_LOST_BY_RELOAD += "often, pass the nodes with --device or CDI"
 # Error codes of NVML (enum nvmlReturn_t of nvml.h), with NVML's messages.
 _CODES = {
     4: ("Insufficient Permissions", Meaning(faults.ENV, faults.FIX_IMAGE, "this user cannot open /dev/nvidiactl")),
@@ -21,49 +23,50 @@ _CODES = {
     12: ("Library Not Found", Meaning(faults.ENV, faults.FIX_DRIVER, "a part of the driver's libraries is missing")),
     15: ("GPU is lost", Meaning(faults.GPU, faults.REPLACE, "the GPU is gone from PCI, or does not answer there")),
     16: ("GPU requires reset", Meaning(faults.GPU, faults.REBOOT, "nvidia-smi --gpu-reset, or reboot")),
-    17: ("Operating system blocked the request", Meaning(faults.ENV, faults.REBOOT, _BACK)),
+    17: ("Operating system blocked the request", Meaning(faults.ENV, faults.REBOOT, _LOST_BY_RELOAD)),
     18: (
         "Driver/library version mismatch",
         Meaning(faults.ENV, faults.REBOOT, "the driver was updated and the old one still runs: reboot the machine"),
     ),
-    999: ("Unknown Error", Meaning(faults.ENV, faults.REBOOT, _BACK)),
+    999: ("Unknown Error", Meaning(faults.ENV, faults.REBOOT, _LOST_BY_RELOAD)),
 }
 _OTHER = Meaning(faults.ENV, faults.REBOOT, "see enum nvmlReturn_t in NVIDIA's NVML API")
-_LEFT = "a job that has ended may still use it; processes of other containers are not visible from here"
-_TAKEN, _SHARE = 750e6, 0.03  # the driver's own use stays below one of them (judge.values)
+_USED_BY_OTHERS = "a job that has ended may still use it; processes of other containers are not visible from here"
+# The memory in bytes, and as a share, that the driver itself uses at most (judge/values.py).
+_OWN_BYTES, _OWN_SHARE = 750e6, 0.03
 
 
 def nvml(answer: Mapping[str, Any]) -> Iterator[Finding]:
     """Check that NVML starts and that each GPU is usable."""
     if "missing" in answer:
         hint = "nvidia-smi also needs it, CUDA does not; in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-        yield found(Check("nvml", WARN, faults.one_line(answer["missing"]), hint=hint))
+        yield finding_of(Check("nvml", WARN, faults.one_line(answer["missing"]), hint=hint))
         return
     if answer["code"]:
-        yield found(_refused("Failed to initialize NVML", answer["code"]))
+        yield finding_of(_refused("Failed to initialize NVML", answer["code"]))
         return
     gpus: Sequence[Mapping[str, Any]] = answer["gpus"]
-    lost = [found(_refused(f"GPU {gpu['index']}", gpu["code"])) for gpu in gpus if gpu["code"]]
-    yield from lost or [found(Check("nvml", PASS, ", ".join(gpu.get("name", "?") for gpu in gpus) or "no GPU"))]
+    lost = [finding_of(_refused(f"GPU {gpu['index']}", gpu["code"])) for gpu in gpus if gpu["code"]]
+    yield from lost or [finding_of(Check("nvml", PASS, ", ".join(gpu.get("name", "?") for gpu in gpus) or "no GPU"))]
     for gpu in gpus:
         if not gpu["code"]:
-            yield from (found(check) for check in (_memory(gpu), _mig(gpu), _persistence(gpu)))
+            yield from (finding_of(check) for check in (_memory(gpu), _mig(gpu), _persistence(gpu)))
 
 
-def library(driver: str, answer: Mapping[str, Any], left_out: bool) -> list[Finding]:
+def library(driver: str, answer: Mapping[str, Any], has_no_gpu: bool) -> list[Finding]:
     """Check the device nodes and the start of CUDA. A container without GPUs needs no nodes."""
     judged = static.library(driver, answer)
     none = Check("devnodes", SKIP, "no GPU was given to this container")
-    return [found(none if left_out and check.id == "devnodes" else check) for check in judged]
+    return [finding_of(none if has_no_gpu and check.id == "devnodes" else check) for check in judged]
 
 
 def torch(answer: Mapping[str, Any]) -> Finding:
     """Report the torch that was imported."""
     text = f"torch {answer['version']}"
     if answer["cuda"]:
-        return found(Check("torch.import", PASS, f"{text} for CUDA {answer['cuda']}"))
+        return finding_of(Check("torch.import", PASS, f"{text} for CUDA {answer['cuda']}"))
     means = Meaning(faults.ENV, faults.FIX_IMAGE, "install a torch built for CUDA: its version ends in +cu...")
-    return found(failure("torch.build", f"{text} is built without CUDA, for the CPU only", means))
+    return finding_of(failure("torch.build", f"{text} is built without CUDA, for the CPU only", means))
 
 
 def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> Iterator[Finding]:
@@ -72,17 +75,17 @@ def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> It
     if not gpus:
         sentence = faults.one_line(answer["message"]) or "CUDA starts and lists none"
         means = faults.meaning(answer["message"] or "no CUDA-capable device", "devices")
-        yield found(failure("gpu.count", f"torch sees no GPU: {sentence}", means))
+        yield finding_of(failure("gpu.count", f"torch sees no GPU: {sentence}", means))
         return
-    yield found(Check("gpu.count", PASS, ", ".join(gpu["name"] for gpu in gpus)))
+    yield finding_of(Check("gpu.count", PASS, ", ".join(gpu["name"] for gpu in gpus)))
     for gpu in gpus:
-        yield found(static.arch(Subject.of("cuda", gpu), version, names))
+        yield finding_of(static.arch(Subject.of("cuda", gpu), version, names))
 
 
 def fault(what: str, doing: str, message: str, stage: str) -> Finding:
     """Report an error of torch or of a library below it."""
     text = f"{doing} failed: {faults.one_line(message)}"
-    return found(failure(what, text, faults.meaning(message, stage)))
+    return finding_of(failure(what, text, faults.meaning(message, stage)))
 
 
 def _refused(what: str, code: int) -> Check:
@@ -92,27 +95,27 @@ def _refused(what: str, code: int) -> Check:
 
 def _memory(gpu: Mapping[str, Any]) -> Check:
     index = gpu["index"]
-    if "memory" not in gpu or _split(gpu):
+    if "memory" not in gpu or _mig_is_on(gpu):
         return Check("gpu.memory", SKIP, "NVML does not report its memory", gpu=index)
     used, total = gpu["memory"]["used"], gpu["memory"]["total"]
     by = f"by {len(gpu['processes'])} processes" if gpu.get("processes") else "by no process visible from here"
     text = f"{used / 1e9:.3g} of {total / 1e9:.3g} GB taken, {by}"
-    if used <= max(_TAKEN, _SHARE * total):
+    if used <= max(_OWN_BYTES, _OWN_SHARE * total):
         return Check("gpu.memory", PASS, text, gpu=index)
     if used < total / 2:
-        return Check("gpu.memory", WARN, text, gpu=index, hint=_LEFT)
-    means = Meaning(faults.ENV, faults.NONE, f"a job here soon runs out of memory; {_LEFT}")
+        return Check("gpu.memory", WARN, text, gpu=index, hint=_USED_BY_OTHERS)
+    means = Meaning(faults.ENV, faults.NONE, f"a job here soon runs out of memory; {_USED_BY_OTHERS}")
     return failure("gpu.memory", f"GPU {index}: {text}", means, gpu=index)
 
 
-def _split(gpu: Mapping[str, Any]) -> bool:
-    """Return True if MIG is on. A GPU without MIG does not answer."""
+def _mig_is_on(gpu: Mapping[str, Any]) -> bool:
+    """Return True if MIG is on. A GPU without MIG has no value for it."""
     return bool(gpu.get("mig", {}).get("on"))
 
 
 def _mig(gpu: Mapping[str, Any]) -> Check:
     index = gpu["index"]
-    if not _split(gpu):
+    if not _mig_is_on(gpu):
         return Check("gpu.mig", PASS, "off", gpu=index)
     if slices := gpu["mig"]["slices"]:
         return Check("gpu.mig", PASS, f"on, {len(slices)} slices", gpu=index)

@@ -11,7 +11,7 @@ from ..checks import PASS, SKIP, WARN, Check, failure
 from ..faults import Meaning
 from ..judge import static
 from ..machine import Installed
-from .finding import Finding, found
+from .finding import Finding, finding_of
 
 _HIDDEN = Meaning(faults.ENV, faults.FIX_IMAGE, "CUDA only sees the GPUs before the first unknown name")
 _LIBRARY = re.compile(r"lib(cudart|cublas|cudnn|nccl|nvrtc)\.so\.(\d+).*")
@@ -24,16 +24,16 @@ _TOOLS = {
 }
 
 
-def look(environment: Mapping[str, str], in_container: bool) -> list[Finding]:
+def findings(environment: Mapping[str, str], in_container: bool) -> list[Finding]:
     """Check all variables and the installed torch."""
     torch = machine.torch()
     return [
-        found(_capabilities(environment.get("NVIDIA_DRIVER_CAPABILITIES"), in_container)),
-        found(_visible(environment.get("CUDA_VISIBLE_DEVICES"))),
-        found(_library_path(environment, torch)),
-        found(_tools(environment)),
-        found(_installed(torch)),
-        *([found(static.wheel(machine.driver(), torch, machine.compatible()))] if torch.cuda else []),
+        finding_of(_capabilities(environment.get("NVIDIA_DRIVER_CAPABILITIES"), in_container)),
+        finding_of(_visible(environment.get("CUDA_VISIBLE_DEVICES"))),
+        finding_of(_library_path(environment, torch)),
+        finding_of(_tools(environment)),
+        finding_of(_installed(torch)),
+        *([finding_of(static.wheel(machine.driver(), torch, machine.compatible()))] if torch.cuda else []),
     ]
 
 
@@ -65,9 +65,9 @@ def _visible(given: str | None) -> Check:
 
 
 def _names_one(name: str, count: int) -> bool:
-    """Return True if CUDA may know a GPU by this name.
+    """Return True if CUDA may have a GPU with this name.
 
-    A slice, or a GPU that files do not list, is assumed to exist.
+    MIG slices, and all GPUs if no file lists them, are assumed to exist.
     """
     if re.fullmatch(r"\d+", name):
         return int(name) < count
@@ -97,16 +97,16 @@ def _library_path(environment: Mapping[str, str], torch: Installed) -> Check:
         return Check(
             "env.library-path", WARN, f"LD_PRELOAD is {preload!r}", hint="it is loaded before every other library"
         )
-    mine = [folder for folder in folders if any(_libraries(folder))]
-    if mine:
-        return Check("env.library-path", WARN, f"CUDA libraries come from {mine[0]} before torch's own", hint=hint)
+    with_cuda = [folder for folder in folders if any(_libraries(folder))]
+    if with_cuda:
+        return Check("env.library-path", WARN, f"CUDA libraries come from {with_cuda[0]} before torch's own", hint=hint)
     return Check("env.library-path", PASS, ":".join(folders) or "LD_LIBRARY_PATH is not set")
 
 
 def _others(folders: list[str], cuda: str) -> Iterator[str]:
-    """Find libraries of another CUDA than torch's, by their version number.
+    """Describe libraries of another CUDA version than torch's.
 
-    The numbers of cuDNN and NCCL are not those of CUDA.
+    cuDNN and NCCL are left out, because they have version numbers of their own.
     """
     for folder in folders:
         for file, library, major in _libraries(folder):
@@ -133,9 +133,9 @@ def _has(folder: str, pattern: str) -> bool:
 
 
 def _tools(environment: Mapping[str, str]) -> Check:
-    left = [f"{name}: {why}" for name, why in _TOOLS.items() if environment.get(name, "0") not in ("", "0")]
-    if left:
-        return Check("env.tools", WARN, "; ".join(left), hint="unset those that you do not need")
+    active = [f"{name}: {effect}" for name, effect in _TOOLS.items() if environment.get(name, "0") not in ("", "0")]
+    if active:
+        return Check("env.tools", WARN, "; ".join(active), hint="unset those that you do not need")
     return Check("env.tools", PASS, f"none of {len(_TOOLS)} is set")
 
 

@@ -1,4 +1,8 @@
-"""A finding: a check as in the receipt, the source it was read from, and the command to run next."""
+"""The findings and the probes of `gpu-smoke diagnose`.
+
+A probe reads one source, such as the kernel log. Its finding is a check as in the receipt, with the name of that
+source, and with the command to run next.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +76,7 @@ class Finding:
         return {**self.check.record(), "looked_at": self.looked_at, "next": self.next}
 
 
-def found(check: Check, next_command: str = "") -> Finding:
+def finding_of(check: Check, next_command: str = "") -> Finding:
     """Add the texts of the check's probe. A given command replaces that of the probe."""
     probe = PROBES[check.id]
     wrong = check.status in (*BAD, WARN)

@@ -10,7 +10,7 @@ from .. import faults, machine
 from ..checks import PASS, SKIP, WARN, Check, failure
 from ..data.health import UNKNOWN_XID, XIDS
 from ..faults import Meaning
-from .finding import Finding, found
+from .finding import Finding, finding_of
 
 _COPIES = ("/var/log/kern.log", "/var/log/messages", "/var/log/dmesg")
 _RECORDS, _TAIL = 20_000, 2**21  # records of /dev/kmsg, and bytes of a copy
@@ -50,39 +50,43 @@ SIGNS = (
         r"nvidia-nvswitch.*SXid.*(fatal|non-recoverable)",
         Meaning(faults.GPU, faults.REPLACE, "the switch between the GPUs failed"),
     ),
-)  # "module verification failed" alone only taints the kernel, so it is reported only without a driver.
+)
 
 
-def look() -> list[Finding]:
-    """Return the findings of the log: the last line of each sign."""
+def findings() -> list[Finding]:
+    """Return a finding for each sign in the log, with its last line."""
     text = _read()
     if text is None:
-        return [found(Check("kernel.log", SKIP, "the kernel log cannot be read from here; on the machine: sudo dmesg"))]
+        return [
+            finding_of(Check("kernel.log", SKIP, "the kernel log cannot be read from here; on the machine: sudo dmesg"))
+        ]
     lines = text.splitlines()
     signs = []
     for sign in SIGNS:
         hits = [line for line in lines if re.search(sign.pattern, line, re.IGNORECASE)]
+        # The kernel also logs "module verification failed" for a driver that it loads, so the sign needs a missing
+        # driver.
         if hits and not (sign.means is _SIGNED and machine.driver()):
-            signs.append(found(failure("kernel.log", _message(hits[-1]), sign.means)))
+            signs.append(finding_of(failure("kernel.log", _message(hits[-1]), sign.means)))
     return [
         *_xids(lines),
-        *(signs or [found(Check("kernel.log", PASS, f"{len(lines)} lines, no known error"))]),
+        *(signs or [finding_of(Check("kernel.log", PASS, f"{len(lines)} lines, no known error"))]),
     ]
 
 
 def _xids(lines: list[str]) -> list[Finding]:
     last = {(match[1], int(match[2])): line for line in lines if (match := _XID.search(line))}
     if not last:
-        return [found(Check("xid", PASS, "none"))]
-    findings = []
+        return [finding_of(Check("xid", PASS, "none"))]
+    found = []
     for (address, number), line in last.items():
         xid = XIDS.get(number, UNKNOWN_XID)
         text = f"Xid {number} of {address}: {xid.text}; the log says {_message(line)}"
         if xid.action:
-            findings.append(found(failure("xid", text, Meaning(faults.GPU, xid.action, _CATALOG))))
+            found.append(finding_of(failure("xid", text, Meaning(faults.GPU, xid.action, _CATALOG))))
         else:
-            findings.append(found(Check("xid", WARN, text, hint=_CATALOG)))
-    return findings
+            found.append(finding_of(Check("xid", WARN, text, hint=_CATALOG)))
+    return found
 
 
 def _message(line: str) -> str:

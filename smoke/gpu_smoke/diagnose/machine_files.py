@@ -1,4 +1,4 @@
-"""Check that the machine has a GPU and a driver, and that this container was given the GPU, without any driver call."""
+"""Check by files alone that the machine has a GPU and a driver, and that this container was given the GPU."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from .. import faults, machine
 from ..checks import FAIL, PASS, SKIP, WARN, Check, failure
 from ..faults import Meaning
 from ..judge import static
-from .finding import Finding, found
+from .finding import Finding, finding_of
 
 _EFI = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _NOUVEAU = Meaning(faults.ENV, faults.FIX_DRIVER, "nouveau uses the GPU, so NVIDIA's driver cannot load")
-_ROOM, _LITTLE = 100e6, 1e9  # bytes of a file system: practically full, and less than a wheel of torch needs
+# Free bytes of a file system: below the first it is practically full; a wheel of torch needs more than the second.
+_FULL, _LITTLE = 100e6, 1e9
 
 _ALLOCATABLE = "NAME:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu"
 # The command to run next if a container has no GPU.
@@ -50,27 +51,27 @@ def place(environment: Mapping[str, str]) -> str:
     return "container" if inside or environment.get("container") else "machine"
 
 
-def look(environment: Mapping[str, str]) -> list[Finding]:
+def findings(environment: Mapping[str, str]) -> list[Finding]:
     """Return the findings from files, in the order of dependencies."""
     where, gpus = place(environment), _on_pci()
-    missing = left_out(where)
+    missing = has_no_gpu(where)
     return [
         *_hardware(gpus, missing),
-        found(_bound(gpus or [])),
-        found(_loaded(gpus, missing)),
-        found(_secure_boot(gpus)),
+        finding_of(_bound(gpus or [])),
+        finding_of(_loaded(gpus, missing)),
+        finding_of(_secure_boot(gpus)),
         _request(where, environment, missing),
-        found(static.shm(machine.shared_memory())),
-        found(_disk()),
+        finding_of(static.shm(machine.shared_memory())),
+        finding_of(_disk()),
     ]
 
 
-def left_out(where: str) -> bool:
+def has_no_gpu(where: str) -> bool:
     """Return True in a container that was given no GPU."""
-    return where != "machine" and not _given() and not machine.windows()
+    return where != "machine" and not _gpu_nodes() and not machine.windows()
 
 
-def _given() -> list[str]:
+def _gpu_nodes() -> list[str]:
     """Return the device nodes of GPUs."""
     return [node for node in machine.nodes() if re.fullmatch(r"/dev/nvidia\d+", node)]
 
@@ -93,25 +94,25 @@ def _on_pci() -> list[Gpu] | None:
 
 def _hardware(gpus: list[Gpu] | None, missing: bool) -> Iterator[Finding]:
     if gpus:
-        yield found(Check("gpu.hardware", PASS, f"{len(gpus)} on PCI: {', '.join(gpu.address for gpu in gpus)}"))
+        yield finding_of(Check("gpu.hardware", PASS, f"{len(gpus)} on PCI: {', '.join(gpu.address for gpu in gpus)}"))
     elif gpus is None or machine.windows() or missing:
-        yield found(Check("gpu.hardware", SKIP, "the GPUs of the machine are not visible from here"))
+        yield finding_of(Check("gpu.hardware", SKIP, "the GPUs of the machine are not visible from here"))
     else:
         means = Meaning(
             faults.ENV, faults.FIX_POOL, "the machine type has none, or the GPU is lost: stop and start the machine"
         )
-        yield found(failure("gpu.hardware", "this machine has no NVIDIA GPU on PCI", means))
+        yield finding_of(failure("gpu.hardware", "this machine has no NVIDIA GPU on PCI", means))
 
 
 def _bound(gpus: list[Gpu]) -> Check:
-    held = [gpu.address for gpu in gpus if gpu.driver == "nouveau"]
+    with_nouveau = [gpu.address for gpu in gpus if gpu.driver == "nouveau"]
     modules = [line.split(" ")[0] for line in machine.text("/proc/modules").splitlines()]
-    if held:
-        return failure("driver.bound", f"nouveau holds {', '.join(held)}", _NOUVEAU)
-    away = [gpu.address for gpu in gpus if gpu.driver == "vfio-pci"]
-    if away:
+    if with_nouveau:
+        return failure("driver.bound", f"nouveau holds {', '.join(with_nouveau)}", _NOUVEAU)
+    with_vfio = [gpu.address for gpu in gpus if gpu.driver == "vfio-pci"]
+    if with_vfio:
         means = Meaning(faults.ENV, faults.FIX_POOL, "the GPU is reserved for virtual machines: use it there")
-        return failure("driver.bound", f"vfio-pci holds {', '.join(away)}", means)
+        return failure("driver.bound", f"vfio-pci holds {', '.join(with_vfio)}", means)
     if "nouveau" in modules and not machine.driver():
         return failure("driver.bound", "nouveau is loaded, and NVIDIA's driver is not", _NOUVEAU)
     return Check("driver.bound", PASS, "no other driver holds a GPU")
@@ -143,16 +144,18 @@ def _secure_boot(gpus: list[Gpu] | None) -> Check:
 
 
 def _request(where: str, environment: Mapping[str, str], missing: bool) -> Finding:
-    given, asked = _given(), environment.get("NVIDIA_VISIBLE_DEVICES")
-    fact = "NVIDIA_VISIBLE_DEVICES is not set" if asked is None else f"NVIDIA_VISIBLE_DEVICES is {asked!r}"
+    variable = environment.get("NVIDIA_VISIBLE_DEVICES")
+    fact = "NVIDIA_VISIBLE_DEVICES is not set" if variable is None else f"NVIDIA_VISIBLE_DEVICES is {variable!r}"
     if where == "machine":
-        return found(Check("gpu.request", SKIP, "this is not a container"))
+        return finding_of(Check("gpu.request", SKIP, "this is not a container"))
     if not missing:
-        return found(Check("gpu.request", PASS, f"this container has {len(given)}; {fact}"))
+        return finding_of(Check("gpu.request", PASS, f"this container has {len(_gpu_nodes())}; {fact}"))
     driver = machine.driver()
     seen = f"the machine's driver {driver} runs" if driver else "no driver of the machine is visible from here"
     means = Meaning(faults.ENV, faults.FIX_POOL, _HINTS[where])
-    return found(failure("gpu.request", f"no GPU was given to this container: {fact}, and {seen}", means), _NEXT[where])
+    return finding_of(
+        failure("gpu.request", f"no GPU was given to this container: {fact}, and {seen}", means), _NEXT[where]
+    )
 
 
 def _disk() -> Check:
@@ -171,6 +174,6 @@ def _disk() -> Check:
     if free >= _LITTLE:
         return Check("disk", PASS, text)
     hint = "torch keeps compiled kernels and temporary files there: free space, or set TMPDIR to another file system"
-    if free >= _ROOM:
+    if free >= _FULL:
         return Check("disk", WARN, text, hint=hint)
     return Check("disk", FAIL, text, severity=faults.ENV, action=faults.FIX_IMAGE, hint=hint)

@@ -6,59 +6,65 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import checks, faults, machine
-from ..workers.process import Child
+from ..workers.process import WorkerProcess
 from . import driver
-from .finding import Finding, found
+from .finding import Finding, finding_of
 
 
-class Asked:
-    """The processes of a diagnosis: NVML in one; CUDA, then torch in a second; only torch in a third if CUDA failed."""
+class ProbeGroup:
+    """The worker processes of a diagnosis, for the event loop of workers/parent.py.
 
-    def __init__(self, started: Callable[[Child], None], left_out: bool, deadline: float, within: str) -> None:
-        self.deadline, self.within = deadline, within
-        self._left_out = left_out
-        self.children: list[Child] = []
+    The first worker starts NVML. The second starts CUDA and then torch. If CUDA fails, a third worker only imports
+    torch.
+    """
+
+    def __init__(
+        self, on_start: Callable[[WorkerProcess], None], has_no_gpu: bool, deadline: float, time_limit_text: str
+    ) -> None:
+        self.deadline, self.time_limit_text = deadline, time_limit_text
+        self._left_out = has_no_gpu
+        self.processes: list[WorkerProcess] = []
         self.findings: list[Finding] = []
-        self._started = started
+        self._on_start = on_start
         self._torch: dict[str, Any] = {}
         self._names: list[str] = []
         self._start("nvml", {})
         self._start("first", {"device": "cuda"})
 
-    def going(self) -> bool:
-        """Return True if the diagnosis is not over."""
-        for child in self.children:
-            if child.idle:
-                self._ready(child)
-        if any(not child.gone for child in self.children):
+    def advance(self) -> bool:
+        """Start the work that can start now. Returns False if the diagnosis is over."""
+        for worker in self.processes:
+            if worker.idle:
+                self._ready(worker)
+        if any(not worker.gone for worker in self.processes):
             return True
-        if self._torch or len(self.children) > 2 or self._failed():
+        if self._torch or len(self.processes) > 2 or self._import_tried():
             return False
         self._start("host", {})
         return True
 
-    def late(self, now: float) -> list[Child]:
+    def overdue(self, now: float) -> list[WorkerProcess]:
         """Return the workers that exceeded their time limit."""
-        return [child for child in self.children if not child.gone and now >= child.deadline]
+        return [worker for worker in self.processes if not worker.gone and now >= worker.deadline]
 
-    def lose(self, child: Child, reason: str) -> None:
+    def stop_waiting(self, worker: WorkerProcess, reason: str) -> None:
         """Stop waiting for a worker. It is killed after the report."""
-        child.lost = True
-        stage = "stopped" if reason.startswith("stopped") else child.stage
-        means = faults.hang(stage, on_cpu=child.role == "host")
-        self.findings.append(found(checks.failure("deadline", f"{reason} while {child.text}", means)))
+        worker.abandoned = True
+        stage = "stopped" if reason.startswith("stopped") else worker.stage
+        means = faults.hang(stage, on_cpu=worker.role == "host")
+        self.findings.append(finding_of(checks.failure("deadline", f"{reason} while {worker.text}", means)))
 
-    def give_up(self, reason: str) -> None:
+    def stop_waiting_for_all(self, reason: str) -> None:
         """Stop waiting for all workers."""
-        for child in self.children:
-            if not child.gone:
-                self.lose(child, reason)
+        for worker in self.processes:
+            if not worker.gone:
+                self.stop_waiting(worker, reason)
 
-    def hear(self, child: Child, event: dict[str, Any]) -> None:
+    def handle_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         """Handle one event of a worker."""
         kind = event.pop("event")
         if kind == "stage":
-            child.enters(**event)
+            worker.begin_step(**event)
         elif kind == "nvml":
             self.findings += driver.nvml(event)
         elif kind == "libcuda":
@@ -71,41 +77,41 @@ class Asked:
         elif kind == "devices":
             self.findings += driver.devices(event, self._torch["version"], self._names)
         elif kind == "ready":
-            child.ready()
+            worker.ready()
         elif kind == "fault":
-            self._fault(child, event)
+            self._handle_fault(worker, event)
         elif kind == "done":
-            child.done = True
+            worker.done = True
 
-    def ended(self, child: Child) -> None:
+    def handle_end(self, worker: WorkerProcess) -> None:
         """Handle the end of a process."""
-        if died := child.death():
-            self.findings.append(found(checks.failure("child", *died)))
+        if failed := worker.handle_exit():
+            self.findings.append(finding_of(checks.failure("child", *failed)))
 
     def close(self) -> None:
         """Release all resources."""
-        for child in self.children:
-            child.close()
+        for worker in self.processes:
+            worker.close()
 
     def _start(self, role: str, given: dict[str, Any]) -> None:
-        child = Child(role, 0, given)
-        self.children.append(child)
-        self._started(child)
+        worker = WorkerProcess(role, 0, given)
+        self.processes.append(worker)
+        self._on_start(worker)
 
-    def _ready(self, child: Child) -> None:
-        if child.role == "host":
-            self.findings.append(found(checks.Check("torch.import", checks.PASS, "torch can be imported")))
-        child.dismiss()
+    def _ready(self, worker: WorkerProcess) -> None:
+        if worker.role == "host":
+            self.findings.append(finding_of(checks.Check("torch.import", checks.PASS, "torch can be imported")))
+        worker.end_orders()
 
-    def _fault(self, child: Child, event: dict[str, Any]) -> None:
+    def _handle_fault(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         message = event["message"] or event["type"]
-        if child.what == "torch.import" and not machine.torch().version:
+        if worker.what == "torch.import" and not machine.torch().version:
             text = "this Python has no torch to check"
-            self.findings.append(found(checks.Check("torch.import", checks.SKIP, text)))
+            self.findings.append(finding_of(checks.Check("torch.import", checks.SKIP, text)))
             return
-        self.findings.append(driver.fault(child.what, child.text, message, child.stage))
+        self.findings.append(driver.fault(worker.what, worker.text, message, worker.stage))
 
-    def _failed(self) -> bool:
-        """Return True if the import of torch was already tried."""
+    def _import_tried(self) -> bool:
+        """Return True if a worker already tried to import torch, or has ended or hung before."""
         tried = ("torch.import", "deadline", "child")
         return any(finding.check.id in tried for finding in self.findings)

@@ -1,4 +1,7 @@
-"""References that the user gives: receipts of earlier runs, and own measurements."""
+"""Reference data that the user gives: receipts of earlier runs, and own measurements.
+
+A receipt is the JSON report of a run. Own measurements are a file that `gpu-smoke record` writes.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ from .receipts import Run
 
 
 @dataclass(frozen=True)
-class Known:
-    """The references of the user. `earlier` is None without --baseline, which differs from an empty baseline."""
+class References:
+    """The reference data. `earlier` has the runs of --baseline; None without the option, which differs from no runs."""
 
     earlier: tuple[Run, ...] | None = None
     own: tuple[Row, ...] = ()
 
 
-def read(options: Options) -> Known:
+def read(options: Options) -> References:
     """Read the files that the command line names, or raise UsageError with all their errors."""
-    runs, wrong = receipts.runs(options.baseline)
-    rows, more = measurements.load(Path(options.specs)) if options.specs else ([], [])
-    if wrong or more:
-        raise UsageError("\n".join(str(problem) for problem in [*wrong, *more]))
-    return Known(tuple(runs) if options.baseline else None, tuple(rows))
+    runs, receipt_problems = receipts.runs(options.baseline)
+    rows, specs_problems = measurements.load(Path(options.specs)) if options.specs else ([], [])
+    if receipt_problems or specs_problems:
+        raise UsageError("\n".join(map(str, [*receipt_problems, *specs_problems])))
+    return References(tuple(runs) if options.baseline else None, tuple(rows))

@@ -1,4 +1,4 @@
-"""Check that a pass is complete: every check of the profile has a result on every device that was found."""
+"""Check that a run that passes is complete: every check of its profile has a result on every device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MEANS = Meaning(faults.ENV, faults.NONE, "this is a bug of gpu-smoke: report it
 
 
 def complete(profile: Profile, subjects: Sequence[Subject], checks: Iterable[Check]) -> list[Check]:
-    """Return a failure for each missing result. A run without devices, or a device without results, is no pass."""
+    """Return a failure for each missing result, also if no device was found."""
     found = [*checks]
     products = {(check.gpu, check.dtype, check.id) for check in found}
     answers = {(check.gpu, check.id): check for check in found}
@@ -23,19 +23,19 @@ def complete(profile: Profile, subjects: Sequence[Subject], checks: Iterable[Che
     missing += ["NVML did not answer"] if any(not subject.on_cpu for subject in subjects) and not nvml else []
     for subject in subjects:
         missing += _products(subject, products)
-        owed = [each for each in _owed(profile.gpu) if each not in GEMM]
-        owed += HEALTH if nvml and nvml.status == PASS else []
-        owed += ["allreduce"] if profile.rank and len(subjects) > 1 else []
+        required = [each for each in _checks_of(profile.gpu) if each not in GEMM]
+        required += HEALTH if nvml and nvml.status == PASS else []
+        required += ["allreduce"] if profile.rank and len(subjects) > 1 else []
         missing += [
-            f"{subject.place} has no result for {each}" for each in owed if (subject.index, each) not in answers
+            f"{subject.place} has no result for {each}" for each in required if (subject.index, each) not in answers
         ]
         missing += _untimed(subject, profile.gpu, answers)
-    once = [*_owed(profile.host), *(_owed(profile.peers) if len(subjects) > 1 else [])]
-    missing += [f"{each} has no result" for each in once if (None, each) not in answers]
+    of_machine = [*_checks_of(profile.host), *(_checks_of(profile.peers) if len(subjects) > 1 else [])]
+    missing += [f"{each} has no result" for each in of_machine if (None, each) not in answers]
     return [failure("complete", f"{text}, so the run cannot pass", _MEANS, status=ERROR) for text in missing]
 
 
-def _owed(stages: Iterable[Stage]) -> list[str]:
+def _checks_of(stages: Iterable[Stage]) -> list[str]:
     return [each for stage in stages for each in stage.checks]
 
 

@@ -1,4 +1,8 @@
-"""Checks of NVML's answers before and after the work: memory errors, Xids, link errors, MIG and other processes."""
+"""Checks of NVML's answers before and after the work: memory errors, Xids, link errors, MIG and other processes.
+
+workers/nvml_monitor.py explains NVML and Xids. NVML may refuse to answer, most often because the GPU does not have the
+feature. The refusal is then the value of the field: a dict with the error code as `refused`.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,13 @@ from ..faults import Meaning
 from ..options import Options, name_tokens
 from ..plan import HEALTH, TIMED
 from . import load, slowdown
-from .nvml_samples import Seen, lost, refused, together
+from .nvml_samples import Samples, error_of, gpu_lost_error, merged
 from .subject import Subject
 
 _MISSING = "libnvidia-ml.so.1 is missing: in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility; on a machine "
 _MISSING += "install the driver's own packages"
 _RESET = "run nvidia-smi --gpu-reset while no process uses the GPU, or replace the machine"
-_NEIGHBOURS = {"refused": 3, "text": "the processes of a slice"}
+_SLICE_PROCESSES = {"refused": 3, "text": "the processes of a slice"}
 
 
 def started(event: Mapping[str, Any]) -> Check:
@@ -39,17 +43,17 @@ def started(event: Mapping[str, Any]) -> Check:
 
 
 def skipped(why: str) -> Check:
-    """Return a skipped check, for a machine without NVML."""
+    """Return the skipped check `nvml`, with the reason."""
     return Check("nvml", SKIP, why)
 
 
 def all_skipped(why: str, gpu: int | None = None) -> list[Check]:
-    """Skip every check that needs NVML."""
+    """Return every check that needs NVML as skipped, with the reason."""
     return [Check(what, SKIP, why, gpu=gpu) for what in HEALTH]
 
 
-def unknown(subject: Subject, uuid: str) -> list[Check]:
-    """Warn that NVML lists no GPU with this UUID. If CUDA reports no UUID, only skip the checks."""
+def not_listed(subject: Subject, uuid: str) -> list[Check]:
+    """Warn that NVML lists no GPU with this UUID. If CUDA reports no UUID, the checks are only skipped."""
     if not uuid:
         return all_skipped("this torch reports no UUIDs, so NVML's GPUs cannot be matched", subject.index)
     text = f"NVML lists no GPU with the UUID {uuid}, which CUDA reports for {subject.place}"
@@ -60,9 +64,9 @@ def unknown(subject: Subject, uuid: str) -> list[Check]:
 def judge(
     options: Options,
     subject: Subject,
-    was: Mapping[str, Any],
-    now: Mapping[str, Any],
-    stages: Mapping[str, Seen],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    stages: Mapping[str, Samples],
     xids: Sequence[int],
     speeds: Sequence[Check] = (),
     better_link: str = "",
@@ -72,66 +76,65 @@ def judge(
     Args:
         options: The command line.
         subject: The GPU.
-        was: NVML's answers before the work.
-        now: NVML's answers after the work.
+        before: NVML's answers before the work.
+        after: NVML's answers after the work.
         stages: NVML's samples during the work, by stage.
         xids: The Xids reported during the work.
         speeds: The checks of measured speeds.
-        better_link: The GPU or the earlier runs with a faster PCIe link; empty if there are none.
+        better_link: The GPU or the earlier runs with a faster PCIe link; empty without one.
     """
-    seen, timed = together(stages.values()), together(part for stage, part in stages.items() if stage in TIMED)
+    seen, timed = merged(stages.values()), merged(part for stage, part in stages.items() if stage in TIMED)
     h2d = next((check.value for check in speeds if (check.id, check.gpu) == ("h2d", subject.index)), None)
     slow = slowdown.stages(speeds, subject.index)
-    gone = fallen(subject, [*was.values(), *now.values(), *seen.refusals.values()])
-    both = {what: (refused(was[what]) or refused(now[what]), say) for what, say in _BOTH.items()}
+    gone = lost_gpu(subject, [*before.values(), *after.values(), *seen.refusals.values()])
+    both = {what: (error_of(before[what]) or error_of(after[what]), say) for what, say in _BEFORE_AND_AFTER.items()}
     link = timed.refusals.get("generation") or timed.refusals.get("width")
     return [
         *([gone] if gone else []),
-        _check_of("mig", subject, refused(was["mig"]), lambda: _mig(options, subject, was["mig"])),
+        _check_unless_refused("mig", subject, error_of(before["mig"]), lambda: _mig(options, subject, before["mig"])),
         *(
-            _check_of(what, subject, error, partial(say, subject, was[what], now[what]))
+            _check_unless_refused(what, subject, error, partial(say, subject, before[what], after[what]))
             for what, (error, say) in both.items()
         ),
-        _xid(subject, was["events"], xids),
-        _check_of("throttle", subject, seen.refusals.get("reasons"), lambda: load.throttle(subject, stages, slow)),
-        _check_of(
+        _xid(subject, before["events"], xids),
+        _check_unless_refused(
+            "throttle", subject, seen.refusals.get("reasons"), lambda: load.throttle(subject, stages, slow)
+        ),
+        _check_unless_refused(
             "pcie",
             subject,
-            refused(was["pcie"]) or refused(now["pcie"]) or link,
-            lambda: load.pcie(subject, was["pcie"], now["pcie"], timed, h2d, better_link),
+            error_of(before["pcie"]) or error_of(after["pcie"]) or link,
+            lambda: load.pcie(subject, before["pcie"], after["pcie"], timed, h2d, better_link),
         ),
-        _check_of(
+        _check_unless_refused(
             "exclusive.processes",
             subject,
-            _NEIGHBOURS if subject.slice else refused(was["processes"]),
-            lambda: load.processes(subject, was["processes"], seen),
+            _SLICE_PROCESSES if subject.slice else error_of(before["processes"]),
+            lambda: load.processes(subject, before["processes"], seen),
         ),
     ]
 
 
-def hurried(subject: Subject, was: Mapping[str, Any], seen: Seen, xids: Sequence[int]) -> list[Check]:
-    """Return the failures that are already certain before NVML's last answers.
-
-    A stopped run does not wait for those.
-    """
-    found = [fallen(subject, [*was.values(), *seen.refusals.values()]), _xid(subject, was["events"], xids)]
+def certain_failures(subject: Subject, before: Mapping[str, Any], seen: Samples, xids: Sequence[int]) -> list[Check]:
+    """Return the failures that need no last answers of NVML. A stopped run does not wait for these answers."""
+    found = [lost_gpu(subject, [*before.values(), *seen.refusals.values()]), _xid(subject, before["events"], xids)]
     return [check for check in found if check and check.status in BAD]
 
 
-def fallen(subject: Subject, values: Sequence[Any]) -> Check | None:
+def lost_gpu(subject: Subject, values: Sequence[Any]) -> Check | None:
     """Return a failure if an answer of NVML says that the GPU is lost."""
-    if not (error := lost(values)):
+    if not (error := gpu_lost_error(values)):
         return None
     action, text = health.LOST[error["refused"]]
     hint = "the kernel log has the Xid; if it happens again, replace the machine"
     return failure("gpu.lost", f"{subject.place} is lost: {text}", Meaning(faults.GPU, action, hint), gpu=subject.index)
 
 
-def machine(gpus: Sequence[Mapping[str, Any]], seen_by_cuda: int) -> list[Check]:
-    """Return failures of GPUs that CUDA does not list: lost GPUs, and GPUs with MIG on and no slices."""
+def hidden_from_cuda(gpus: Sequence[Mapping[str, Any]], seen_by_cuda: int) -> list[Check]:
+    """Return a failure for each GPU that CUDA cannot list: a lost GPU, or a GPU with MIG on and no slices."""
     found = []
     for gpu in gpus:
-        if error := lost([gpu["uuid"]]):
+        if error := gpu_lost_error([gpu["uuid"]]):
             action, text = health.LOST[error["refused"]]
             means = Meaning(faults.GPU, action, "the kernel log has the Xid")
             found.append(failure("gpu.lost", f"a GPU of this machine is lost: {text}", means))
@@ -142,12 +145,14 @@ def machine(gpus: Sequence[Mapping[str, Any]], seen_by_cuda: int) -> list[Check]
     return found
 
 
-def _check_of(what: str, subject: Subject, error: Mapping[str, Any] | None, judged: Callable[[], Check]) -> Check:
-    return _untold(what, subject, error) if error else judged()
+def _check_unless_refused(
+    what: str, subject: Subject, error: Mapping[str, Any] | None, judged: Callable[[], Check]
+) -> Check:
+    return _unanswered(what, subject, error) if error else judged()
 
 
-def _untold(what: str, subject: Subject, error: Mapping[str, Any]) -> Check:
-    """Skip or warn about a check that NVML does not answer. Most often NVML does not support it on this GPU."""
+def _unanswered(what: str, subject: Subject, error: Mapping[str, Any]) -> Check:
+    """Return a check that NVML refused: skipped if NVML does not support it on this GPU, else a warning."""
     text = f"NVML does not report it: {error['text']}"
     if error["refused"] in health.UNSUPPORTED or error["refused"] in health.LOST:
         return Check(what, SKIP, text, gpu=subject.index)
@@ -165,62 +170,64 @@ def _mig(options: Options, subject: Subject, mode: Mapping[str, Any]) -> Check:
     return failure("mig", f"MIG is on at {subject.place}, expected a whole GPU", means, gpu=subject.index)
 
 
-def _ecc(subject: Subject, was: Any, now: Any) -> Check:
-    where: dict[str, Any] = {"gpu": subject.index, "value": float(now["uncorrected"]), "fail_above": 0}
-    if now["uncorrected"]:
-        new = now["uncorrected"] - was["uncorrected"]
-        text = f"{subject.place} lost data: {now['uncorrected']} uncorrected memory errors since the driver was loaded"
+def _ecc(subject: Subject, before: Any, after: Any) -> Check:
+    where: dict[str, Any] = {"gpu": subject.index, "value": float(after["uncorrected"]), "fail_above": 0}
+    if after["uncorrected"]:
+        new = after["uncorrected"] - before["uncorrected"]
+        text = (
+            f"{subject.place} lost data: {after['uncorrected']} uncorrected memory errors since the driver was loaded"
+        )
         text += f", {new} of them during this check" if new > 0 else ""
         return failure("ecc", text, Meaning(faults.GPU, faults.RESET, _RESET), **where)
-    if not now["corrected"]:
+    if not after["corrected"]:
         return Check("ecc", PASS, "no memory errors since the driver was loaded", **where)
-    new = now["corrected"] - was["corrected"]
-    text = f"{now['corrected']} corrected memory errors since the driver was loaded, {new} during this check"
-    if new <= 0:  # A machine has some after months. They are no result of this job.
+    new = after["corrected"] - before["corrected"]
+    text = f"{after['corrected']} corrected memory errors since the driver was loaded, {new} during this check"
+    if new <= 0:  # a machine has some after months, so only errors during this check are a finding
         return Check("ecc", PASS, text, **where)
     return Check(
         "ecc", WARN, f"{subject.place}: {text}", hint="many corrected errors often precede uncorrected ones", **where
     )
 
 
-def _remap(subject: Subject, _: Any, now: Any) -> Check:
-    where: dict[str, Any] = {"gpu": subject.index, "value": float(now["rows"])}
-    if now["failed"]:
+def _remap(subject: Subject, _: Any, after: Any) -> Check:
+    where: dict[str, Any] = {"gpu": subject.index, "value": float(after["rows"])}
+    if after["failed"]:
         means = Meaning(faults.GPU, faults.REPLACE, "the spare rows are used up: replace the GPU")
         return failure("remap", f"{subject.place} could not replace a bad row of memory", means, **where)
-    if now["pending"]:
+    if after["pending"]:
         text = f"{subject.place} has a bad row of memory that the next reset replaces"
         return failure("remap", text, Meaning(faults.GPU, faults.RESET, _RESET), **where)
-    if short := now.get("none", 0) + now.get("low", 0):
+    if short := after.get("none", 0) + after.get("low", 0):
         text = f"{subject.place}: banks of memory with few spare rows left or none: {short}"
         return Check("remap", WARN, text, hint="the next bad row there takes the GPU out of service", **where)
-    return Check("remap", PASS, f"{now['rows']} rows replaced, none pending", **where)
+    return Check("remap", PASS, f"{after['rows']} rows replaced, none pending", **where)
 
 
-def _retired(subject: Subject, _: Any, now: Any) -> Check:
-    where: dict[str, Any] = {"gpu": subject.index, "value": float(now["pages"])}
-    if now["pages"] >= health.RETIRED_PAGES:
+def _retired(subject: Subject, _: Any, after: Any) -> Check:
+    where: dict[str, Any] = {"gpu": subject.index, "value": float(after["pages"])}
+    if after["pages"] >= health.RETIRED_PAGES:
         means = Meaning(faults.GPU, faults.REPLACE, "so many pages mean that the memory is faulty: replace the GPU")
-        text = f"{subject.place} has retired {now['pages']} pages of memory, {health.RETIRED_PAGES} are too many"
+        text = f"{subject.place} has retired {after['pages']} pages of memory, {health.RETIRED_PAGES} are too many"
         return failure("retired", text, means, **where)
-    if now["pending"]:
+    if after["pending"]:
         text = f"{subject.place} has a bad page of memory that the next reset retires"
         return failure("retired", text, Meaning(faults.GPU, faults.RESET, _RESET), **where)
-    return Check("retired", PASS, f"{now['pages']} pages retired, none pending", **where)
+    return Check("retired", PASS, f"{after['pages']} pages retired, none pending", **where)
 
 
-def _recovery(subject: Subject, _: Any, now: Any) -> Check:
-    if not now:
+def _recovery(subject: Subject, _: Any, after: Any) -> Check:
+    if not after:
         return Check("recovery", PASS, "the driver requires none", gpu=subject.index)
     action, text = health.RECOVERY.get(
-        now, (faults.REPLACE, f"recovery action {now}, which this version does not know")
+        after, (faults.REPLACE, f"recovery action {after}, which this version does not know")
     )
     means = Meaning(faults.GPU, action, "nvidia-smi -q shows it as GPU Recovery Action")
     return failure("recovery", f"the driver requires a recovery of {subject.place}: {text}", means, gpu=subject.index)
 
 
 def xids(place: str, gpu: int | None, codes: Sequence[int]) -> Check | None:
-    """Judge the Xids of a GPU, or of one that cannot be identified; None if there were no Xids."""
+    """Judge the Xids of a GPU. Returns None if there were none. An unidentified GPU has no number (`gpu`)."""
     meanings = {code: health.XIDS.get(code, health.UNKNOWN_XID) for code in codes}
     event = "; ".join(f"Xid {code}: {each.text}" for code, each in meanings.items())
     action = next((each.action for each in meanings.values() if each.action), "")
@@ -234,14 +241,14 @@ def xids(place: str, gpu: int | None, codes: Sequence[int]) -> Check | None:
 def _xid(subject: Subject, events: Any, codes: Sequence[int]) -> Check:
     if found := xids(subject.place, subject.index, codes):
         return found
-    if error := refused(events):
-        return _untold("xid", subject, error)
+    if error := error_of(events):
+        return _unanswered("xid", subject, error)
     if not events:
         return Check("xid", SKIP, "this driver does not report Xids here", gpu=subject.index)
     return Check("xid", PASS, "none during the check", gpu=subject.index)
 
 
-_BOTH: dict[str, Callable[[Subject, Any, Any], Check]] = {
+_BEFORE_AND_AFTER: dict[str, Callable[[Subject, Any, Any], Check]] = {
     "ecc": _ecc,
     "remap": _remap,
     "retired": _retired,

@@ -13,7 +13,7 @@ from ..data import gpus
 from ..faults import Meaning
 from ..history.receipts import Product, Run, Speed
 
-# A failure needs at least this many earlier runs: a single one could itself be the exception.
+# The number of earlier runs that a failure requires. A single earlier run could itself be the exception.
 ENOUGH = 3
 # cuBLAS gives the same bits for the same version, architecture and number of multiprocessors, on one stream
 # (docs.nvidia.com/cuda/cublas, "Results Reproducibility"). It is unlikely that two other GPUs are broken in the same
@@ -27,7 +27,7 @@ _CUBLAS = "a different cuBLAS or CUBLAS_WORKSPACE_CONFIG also changes bits: comp
 def judge(now: Run, earlier: Sequence[Run]) -> list[Check]:
     """Compare every speed and every product of this run with earlier runs.
 
-    Warn about those without an earlier value.
+    A speed or a product without an earlier value is a warning.
     """
     if now.record["device"] == "cpu":
         return [Check("gemm.history", SKIP, "runs on the CPU are not compared")]
@@ -46,12 +46,12 @@ def _speed(now: Run, speed: Speed, passed: Sequence[Run], given: int) -> Check:
     if not before:
         cuda, branch = now.software
         same = f"{model} with CUDA {cuda} and driver branch {branch}"
-        return Check(what, WARN, _alone(on, given, same), hint=_FIRST, **where)
+        return Check(what, WARN, _nothing_to_compare(on, given, same), hint=_FIRST, **where)
     count, median, lowest = sum(bool(values) for values in alike), statistics.median(before), min(before)
     share = round(speed.value / median, 4)
     where |= {"value": share, "unit": "of the median of earlier runs", "warn_below": gpus.PEERS_WARN}
-    # A speed that a run passed with does not fail. A T4 is an example: its power limit holds it to little more than
-    # half of its speed when cold, as its own history shows.
+    # A speed with which an earlier run passed does not fail. Example: the power limit of a warm T4 holds it to little
+    # more than half of its speed when cold.
     limit = min(gpus.PEERS_FAIL, round(lowest / median, 4)) if count >= ENOUGH else 0.0
     where |= {"fail_below": limit} if limit else {}
     of = "1 earlier run" if count == 1 else f"{count} earlier runs"
@@ -73,7 +73,7 @@ def _product(now: Run, product: Product, passed: Sequence[Run], given: int) -> C
     seen = {(p.machine, p.bits) for run in alike for p in run.products if p.kind == product.kind}
     if not seen:
         same = f"{model} with torch {now.torch} and driver {now.driver or 'unknown'}"
-        return Check("gemm.hash", WARN, _alone(on, given, same), hint=_FIRST, **where)
+        return Check("gemm.hash", WARN, _nothing_to_compare(on, given, same), hint=_FIRST, **where)
     votes = Counter(bits for _, bits in seen)
     against = max((count for bits, count in votes.items() if bits != product.bits), default=0)
     gpus_before = "1 GPU" if len(seen) == 1 else f"{len(seen)} GPUs"
@@ -91,8 +91,8 @@ def _product(now: Run, product: Product, passed: Sequence[Run], given: int) -> C
 def wider(model: str, lanes: int, earlier: Sequence[Run]) -> str:
     """Describe earlier runs whose GPUs of this model all had more PCIe lanes.
 
-    It is empty if an earlier run had as few lanes, or if too few runs are known. Generations are not compared, because
-    they differ between hosts of one machine type.
+    The text is empty if an earlier run had as few lanes, or if fewer than ENOUGH runs are known. Generations of PCIe
+    are not compared, because they differ between hosts of one machine type.
     """
     before = [found for run in earlier if run.passed and (found := run.lanes(model))]
     if len(before) < ENOUGH:
@@ -101,5 +101,5 @@ def wider(model: str, lanes: int, earlier: Sequence[Run]) -> str:
     return f"{len(before)} earlier runs had x{least}" if least > lanes else ""
 
 
-def _alone(on: str, given: int, same: str) -> str:
+def _nothing_to_compare(on: str, given: int, same: str) -> str:
     return f"{on} has no earlier run to compare with: none of {given} receipts is from a run that passed on {same}"

@@ -1,4 +1,7 @@
-"""Checks of NVML's samples under load: throttled clocks, degraded links, processes of other users."""
+"""Checks of NVML's samples under load: throttled clocks, degraded links, processes of other users.
+
+The monitor takes samples while stages run (workers/nvml_monitor.py). `Samples` in nvml_samples.py sums them up.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ..checks import PASS, SKIP, WARN, Check, failure
 from ..data import health
 from ..faults import Meaning
 from ..plan import TIMED
-from .nvml_samples import Seen, together
+from .nvml_samples import Samples, merged
 from .subject import Subject
 
 _FEW = "too few samples under load: --profile standard loads the GPU for seconds"
@@ -32,19 +35,23 @@ class Link(NamedTuple):
         return health.LANE_GBS.get(self.generation, 0.0) * self.width
 
 
-def throttle(subject: Subject, stages: Mapping[str, Seen], slow: Collection[str]) -> Check:
-    """Judge the reasons that lower a GPU's clocks. Only a stage with a slow measured speed fails.
+def throttle(subject: Subject, stages: Mapping[str, Samples], slow: Collection[str]) -> Check:
+    """Judge the reasons that lower a GPU's clocks. They fail only if a stage was slow too, else they warn.
 
     Args:
         subject: The GPU.
         stages: NVML's samples of the GPU, by stage.
         slow: The stages whose speed was below its floor.
     """
-    seen = together(stages.values())
+    seen = merged(stages.values())
     where: dict[str, Any] = {"gpu": subject.index, "value": seen.highest.get("temperature"), "unit": "°C"}
-    if counts := _held(seen):
-        watched = together(seen for stage, seen in stages.items() if stage in TIMED)
-        lasting = [_held(part) for stage in sorted(slow) if (part := stages.get(stage)) and _lasts(part)]
+    if counts := _abnormal_reasons(seen):
+        watched = merged(seen for stage, seen in stages.items() if stage in TIMED)
+        lasting = [
+            _abnormal_reasons(part)
+            for stage in sorted(slow)
+            if (part := stages.get(stage)) and _throttled_for_long(part)
+        ]
         if lasting and watched.loaded >= health.THROTTLED_SAMPLES:
             text = f"{subject.place} is slow and throttled: {lasting[0]}"
             means = Meaning(
@@ -58,22 +65,22 @@ def throttle(subject: Subject, stages: Mapping[str, Seen], slow: Collection[str]
     if slowed := seen.reasons[health.HW_SLOWDOWN]:
         text = f"{subject.place}: HwSlowdown in {slowed} of {seen.loaded} samples, without a cause"
         return Check("throttle", WARN, text, hint="a change of clocks also causes this for a moment", **where)
-    capped = seen.of(health.POWER_CAP)
+    capped = seen.share_of(health.POWER_CAP)
     normal = " (normal on this card)" if capped and subject.key in health.CAPPED else ""
     return Check("throttle", PASS, f"at its power limit in {capped:.0%} of {seen.loaded} samples{normal}", **where)
 
 
-def _held(seen: Seen) -> str:
-    """Name the abnormal reasons for low clocks and count their samples; empty if there were none."""
+def _abnormal_reasons(seen: Samples) -> str:
+    """Return the abnormal reasons for low clocks, each with its number of samples; empty if there were none."""
     wrong = [(name, seen.reasons[bit]) for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]]
     return ", ".join(f"{name} in {count} of {seen.loaded} samples" for name, count in wrong)
 
 
-def _lasts(seen: Seen) -> bool:
-    return max(seen.of(bit) for bit in health.WRONG_REASONS) >= health.THROTTLED_SHARE
+def _throttled_for_long(seen: Samples) -> bool:
+    return max(seen.share_of(bit) for bit in health.WRONG_REASONS) >= health.THROTTLED_SHARE
 
 
-def link(seen: Seen) -> Link | None:
+def link(seen: Samples) -> Link | None:
     """Return the best link that a GPU had under load; None if there are too few samples or NVML does not report it."""
     if seen.loaded < health.ENOUGH:
         return None
@@ -81,8 +88,8 @@ def link(seen: Seen) -> Link | None:
     return found if all(found) else None
 
 
-def narrow(most: Any, seen: Seen) -> str:
-    """Describe a PCIe link that is below its maximum under load; empty if it is not, or if NVML does not report it."""
+def narrow(most: Any, seen: Samples) -> str:
+    """Describe a PCIe link that is below its maximum under load; empty for any other link, also an unknown one."""
     has = link(seen)
     if not isinstance(most, Mapping) or "generation" not in most or not has:
         return ""
@@ -92,14 +99,14 @@ def narrow(most: Any, seen: Seen) -> str:
 
 
 def wider(subject: Subject, links: Mapping[Subject, Link]) -> str:
-    """Name another GPU of the same model in this machine with a faster link; empty if there is none."""
+    """Describe a GPU of the same model in this machine with a faster link, or an empty text."""
     own = links[subject].gbs
     better = [(other, each) for other, each in links.items() if other.name == subject.name and each.gbs > own]
     return "".join(f"{other.place} has {each}" for other, each in better[:1])
 
 
 def pcie(
-    subject: Subject, was: Mapping[str, Any], now: Mapping[str, Any], seen: Seen, h2d: float | None, better: str
+    subject: Subject, before: Mapping[str, Any], after: Mapping[str, Any], seen: Samples, h2d: float | None, better: str
 ) -> Check:
     """Judge the link of a GPU to the host.
 
@@ -111,17 +118,17 @@ def pcie(
 
     Args:
         subject: The GPU.
-        was: NVML's answers before the work, with the maximum of the link.
-        now: NVML's answers after the work.
+        before: NVML's answers before the work, with the maximum of the link.
+        after: NVML's answers after the work.
         seen: The samples in timed stages.
         h2d: The speed of copies from the host in GB/s; None if it was not measured.
-        better: The GPU or the earlier runs with a better link; empty if there are none.
+        better: The GPU or the earlier runs with a better link; empty without one.
     """
-    replays = (now["replays"] or 0) - (was["replays"] or 0)
+    replays = (after["replays"] or 0) - (before["replays"] or 0)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(replays), "unit": "replays"}
     means = Meaning(faults.PERF, faults.REPLACE, "reseat the card if possible, otherwise replace the machine")
     has, least = link(seen), Link(*health.LINKS.get(subject.key, (0, 0)))
-    short = narrow(was, seen)
+    short = narrow(before, seen)
     if short and has and (why := _degraded(subject, has, least, h2d, better)):
         return failure(
             "pcie", f"{subject.place} has a slow link to the host under load: {short}; {why}", means, **where
@@ -145,9 +152,9 @@ def pcie(
 
 
 def _degraded(subject: Subject, has: Link, least: Link, h2d: float | None, better: str) -> str:
-    """Return the evidence that a link below its maximum is a fault and not a property of the machine.
+    """Return the evidence that a link below its maximum is a fault; empty without evidence.
 
-    It is empty if there is no evidence.
+    Without evidence the link may be a property of the machine.
     """
     if has.gbs < least.gbs:
         return f"DCGM requires {least} of {subject.name}"
@@ -156,15 +163,15 @@ def _degraded(subject: Subject, has: Link, least: Link, h2d: float | None, bette
     return better
 
 
-def nvlink(subject: Subject, was: Mapping[str, Any], now: Mapping[str, Any]) -> Check:
+def nvlink(subject: Subject, before: Mapping[str, Any], after: Mapping[str, Any]) -> Check:
     """Check that the links between GPUs stayed up and had no errors."""
-    errors = now["errors"] - was["errors"]
-    text = f"{now['active']} of {now['links']} links"
-    where: dict[str, Any] = {"gpu": subject.index, "value": float(now["active"]), "unit": "links"}
-    if now["active"] < was["active"]:
+    errors = after["errors"] - before["errors"]
+    text = f"{after['active']} of {after['links']} links"
+    where: dict[str, Any] = {"gpu": subject.index, "value": float(after["active"]), "unit": "links"}
+    if after["active"] < before["active"]:
         means = Meaning(faults.GPU, faults.REPLACE, "nvidia-smi nvlink -s lists the links; the kernel log has the Xid")
-        return failure("nvlink", f"{subject.place} lost NVLink during the check: {text}, {was['active']} before", means,
-                       **where)  # fmt: skip
+        lost = f"{subject.place} lost NVLink during the check: {text}, {before['active']} before"
+        return failure("nvlink", lost, means, **where)
     if errors > 0:
         hint = "nvidia-smi nvlink -e names the link; many errors mean a bad contact"
         return Check(
@@ -185,9 +192,9 @@ def unequal(up: Mapping[Subject, int]) -> list[Check]:
     return found
 
 
-def processes(subject: Subject, before: Sequence[int], seen: Seen) -> Check:
+def processes(subject: Subject, before: Sequence[int], seen: Samples) -> Check:
     """Check that no other process used the GPU before or during the check."""
-    others = max(len(before), seen.strangers)
+    others = max(len(before), seen.other_processes)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(others), "fail_above": 0}
     if not others:
         return Check("exclusive.processes", PASS, "no other process", **where)

@@ -1,4 +1,4 @@
-"""Find the cause of a slow GPU in NVML's samples of the slow stage, and set hint and action accordingly."""
+"""Find the cause of a slow GPU in NVML's samples of the slow stage, and put it into the hint of the check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .. import faults
 from ..checks import BAD, WARN, Check
 from ..data import health
 from . import load
-from .nvml_samples import Seen, refused
+from .nvml_samples import Samples, error_of
 from .subject import Subject
 
 # The stage in which each speed is measured.
@@ -28,20 +28,20 @@ def slow(check: Check) -> bool:
 
 
 def stages(checks: Iterable[Check], gpu: int | None) -> set[str]:
-    """Return the stages in which a GPU was slow. Copies with the host are left out: clocks do not slow them down."""
+    """Return the stages in which a GPU was slow. Copies from and to the host are left out: they need no high clock."""
     return {STAGES[check.id] for check in checks if check.gpu == gpu and check.id not in _LINKS and slow(check)}
 
 
-def blame(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen) -> Check:
-    """Return the check with the cause of its slowness, if the speed was low and there are enough samples."""
+def with_cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Samples) -> Check:
+    """Return a check of a slow speed with the cause as its hint. Any other check is returned unchanged."""
     if not slow(check) or seen.loaded < health.ENOUGH:
         return check
     action, hint = _cause(check, subject, state, seen)
     return replace(check, hint=hint, action=action if check.status in BAD else check.action)
 
 
-def _cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen) -> tuple[str, str]:
-    if seen.strangers:
+def _cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Samples) -> tuple[str, str]:
+    if seen.other_processes:
         return faults.FIX_POOL, "another process used the GPU at the same time: give jobs whole GPUs"
     if wrong := [name for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]]:
         hot = f" at {seen.highest['temperature']:g} °C" if "temperature" in seen.highest else ""
@@ -56,10 +56,10 @@ def _cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen)
     return faults.REPLACE, "no throttling and no other process: the GPU itself is slow, replace it"
 
 
-def _capped(subject: Subject, power: Any, seen: Seen) -> tuple[str, str] | None:
-    """Return the action and the hint if the power limit explains a low speed."""
+def _capped(subject: Subject, power: Any, seen: Samples) -> tuple[str, str] | None:
+    """Return the action and the hint if the power limit explains a low speed, else None."""
     drawn = seen.highest.get("power", 0.0)
-    if not seen.reasons[health.POWER_CAP] or not isinstance(power, Mapping) or refused(power):
+    if not seen.reasons[health.POWER_CAP] or not isinstance(power, Mapping) or error_of(power):
         return None
     limit, default = power["limit"], power["default"]
     if limit < default:

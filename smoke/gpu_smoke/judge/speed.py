@@ -1,4 +1,4 @@
-"""Compare a measured speed with its floor."""
+"""Compare a measured speed with its floor: the speed below which a check warns or fails."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PEERS = ("gemm.speed", "mem.speed")
 def judge(
     what: str, subject: Subject, value: float | None, unit: str, known: Speed | None, hint: str = _SLOW, **more: Any
 ) -> Check:
-    """Judge a speed by its reference. `known` has the shares of it below which the check warns and fails."""
+    """Judge a speed. `known` has its reference, and the shares of that below which the check warns or fails."""
     where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": unit, **more}
     if subject.on_cpu:
         return Check(what, SKIP, "not judged on the CPU", **where)
-    if value is None or not is_one(value):
+    if value is None or not is_speed(value):
         means = Meaning(faults.ENV, faults.NONE, "this is a bug of gpu-smoke: report it with this receipt")
         return failure(what, f"{subject.place} was timed without a result", means, **{**where, "value": None})
     found = f"{value:.4g} {unit}"
@@ -49,13 +49,13 @@ def judge(
     return Check(what, PASS, found, **where)
 
 
-def is_one(value: float) -> bool:
-    """Return True if a number can be a speed: positive and finite."""
+def is_speed(value: float) -> bool:
+    """Return True if a number can be a speed, so it is positive and finite."""
     return 0 < value < math.inf  # False for NaN as well.
 
 
 def against_peers(subjects: Mapping[int, Subject], measured: list[Check]) -> list[Check]:
-    """Compare each GPU with the median of its model in this machine. This needs no table."""
+    """Compare each GPU with the median speed of its model in this machine. This needs no published speed."""
     found = []
     for what in _PEERS:
         values = {c.gpu: c.value for c in measured if c.id == what and c.gpu is not None and c.value}

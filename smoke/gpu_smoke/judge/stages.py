@@ -1,4 +1,4 @@
-"""The function that judges each stage of plan.py."""
+"""The function that judges the measurements of each stage (plan.py defines the stages)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks before torch computes: device nodes, the driver and its library, and the kernels that torch has."""
+"""Checks before torch computes: device nodes, the driver and its library, and the kernels that torch has.
+
+Device nodes are the files in /dev through which programs reach the driver.
+"""
 
 from __future__ import annotations
 
@@ -70,20 +73,20 @@ def wheel(driver: str, torch: Installed, compatible: bool) -> Check:
 
 def library(driver: str, found: Mapping[str, Any]) -> list[Check]:
     """Check that the driver's library is real, starts, and is of the version that the kernel runs."""
-    started, refused = found.get("code") == 0, found["refused"]
-    there = _refused(refused, started=started) if refused else nodes(found["nodes"], found["windows"], started=started)
-    if refused and not started:
-        return [there]
-    return [there, _starts(found), _match(driver, found)]
+    started, closed = found.get("code") == 0, found["refused"]
+    devnodes = _closed(closed, started=started) if closed else nodes(found["nodes"], found["windows"], started=started)
+    if closed and not started:
+        return [devnodes]
+    return [devnodes, _starts(found), _match(driver, found)]
 
 
-def _refused(refused: Mapping[str, str], *, started: bool) -> Check:
-    """Judge device nodes that cannot be opened.
+def _closed(closed: Mapping[str, str], *, started: bool) -> Check:
+    """Judge device nodes that cannot be opened, each with its error.
 
-    A container sees the nodes of GPUs it was not given, and cannot open them.
+    A container sees the nodes of GPUs that it was not given, and cannot open them.
     """
-    node, why = next(iter(refused.items()))
-    text = f"{node} cannot be opened: {why}"
+    node, error = next(iter(closed.items()))
+    text = f"{node} cannot be opened: {error}"
     if started:
         hint = "this is normal for a GPU that this container or job was not given; gpu.count checks the others"
         return Check("devnodes", WARN, f"{text}, but the driver starts", hint=hint)
@@ -94,14 +97,15 @@ def _refused(refused: Mapping[str, str], *, started: bool) -> Check:
 def arch(subject: Subject, torch: str, names: Sequence[str]) -> Check:
     """Check that torch has kernels that run on the GPU."""
     device = rules.parse_capability(subject.cc)
-    made = [int(name[3:]) for name in names if name[:3] == "sm_" and name[3:].isdigit()]
-    later = [int(name[8:]) for name in names if name[:8] == "compute_" and name[8:].isdigit()]
-    fits = [code for code in made if rules.runs(code, device)]
+    compiled = [int(name[3:]) for name in names if name[:3] == "sm_" and name[3:].isdigit()]
+    # The driver can compile the code of a compute_ entry for newer GPUs.
+    for_the_driver = [int(name[8:]) for name in names if name[:8] == "compute_" and name[8:].isdigit()]
+    fits = [code for code in compiled if rules.runs(code, device)]
     if fits:
         return Check("torch.arch", PASS, f"sm_{max(fits)} runs on {subject.cc}", gpu=subject.index)
     if not names:
         return Check("torch.arch", SKIP, "torch does not report what it was compiled for", gpu=subject.index)
-    if any(code <= device for code in later):
+    if any(code <= device for code in for_the_driver):
         text = f"torch {torch} has no kernels for {subject.cc}; its driver has to compile them first"
         return Check("torch.arch", WARN, text, gpu=subject.index)
     text = f"torch {torch} has no kernels for {subject.place} ({subject.name}, {subject.cc}): it has {' '.join(names)}"

@@ -1,4 +1,4 @@
-"""The device that a check is about, and what the table knows of its model."""
+"""The device that a check is about: its properties, and the expected speeds of its model (data/gpus.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..checks import place
 from ..data.gpus import FLOP_PER_CLOCK, GPUS, THEORY_COPY, THEORY_GEMM, Gpu, Speed
 from ..history.measurements import Row
 from ..options import capability
-from ..plan import gate
+from ..plan import training_dtype
 
 # For example 1g.5gb, or 1c.3g.20gb for a part of a slice (docs.nvidia.com/datacenter/tesla/mig-user-guide, "MIG Device
 # Names").
@@ -29,7 +29,8 @@ class Subject:
     sm: int = 0
     mem_bytes: int = 0
     own: tuple[Row, ...] = ()  # the user's own measurements of its model
-    clock_mhz: int = 0  # the maximum of its multiprocessors; 0 if torch does not report it, as for the two below
+    # Maximum clocks and the width of the memory bus; 0 if torch does not report them.
+    clock_mhz: int = 0
     memory_clock_mhz: int = 0
     memory_bus_bits: int = 0
 
@@ -39,9 +40,9 @@ class Subject:
         if device == "cpu":
             return cls(None, "CPU")
         mine = tuple(row for row in own if row.device == whole_gpu(reported["name"]))
-        told = {name: reported.get(name, 0) for name in ("clock_mhz", "memory_clock_mhz", "memory_bus_bits")}
+        clocks = {name: reported.get(name, 0) for name in ("clock_mhz", "memory_clock_mhz", "memory_bus_bits")}
         return cls(
-            reported["index"], reported["name"], reported["cc"], reported["sm"], reported["mem_bytes"], mine, **told
+            reported["index"], reported["name"], reported["cc"], reported["sm"], reported["mem_bytes"], mine, **clocks
         )
 
     @property
@@ -67,7 +68,7 @@ class Subject:
 
     @property
     def key(self) -> str:
-        """The key of its row in the table; empty if the table does not have it."""
+        """The key of its model in the table GPUS; empty if the table does not have the model."""
         return next((key for key, gpu in GPUS.items() if whole_gpu(self.name) in gpu.names), "")
 
     @property
@@ -77,14 +78,14 @@ class Subject:
 
     @property
     def share(self) -> float:
-        """The share of the whole GPU that this is, by multiprocessors."""
+        """The share of the GPU's multiprocessors that the device has: 1 for a whole GPU, less for a MIG slice."""
         whole = self.row.sm if self.row else max((row.sm for row in self.own), default=0)
         return min(1.0, self.sm / whole) if whole and self.slice else 1.0
 
     @property
     def timed(self) -> tuple[str, int]:
         """The format and the size in which its matrix speed is measured."""
-        return (self.row.dtype, self.row.n) if self.row else (gate(self.capability), _UNKNOWN_SIZE)
+        return (self.row.dtype, self.row.n) if self.row else (training_dtype(self.capability), _UNKNOWN_SIZE)
 
     @property
     def gemm(self) -> Speed | None:

@@ -30,7 +30,7 @@ def host(subject: Subject, measured: dict[str, Any]) -> list[Check]:
 
 def _direction(what: str, subject: Subject, value: float) -> Check:
     floor = subject.row.host if subject.row else None
-    if floor is None and not subject.on_cpu and value is not None and speed.is_one(value):
+    if floor is None and not subject.on_cpu and value is not None and speed.is_speed(value):
         text = f"{value:.4g} GB/s; only reported, no floor is published"
         return Check(what, SKIP, text, gpu=subject.index, value=value, unit="GB/s")
     # aznhc's number is the floor itself. A VM that encrypts its memory copies far slower and is healthy.

@@ -1,4 +1,4 @@
-"""Matrix products: correctness, repeatability and speed."""
+"""Matrix products (GEMM: general matrix multiplication): correctness, repeatability and speed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..plan import REPEATS, SHAPES, Shape
 from .timing import timed, warm
 
 SEED = 7
-# Whole numbers of 24 bits, which float32 represents exactly, scaled to -2..2 by a power of two.
+# Inputs are whole numbers of 24 bits, which float32 represents exactly. A power of two scales them to -2..2.
 WHOLE, SCALE = 2**23, 2.0**-22
 CPU_SIZE = 64  # on a CPU, where speed is not judged
-IN_FLIGHT = 16  # products between two waits of the host: fewer leave the GPU idle for a tenth of the time
+IN_FLIGHT = 16  # products between two waits of the host. With fewer, the GPU is idle for a tenth of the time.
 
 
 def product(torch: Any, target: Any, dtype: str) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def product(torch: Any, target: Any, dtype: str) -> dict[str, Any]:
     first = left @ right
     same = sum(same_bits(torch, left @ right, first) for _ in range(repeats))
     result = first.cpu()  # waits for the device, so its errors are raised here at the latest
-    # In place: each of these matrices takes 128 MiB for every GPU of the machine.
+    # In place, because each of these matrices takes 128 MiB for every GPU of the machine.
     error = result.double().sub_(reference)
     norm = reference.norm()
     return {
@@ -44,7 +44,7 @@ def product(torch: Any, target: Any, dtype: str) -> dict[str, Any]:
 
 
 def speed(torch: Any, target: Any, dtype: str, n: int, heat_sec: float = 0.0) -> dict[str, Any]:
-    """Time products of random numbers. Zeros draw less power and would be 13 % faster on an H200.
+    """Time products of random numbers. Products of zeros draw less power, and are 13 % faster on an H200.
 
     With `heat_sec` they are timed twice, before and after that time under load. The second result is judged.
     """
@@ -94,12 +94,12 @@ def tflops(n: int, seconds: float) -> float:
 
 
 def same_bits(torch: Any, one: Any, other: Any) -> bool:
-    """Compare two tensors as bits: NaN equals nothing, and equal numbers may differ in bits."""
+    """Compare the bits of two tensors. A comparison of numbers would not do: NaN equals nothing, and 0 equals -0."""
     return bool(torch.equal(_bits(torch, one), _bits(torch, other)))
 
 
 def _differs(torch: Any, one: Any, other: Any) -> Any:
-    """Return on the device if the bits differ, without waiting for the result."""
+    """Return a tensor on the device: True if the bits differ. This does not wait for the result."""
     return (_bits(torch, one) != _bits(torch, other)).any()
 
 
@@ -114,15 +114,15 @@ def finite(number: Any) -> float | None:
 
 
 def _on(torch: Any, target: Any, n: int, dtype: str) -> tuple[Any, Any]:
-    """Create the inputs on the device: a CPU takes seconds for so many numbers."""
+    """Create the inputs on the device, because a CPU takes seconds for so many numbers."""
     left, right = (torch.randn(n, n, dtype=getattr(torch, dtype), device=target) for _ in range(2))
     return left, right
 
 
 def _pair(torch: Any, shape: Shape, dtype: str) -> tuple[Any, Any]:
-    """Create the same numbers on every machine.
+    """Create the same inputs on every machine.
 
-    randn does not: it computes logarithms and cosines differently on CPUs with and without AVX2.
+    randn would not: it computes logarithms and cosines differently on CPUs with and without AVX2.
     """
     generator = torch.Generator().manual_seed(SEED)
     sizes = (shape.n, shape.k), (shape.k, shape.n)

@@ -1,4 +1,4 @@
-"""The driver without torch: its device nodes, its library and its start."""
+"""The driver without torch: its device nodes (/dev/nvidia*), its library libcuda, and its start."""
 
 from __future__ import annotations
 

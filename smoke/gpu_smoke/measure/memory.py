@@ -7,10 +7,11 @@ from typing import Any
 from .timing import timed, timed_link, warm
 
 MIB = 2**20
-# SPARE of the free memory stays for libraries. The pattern and its comparison use the rest in pieces of CHUNK.
+# SPARE bytes of the free memory stay for libraries. The pattern fills the rest in chunks.
 SPARE, CHUNK = 512 * MIB, 256 * MIB
-LINK_WARM_SEC = 0.5  # the clocks of a GPU that has waited for the others rise first, and its link with them
-FACTOR, SEEDS = 0x9E3779B1 - 2**32, (0x5A5A5A5A, ~0x5A5A5A5A)  # the golden ratio as int32; each bit once 0, once 1
+LINK_WARM_SEC = 0.5  # after a wait, the clocks of a GPU and its link have to rise first
+# The golden ratio as int32, which makes the words differ. The two seeds write each bit once as 0 and once as 1.
+FACTOR, SEEDS = 0x9E3779B1 - 2**32, (0x5A5A5A5A, ~0x5A5A5A5A)
 
 
 def free(torch: Any, target: Any) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def pattern(torch: Any, target: Any) -> dict[str, Any]:
     chunks = [torch.empty_like(base) for _ in range(max(0, room // size - 2))]
     wrong = 0
     for seed in SEEDS:
-        for number, chunk in enumerate(chunks):  # each piece differs, so an addressing error is seen
+        for number, chunk in enumerate(chunks):  # each chunk differs, so that a wrong address is found
             torch.bitwise_xor(base, seed ^ number, out=chunk)
         for number, chunk in enumerate(chunks):
             torch.bitwise_xor(chunk, base, out=check)

@@ -1,7 +1,8 @@
-"""NVML's data of each GPU, once, or before, during and after the work. It returns plain numbers and needs no CUDA.
+"""Read NVML's data of each GPU: once for `diagnose`, or before, during and after the work of a run.
 
-`lib` is nvidia-ml-py if it is installed, because it knows newer drivers. Otherwise it is libnvml.py with the same
-names.
+This module needs no CUDA and returns plain numbers. `lib` is nvidia-ml-py if it is installed, because that package has
+the functions of newer drivers. Otherwise `lib` is libnvml.py, which has the same names. If NVML refuses an answer, the
+value is a dict: the error code as `refused`, and NVML's message as `text`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PERIOD_SEC = 0.2
 START_SEC = 60.0
 _XIDS_AT_ONCE = 100
 _INVALID_ARGUMENT = 2
-_NO_MORE = (10, 15)  # NVML errors: nothing arrived in time, or a GPU is lost, which its next sample reports
+_NO_MORE = (10, 15)  # NVML errors: no event arrived in time, or a GPU is lost, which the next sample reports
 
 
 def watch(emit: Callable[..., None], orders: TextIO) -> None:
@@ -155,7 +156,7 @@ def _ecc(lib: Any, handle: Any) -> dict[str, Any]:
 
 def _errors(lib: Any, handle: Any, kind: int) -> int:
     found, error = [], None
-    memory = lib.NVML_MEMORY_LOCATION_DEVICE_MEMORY  # first, because its error has the reason
+    memory = lib.NVML_MEMORY_LOCATION_DEVICE_MEMORY  # queried first, because its error has the reason
     for part in sorted(range(lib.NVML_MEMORY_LOCATION_COUNT), key=lambda part: part != memory):
         try:
             found.append(int(lib.nvmlDeviceGetMemoryErrorCounter(handle, kind, lib.NVML_VOLATILE_ECC, part)))

@@ -1,4 +1,4 @@
-"""Work over several GPUs: copies between all pairs, and a sum over all of them."""
+"""Work over several GPUs: copies between all pairs, and an all-reduce (a sum over all GPUs)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ def load(device: str) -> Any:
     """Import torch and set it up."""
     import torch
 
-    torch.set_float32_matmul_precision("highest")  # no TF32: its errors are 300 times the limit of float32
+    torch.set_float32_matmul_precision("highest")  # no TF32, because its errors are 300 times the limit of float32
     torch.backends.cudnn.allow_tf32 = False
     # Sums in half precision would be as inexact as a broken GPU. The kernels that use them differ between GPUs.
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
@@ -40,10 +40,10 @@ def target(torch: Any, device: str, index: int) -> Any:
 
 
 def devices(torch: Any, device: str) -> tuple[list[dict[str, Any]], str]:
-    """Return the devices. If there are none, also return the message of CUDA."""
+    """Return the devices. Without devices, also return the message of CUDA."""
     if device == "cpu":
         return [{"index": 0, "name": "CPU"}], ""
-    with warnings.catch_warnings(record=True) as caught:  # counting only warns about a driver that is too old
+    with warnings.catch_warnings(record=True) as caught:  # torch only warns if the driver is too old
         warnings.simplefilter("always")
         count = int(torch.cuda.device_count())
         refusal = _refusal(torch)

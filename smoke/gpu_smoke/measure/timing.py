@@ -1,4 +1,4 @@
-"""Time a call on a device: after a warm-up, by the device's own clock, the median of many."""
+"""Time calls on a device: after a warm-up, by the device's own clock. The result is the median of many calls."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-WARM_SEC, FILL_SEC = 1.0, 1.0  # in the first second modules load lazily, clocks rise and libraries choose kernels
-WARM_CALLS, MOST = 5, 500
+# In the first second modules load, clocks rise, and libraries choose kernels. The measurement then takes about
+# FILL_SEC.
+WARM_SEC, FILL_SEC = 1.0, 1.0
+WARM_CALLS, MOST_CALLS = 5, 500
 # A link is steady from its first large copies on. Eight GPUs have many links, so the number of calls is fixed.
 LINK_WARM_CALLS, LINK_CALLS = 3, 10
 
 
 def timed(torch: Any, target: Any, call: Callable[[int], Any], at_least: int = 10) -> dict[str, Any]:
-    """Return the median seconds of a call, the distance to the slowest twentieth, and the number of calls.
+    """Return the median seconds of a call, the jitter, and the number of calls.
 
-    Calls are numbered.
+    The jitter is the time that 95 % of the calls do not exceed, divided by the median. The argument of a call is its
+    number.
     """
     if target.type == "cpu":
         return _summary(_by_the_clock(call))
     each = warm(torch, target, call, WARM_SEC)
-    return _summary(_by_events(torch, target, call, max(at_least, min(MOST, int(FILL_SEC / each)))))
+    return _summary(_by_events(torch, target, call, max(at_least, min(MOST_CALLS, int(FILL_SEC / each)))))
 
 
 def timed_link(torch: Any, target: Any, call: Callable[[int], Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Work as jobs do it: a cuDNN convolution, and a model that must learn."""
+"""Work that jobs also do: a cuDNN convolution, and the training of a small model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCALE = 1024.0  # keeps small gradients above the lowest number of float16
 
 def convolve(torch: Any, target: Any) -> dict[str, Any]:
     """Convolve in float32 without TF32, and compare with float64 on the CPU."""
-    # Call it first: torch compares the loaded cuDNN with the one it was built for only when asked for the version.
+    # This comes first: only this call compares the loaded cuDNN with the cuDNN that torch was built for.
     version = torch.backends.cudnn.version() if target.type == "cuda" else None
     generator = torch.Generator().manual_seed(SEED)
     images = torch.randn(4, 8, 32, 32, generator=generator)

@@ -1,4 +1,9 @@
-"""The workers of a run: start them, give them orders, and turn their events into checks."""
+"""The workers of a run: start them, give them orders, and turn their events into checks.
+
+parent.py explains workers and events, plan.py stages and orders. A role is a function of tasks.py. At first one worker
+of the role `first` lists the GPUs and computes on the first of them. A worker of the role `gpu` computes on each other
+GPU. The roles of LATER_ROLES follow, one after the other.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +23,24 @@ from .. import checks, compat_hint, faults, output, plan
 from ..data import health
 from ..faults import Meaning
 from ..history.receipts import Run
-from ..history.reference_data import Known
+from ..history.reference_data import References
 from ..judge import between_gpus, completeness, devices, history, speed, stages, static
 from ..judge.subject import Subject
 from ..options import Options
 from ..receipt import Receipt
 from . import environment, schedule
-from .nvml_monitor import Watcher
-from .process import Child
+from .nvml_monitor import NvmlMonitor
+from .process import WorkerProcess
 
-# The roles after the stages of the GPUs. Each starts only if there was no failure before it. Those over several GPUs
-# need more than one GPU.
-LATER = ("host", "peers", "rank")
+# The roles that start after the stages of the GPUs, in this order. A role starts only if no check has failed before.
+# The roles of _ALL_GPUS need more than one GPU.
+LATER_ROLES = ("host", "peers", "rank")
 _ALL_GPUS = ("peers", "rank")
-# Folders for the file in which the processes of `rank` meet: the one for temporary files, or the shared memory that
-# NCCL needs anyway.
+# Folders for the file through which the processes of the role `rank` find each other. None is the folder for temporary
+# files. /dev/shm is shared memory, which NCCL needs anyway.
 _MEETING_FOLDERS = (None, "/dev/shm")  # noqa: S108
 _NO_FOLDER = (
-    "the all-reduce has no folder for its file: neither the one for temporary files nor /dev/shm can be written to"
+    "the all-reduce has no folder for its file: the folder for temporary files and /dev/shm cannot be written to"
 )
 _NO_FOLDER_MEANS = Meaning(faults.ENV, faults.FIX_POOL, "mount an emptyDir on /tmp, or make /dev/shm writable")
 
@@ -43,93 +48,97 @@ _NO_FOLDER_MEANS = Meaning(faults.ENV, faults.FIX_POOL, "mount an emptyDir on /t
 class WorkerGroup:
     """All workers of a run, and the handling of their events."""
 
-    def __init__(self, options: Options, receipt: Receipt, known: Known, started: Callable[[Child], None]) -> None:
-        self.options, self.receipt, self.known, self.profile = options, receipt, known, options.asks
-        self.children: list[Child] = []
+    def __init__(
+        self, options: Options, receipt: Receipt, references: References, on_start: Callable[[WorkerProcess], None]
+    ) -> None:
+        self.options, self.receipt, self.references = options, receipt, references
+        self.profile = options.chosen_profile
+        self.processes: list[WorkerProcess] = []
         self.subjects: dict[int, Subject] = {}
-        self.watcher = Watcher(options, receipt)
-        self._started = started
-        self._begun = False
-        self._later = [role for role in LATER if getattr(self.profile, role)]
+        self.nvml = NvmlMonitor(options, receipt)
+        self._on_start = on_start
+        self._first_started = False
+        self._remaining_roles = [role for role in LATER_ROLES if getattr(self.profile, role)]
         self._folder = ""
-        # Until torch is imported each step has its own limit, because a cold disk does not mean that a GPU hangs.
+        # Without --deadline-sec, the deadline counts from the import of torch. Before, only steps have time limits: a
+        # slow import from a cold disk does not mean that a GPU hangs.
         self.deadline = math.inf if options.deadline_sec is None else receipt.clock + options.deadline_sec
         self._imported = math.inf
         if changed := environment.changed(os.environ):
             receipt.host["dropped_variables"] = changed
 
     @property
-    def within(self) -> str:
+    def time_limit_text(self) -> str:
         """The time limit of the run, for a sentence."""
         since = " of torch's import" if self.options.deadline_sec is None else ""
         return f"{self._budget_sec():g} s{since}"
 
     def begin(self) -> None:
         """Start the worker that monitors NVML. The others start after its first answers."""
-        self.watcher.begin(self._start)
+        self.nvml.begin(self._start)
 
-    def going(self) -> bool:
-        """Start workers and give orders that can begin now. Returns True if the run is not over."""
+    def advance(self) -> bool:
+        """Start the workers and the orders that can start now. Returns False if the run is over."""
         while True:
-            now = [child for child in self.children if not child.gone and child.role != "health"]
-            if now:
+            working = [worker for worker in self.processes if not worker.gone and worker.role != "health"]
+            if working:
                 break
             if not self._next_role():
-                return not self._begun or self.watcher.going()
-        for child in schedule.startable(now, self._stages()):
-            self._order(child)
-        for child in now:
-            if child.idle and child.next is None:
-                child.dismiss()
+                return not self._first_started or self.nvml.request_last_answers()
+        for worker in schedule.startable(working, self._stages()):
+            self._give_order(worker)
+        for worker in working:
+            if worker.idle and worker.next is None:
+                worker.end_orders()
         return True
 
-    def late(self, now: float) -> list[Child]:
-        """Return the workers that exceeded their time limit. A worker that waits for others has none."""
-        return [child for child in self.children if not child.gone and not child.idle and now >= child.deadline]
+    def overdue(self, now: float) -> list[WorkerProcess]:
+        """Return the workers that exceeded their time limit. A worker that waits for an order has no limit."""
+        return [worker for worker in self.processes if not worker.gone and not worker.idle and now >= worker.deadline]
 
-    def lose(self, child: Child, reason: str) -> None:
+    def stop_waiting(self, worker: WorkerProcess, reason: str) -> None:
         """Stop waiting for a worker. It is killed after the verdict."""
-        child.lost = True
-        if child.role == "health" and self._begun and self.watcher.lose(child):
+        worker.abandoned = True
+        if worker.role == "health" and self._first_started and self.nvml.skip_if_not_called(worker):
             return
-        stage = "stopped" if reason.startswith("stopped") else child.stage
+        stage = "stopped" if reason.startswith("stopped") else worker.stage
         means = faults.hang(stage, on_cpu=self.options.on_cpu)
-        self.receipt.add(self._broken(child, "deadline", f"{reason} while {child.text}", means))
+        self.receipt.add(self._check_without_result(worker, "deadline", f"{reason} while {worker.text}", means))
 
-    def give_up(self, reason: str) -> None:
+    def stop_waiting_for_all(self, reason: str) -> None:
         """Stop waiting for all workers."""
-        waited_for = [child for child in self.children if not child.gone]
-        for child in [child for child in waited_for if child.role != "health"] or waited_for:
-            self.lose(child, reason)
+        remaining = [worker for worker in self.processes if not worker.gone]
+        for worker in [worker for worker in remaining if worker.role != "health"] or remaining:
+            self.stop_waiting(worker, reason)
 
-    def conclude(self) -> None:
-        """Add the checks that need the results of all devices, while a hanging worker still hangs."""
+    def add_final_checks(self) -> None:
+        """Add the checks that need the results of all devices. A worker that hangs may still run."""
         receipt = self.receipt
         if self.subjects and not self.options.on_cpu:
             receipt.add(*between_gpus.hashes(self.subjects, receipt.products))
             receipt.add(*speed.against_peers(self.subjects, receipt.checks))
-        if self.subjects and self.known.earlier is not None:
-            receipt.add(*history.judge(Run("", receipt.record()), self.known.earlier))
-        self.watcher.verdict(self.subjects, self.known.earlier or ())
+        if self.subjects and self.references.earlier is not None:
+            receipt.add(*history.judge(Run("", receipt.record()), self.references.earlier))
+        self.nvml.add_checks(self.subjects, self.references.earlier or ())
         if not checks.bad(receipt.checks):
             receipt.add(*completeness.complete(self.profile, [*self.subjects.values()], receipt.checks))
 
     def close(self) -> None:
         """Close all workers and remove the temporary folder."""
-        for child in self.children:
-            child.close()
+        for worker in self.processes:
+            worker.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def hear(self, child: Child, event: dict[str, Any]) -> None:
+    def handle_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         """Handle one event of a worker."""
         kind = event.pop("event")
         receipt, options = self.receipt, self.options
         if kind == "stage":
-            if event["stage"] == "import" and child.role != "health":
+            if event["stage"] == "import" and worker.role != "health":
                 event["limit_sec"] = max(event["limit_sec"], options.deadline_sec or 0.0)
-            child.enters(**event)
-            self._say(child)
+            worker.begin_step(**event)
+            self._print_step(worker)
         elif kind == "libcuda":
             receipt.add(*static.library(receipt.host.get("driver", ""), event))
         elif kind == "torch":
@@ -140,49 +149,48 @@ class WorkerGroup:
         elif kind == "host":
             receipt.torch["arch_list"] = event["arch_list"]
         elif kind == "devices":
-            self._found(child, event)
+            self._handle_devices(worker, event)
         elif kind == "ready":
-            child.ready()
+            worker.ready()
         elif kind == "measured":
-            self._measured(child, event)
+            self._handle_measurement(worker, event)
         elif kind == "fault":
-            receipt.add(self._fault(child, event))
-        elif child.role == "health" and kind != "done":
-            self.watcher.hear(child, kind, event, self._busy())
+            receipt.add(self._handle_fault(worker, event))
+        elif worker.role == "health" and kind != "done":
+            self.nvml.handle_event(worker, kind, event, self._busy())
         elif kind == "done":
-            child.done = True
-            child.enters("end", "leaving torch", "child", 30.0)
+            worker.done = True
+            worker.begin_step("end", "leaving torch", "child", 30.0)
 
-    def ended(self, child: Child) -> None:
+    def handle_end(self, worker: WorkerProcess) -> None:
         """Handle the end of a process."""
-        if died := child.death():
-            self.receipt.add(self._broken(child, "child", *died))
+        if failed := worker.handle_exit():
+            self.receipt.add(self._check_without_result(worker, "child", *failed))
 
-    def _start(self, role: str, index: int, given: dict[str, Any]) -> Child:
-        child = Child(role, index, given)
-        self.children.append(child)
-        self._started(child)
-        return child
+    def _start(self, role: str, index: int, given: dict[str, Any]) -> WorkerProcess:
+        worker = WorkerProcess(role, index, given)
+        self.processes.append(worker)
+        self._on_start(worker)
+        return worker
 
     def _stages(self) -> tuple[plan.Stage, ...]:
-        """Return the stages of the workers that run now: one role runs at a time."""
-        working = [child.role for child in self.children if not child.gone and child.role in LATER]
+        """Return the stages of the role that runs now. One role of LATER_ROLES runs at a time."""
+        working = [worker.role for worker in self.processes if not worker.gone and worker.role in LATER_ROLES]
         return getattr(self.profile, working[0]) if working else self.profile.gpu
 
     def _busy(self) -> list[tuple[int, str, list[int]]]:
-        """Return the stages that run on each GPU, with the ids of the check's own processes there.
+        """Return each stage that runs on a GPU, with the ids of the check's own processes on that GPU.
 
-        Processes that have just ended are included.
-
-        Processes that add up over all GPUs map each other's memory, so the driver may list each of them on every GPU.
+        Processes that have just ended are included. During an all-reduce the driver may list each process on every GPU,
+        because the processes map each other's memory.
         """
         now = time.monotonic()
-        on_gpus = [child for child in self.children if child.on_gpu and now < child.on_gpu_until]
+        on_gpus = [worker for worker in self.processes if worker.on_gpu and now < worker.on_gpu_until]
         found = []
-        for child in on_gpus:
-            if child.busy and child.next and not child.gone:
-                stage = child.next.stage.name
-                found += [(index, stage) for index in (self.subjects if child.role == "peers" else [child.index])]
+        for worker in on_gpus:
+            if worker.busy and worker.next and not worker.gone:
+                stage = worker.next.stage.name
+                found += [(index, stage) for index in (self.subjects if worker.role == "peers" else [worker.index])]
         return [
             (index, stage, [each.process.pid for each in on_gpus if each.index == index or each.role in _ALL_GPUS])
             for index, stage in found
@@ -190,60 +198,63 @@ class WorkerGroup:
 
     def _next_role(self) -> bool:
         """Start the workers of the next role. Returns False if there is no next role, or if it would be pointless."""
-        if not self._begun:
-            return self._first()
-        if not self._later or not self.subjects or self.receipt.wrong():
+        if not self._first_started:
+            return self._start_first_worker()
+        if not self._remaining_roles or not self.subjects or self.receipt.wrong():
             return False
-        role = self._later.pop(0)
+        role = self._remaining_roles.pop(0)
         several_gpus = [index for index in self.subjects if len(self.subjects) > 1]
         if role == "host":
-            self._plan(self._start("host", 0, {}), None)
+            self._set_orders(self._start("host", 0, {}), None)
         elif role == "peers" and several_gpus:
-            self._plan(self._start("peers", 0, {"index": 0}), self.subjects[0])
+            self._set_orders(self._start("peers", 0, {"index": 0}), self.subjects[0])
         elif role == "rank" and several_gpus:
             self._folder = _meeting_folder()
             if not self._folder:
                 self.receipt.add(checks.failure("allreduce", _NO_FOLDER, _NO_FOLDER_MEANS, status=checks.ERROR))
                 return False
             for index in several_gpus:
-                self._plan(self._start("rank", index, {"index": index}), self.subjects[index])
+                self._set_orders(self._start("rank", index, {"index": index}), self.subjects[index])
         return True
 
-    def _first(self) -> bool:
-        """Start the first worker, which finds the devices, once the monitor no longer needs the GPUs idle."""
-        if not self.watcher.looked():
+    def _start_first_worker(self) -> bool:
+        """Start the first worker, which lists the devices. NVML has to answer before, while the GPUs are idle."""
+        if not self.nvml.is_ready():
             return False
-        self._begun = True
+        self._first_started = True
         if not self.receipt.wrong():
             self._start("first", 0, {"device": self.options.device})
         return not self.receipt.wrong()
 
-    def _plan(self, child: Child, subject: Subject | None) -> None:
+    def _set_orders(self, worker: WorkerProcess, subject: Subject | None) -> None:
         """Set the orders of a worker by its role."""
-        mine = getattr(self.profile, child.role) if child.role in LATER else self.profile.gpu
+        stages_of_role = getattr(self.profile, worker.role) if worker.role in LATER_ROLES else self.profile.gpu
         timed = subject.timed if subject else ("float32", 0)
         heat_sec = plan.HEAT_SEC if subject and subject.key in health.CAPPED else 0.0
-        child.plan = plan.orders(mine, subject.capability if subject else None, timed, self.options.burn_sec, heat_sec)
-        if child.role == "peers":
-            child.plan = [replace(order, gpus=len(self.subjects)) for order in child.plan]
+        worker.plan = plan.orders(
+            stages_of_role, subject.capability if subject else None, timed, self.options.burn_sec, heat_sec
+        )
+        if worker.role == "peers":
+            worker.plan = [replace(order, gpus=len(self.subjects)) for order in worker.plan]
 
-    def _order(self, child: Child) -> None:
-        if child.role == "rank" and child.next:
+    def _give_order(self, worker: WorkerProcess) -> None:
+        """Add the parameters that the parent knows to a worker's next order, and send it."""
+        if worker.role == "rank" and worker.next:
             meeting = str(Path(self._folder, "meeting"))
-            child.next.params.update(rank=child.index, world=len(self.subjects), meeting=meeting)
-        elif child.role == "peers" and child.next:
-            child.next.params.update(count=len(self.subjects))  # a GPU that the worker no longer sees is an error
-        if child.next:
-            child.order(child.next)
-            self._say(child)
+            worker.next.params.update(rank=worker.index, world=len(self.subjects), meeting=meeting)
+        elif worker.role == "peers" and worker.next:
+            worker.next.params.update(count=len(self.subjects))  # a GPU that the worker no longer sees is an error
+        if worker.next:
+            worker.order(worker.next)
+            self._print_step(worker)
 
-    def _found(self, child: Child, event: dict[str, Any]) -> None:
+    def _handle_devices(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         """Check the devices that were found, and plan or start a worker for each usable one."""
         receipt = self.receipt
         receipt.devices = event["devices"]
         receipt.add(*devices.devices(self.options, receipt.devices, event["message"]))
         self.subjects = {
-            properties["index"]: Subject.of(self.options.device, properties, self.known.own)
+            properties["index"]: Subject.of(self.options.device, properties, self.references.own)
             for properties in receipt.devices
         }
         self._set_deadline()
@@ -251,11 +262,11 @@ class WorkerGroup:
             if not self.options.on_cpu:
                 found = static.arch(subject, receipt.torch["version"], receipt.torch.get("arch_list", []))
                 if found.status in checks.BAD:
-                    found = self._advised(found, subject)
+                    found = self._with_compatible_torch(found, subject)
                 receipt.add(found)
                 if found.status in checks.BAD:
                     continue
-            self._plan(child if index == child.index else self._start("gpu", index, {"index": index}), subject)
+            self._set_orders(worker if index == worker.index else self._start("gpu", index, {"index": index}), subject)
 
     def _budget_sec(self) -> float:
         return self.options.budget_sec(len(self.receipt.devices))
@@ -265,10 +276,10 @@ class WorkerGroup:
         if self.options.deadline_sec is None:
             self.deadline = self._imported + self._budget_sec()
 
-    def _measured(self, child: Child, event: dict[str, Any]) -> None:
+    def _handle_measurement(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         stage, seconds = event.pop("stage"), event["seconds"]
-        subject = self.subjects[child.index] if child.on_gpu else Subject(None, "CPU")
-        gpu = subject.index if child.role != "peers" else None
+        subject = self.subjects[worker.index] if worker.on_gpu else Subject(None, "CPU")
+        gpu = subject.index if worker.role != "peers" else None
         if stage == "gemm":
             self.receipt.products.append({"gpu": gpu, **event})
         else:
@@ -276,14 +287,14 @@ class WorkerGroup:
         judged = stages.JUDGES[stage](subject, event)
         self.receipt.add(*(checks.took(each, seconds) for each in judged))
 
-    def _fault(self, child: Child, event: dict[str, Any]) -> checks.Check:
+    def _handle_fault(self, worker: WorkerProcess, event: dict[str, Any]) -> checks.Check:
         """Return the failed check for an error that torch raised."""
         message = faults.one_line(event["message"]) or event["type"]
-        means = faults.meaning(event["message"], child.stage)
-        found = self._broken(child, child.what, f"{child.text} failed: {message}", means)
-        return self._advised(found, self.subjects.get(child.index))
+        means = faults.meaning(event["message"], worker.stage)
+        found = self._check_without_result(worker, worker.what, f"{worker.text} failed: {message}", means)
+        return self._with_compatible_torch(found, self.subjects.get(worker.index))
 
-    def _advised(self, found: checks.Check, subject: Subject | None) -> checks.Check:
+    def _with_compatible_torch(self, found: checks.Check, subject: Subject | None) -> checks.Check:
         """Add a torch that works on this GPU to the hint, if enough is known about the machine."""
         torch, driver = self.receipt.torch.get("version", ""), self.receipt.host.get("driver", "")
         if found.action not in (faults.FIX_IMAGE, faults.FIX_DRIVER) or not subject or not subject.cc or not torch:
@@ -291,20 +302,20 @@ class WorkerGroup:
         text = compat_hint.nearest(subject.cc, driver, torch, platform.machine())
         return checks.hinted(found, "; ".join(filter(None, (found.hint, text))))
 
-    def _broken(self, child: Child, what: str, text: str, means: faults.Meaning) -> checks.Check:
-        """Return a check without a result. Before a kernel ran, the message names no GPU."""
-        on_gpu = child.on_gpu and child.stage in ("kernel", "end")
-        on = f"{checks.place(self.options.device, child.index)}: " if on_gpu else ""
-        gpu = None if self.options.on_cpu or not child.on_gpu else child.index
+    def _check_without_result(self, worker: WorkerProcess, what: str, text: str, means: faults.Meaning) -> checks.Check:
+        """Return the failure of a check that has no result. Before a kernel ran, the message names no GPU."""
+        on_gpu = worker.on_gpu and worker.stage in ("kernel", "end")
+        on = f"{checks.place(self.options.device, worker.index)}: " if on_gpu else ""
+        gpu = None if self.options.on_cpu or not worker.on_gpu else worker.index
         return checks.failure(what, f"{on}{text}", means, status=checks.ERROR, gpu=gpu)
 
-    def _say(self, child: Child) -> None:
-        on = checks.place(self.options.device, child.index) if child.on_gpu else "the host"
-        output.say(f"gpu-smoke: {on}: {child.text}")
+    def _print_step(self, worker: WorkerProcess) -> None:
+        on = checks.place(self.options.device, worker.index) if worker.on_gpu else "the host"
+        output.say(f"gpu-smoke: {on}: {worker.text}")
 
 
 def _meeting_folder() -> str:
-    """Create a folder for the file in which processes meet; empty if that fails."""
+    """Create a folder for the file through which processes find each other; empty if that fails."""
     for folder in _MEETING_FOLDERS:
         with contextlib.suppress(OSError):
             return tempfile.mkdtemp(prefix="gpu-smoke-", dir=folder)

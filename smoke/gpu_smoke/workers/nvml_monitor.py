@@ -1,4 +1,8 @@
-"""The worker that monitors NVML during a run, as the parent sees it: its start, its events and its end."""
+"""The worker that monitors NVML during a run, as the parent sees it.
+
+NVML is NVIDIA's library for the health of GPUs. The worker reports the state of each GPU before and after the work of
+the other workers. During the work it reports samples, and Xids: the error numbers of NVIDIA's driver.
+"""
 
 from __future__ import annotations
 
@@ -9,162 +13,170 @@ from typing import Any
 from ..checks import BAD, Check
 from ..history.receipts import Run
 from ..judge import health, history, load, slowdown
-from ..judge.nvml_samples import Seen, refused, strangers, together
+from ..judge.nvml_samples import Samples, error_of, merged, other_processes
 from ..judge.subject import Subject
 from ..options import Options
 from ..plan import TIMED
 from ..receipt import Receipt
-from .process import Child
+from .process import WorkerProcess
 
-# Other processes on a GPU are listed before those of the check start. So workers wait for the first answers of NVML,
-# but not longer than this.
+# The other workers wait this long for the first answers of NVML. Then the list of processes on each GPU has none of
+# them.
 HOLD_SEC = 10.0
-SILENT_SEC = 20.0  # between two samples; five arrive in a second
-END_SEC = 10.0  # for its last answers
+SILENT_SEC = 20.0  # the maximum time between two samples; five arrive in a second
+END_SEC = 10.0  # the maximum time until the last answers
 
 
-class Watcher:
-    """The answers of NVML and the checks that follow from them. On the CPU it does nothing."""
+class NvmlMonitor:
+    """The answers of NVML, and the checks of these answers. In a run on the CPU it does nothing."""
 
     def __init__(self, options: Options, receipt: Receipt) -> None:
         self.options, self.receipt = options, receipt
-        self.child: Child | None = None
+        self.worker: WorkerProcess | None = None
         self._began = self._ended = 0.0
         self._gpus: list[dict[str, Any]] = []
         self._after: list[dict[str, Any]] = []
-        self._has_event = False
-        self._seen: dict[tuple[int, str], Seen] = {}
+        self._has_answers = False
+        self._samples: dict[tuple[int, str], Samples] = {}
         self._xids: list[dict[str, Any]] = []
-        self._deaf: dict[str, Any] = {}  # the error of NVML by which no Xids are reported
+        self._xid_error: dict[str, Any] = {}  # the error by which NVML refused to report Xids
 
-    def begin(self, start: Callable[..., Child]) -> None:
+    def begin(self, start: Callable[..., WorkerProcess]) -> None:
         """Start the worker, unless the run is on the CPU."""
         if self.options.on_cpu:
             return
         self._began = time.monotonic()
-        self.child = start("health", 0, {})
+        self.worker = start("health", 0, {})
 
-    def looked(self) -> bool:
-        """Return True if NVML's first answers are here, or if they took too long for others to wait."""
-        return self._has_event or self.child is None or self.child.gone or time.monotonic() >= self._began + HOLD_SEC
+    def is_ready(self) -> bool:
+        """Return True if NVML's first answers have arrived, or if the other workers no longer wait for them."""
+        return (
+            self._has_answers or self.worker is None or self.worker.gone or time.monotonic() >= self._began + HOLD_SEC
+        )
 
-    def going(self) -> bool:
-        """Ask for NVML's last answers. Returns True while they are outstanding."""
-        if self.child is None or self.child.gone:
+    def request_last_answers(self) -> bool:
+        """Request NVML's last answers. Returns True until they have arrived."""
+        if self.worker is None or self.worker.gone:
             return False
         if not self._ended:
             self._ended = time.monotonic()
-            stage = self.child.stage
-            self.child.dismiss()
-            self.child.enters(stage, "asking NVML for the last time", "nvml", END_SEC)
+            stage = self.worker.stage
+            self.worker.end_orders()
+            self.worker.begin_step(stage, "asking NVML for the last time", "nvml", END_SEC)
         return True
 
-    def hear(
-        self, child: Child, kind: str, event: dict[str, Any], busy: Iterable[tuple[int, str, Collection[int]]]
+    def handle_event(
+        self, worker: WorkerProcess, kind: str, event: dict[str, Any], busy: Iterable[tuple[int, str, Collection[int]]]
     ) -> None:
-        """Handle one event. `busy` has the stages that run: GPU, stage, and the check's own processes there."""
+        """Handle one event.
+
+        `busy` has each stage that runs now: the GPU, the stage, and the ids of the check's own processes on that GPU.
+        """
         if kind == "nvml":
-            self._begun(event)
+            self._handle_start(event)
         elif kind == "sample":
-            for index, stage, ours in busy:
-                described = self._of(index, event["gpus"])
-                if described:
-                    self._seen.setdefault((index, stage), Seen()).add(
-                        described, strangers(described["processes"], ours)
-                    )
-        elif kind == "xid" and refused(event):
-            self._deaf = event
+            for index, stage, own_pids in busy:
+                if sample := self._data_of(index, event["gpus"]):
+                    others = other_processes(sample["processes"], own_pids)
+                    self._samples.setdefault((index, stage), Samples()).add(sample, others)
+        elif kind == "xid" and error_of(event):
+            self._xid_error = event
         elif kind == "xid":
             self._xids.append(event)
             self.receipt.host.setdefault("xids", []).append(event)
         elif kind == "after":
             self._after = event["gpus"]
         if kind != "after" and not self._ended:
-            child.enters("nvml", "asking NVML", "nvml", SILENT_SEC)
+            worker.begin_step("nvml", "asking NVML", "nvml", SILENT_SEC)
 
-    def lose(self, child: Child) -> bool:
-        """Return True if the missing answer is no fault of the driver, because it was not called yet."""
-        if child.stage not in ("start", "import"):
+    def skip_if_not_called(self, worker: WorkerProcess) -> bool:
+        """Skip the checks of NVML if the worker had not called the driver yet. Returns True if it did so.
+
+        The missing answer is then no fault of the driver.
+        """
+        if worker.stage not in ("start", "import"):
             return False
-        self._without(health.skipped("NVML took too long to load"))
+        self._skip_all(health.skipped("NVML took too long to load"))
         return True
 
-    def verdict(self, subjects: Mapping[int, Subject], earlier: Sequence[Run] = ()) -> None:
-        """Judge the answers, and add the cause to slow checks. `earlier` are other runs, for their PCIe links."""
-        if not self._has_event:
+    def add_checks(self, subjects: Mapping[int, Subject], earlier: Sequence[Run] = ()) -> None:
+        """Judge the answers, and add the cause to checks of slow GPUs.
+
+        `earlier` has runs with PCIe links to compare.
+        """
+        if not self._has_answers:
             return
-        found = health.machine(self._gpus, len(self.receipt.devices))
-        up: dict[Subject, int] = {}
-        links = {subject: link for index, subject in subjects.items() if (link := load.link(self._timed(index)))}
+        found = health.hidden_from_cuda(self._gpus, len(self.receipt.devices))
+        active_nvlinks: dict[Subject, int] = {}
+        links = {
+            subject: link for index, subject in subjects.items() if (link := load.link(self._timed_samples(index)))
+        }
         for index, subject in subjects.items():
-            was, now = self._of(index, self._gpus), self._of(index, self._after)
-            here = load.wider(subject, links) if subject in links else ""
-            before = history.wider(subject.name, links[subject].width, earlier) if subject in links else ""
-            found += self._gpu(subject, was, now, here or before)
-            if now and not refused(now["nvlink"]):
-                up[subject] = now["nvlink"]["active"]
-        fewer = {check.gpu: check for check in load.unequal(up)}
+            before, after = self._data_of(index, self._gpus), self._data_of(index, self._after)
+            better_here = load.wider(subject, links) if subject in links else ""
+            better_earlier = history.wider(subject.name, links[subject].width, earlier) if subject in links else ""
+            found += self._checks_of(subject, before, after, better_here or better_earlier)
+            if after and not error_of(after["nvlink"]):
+                active_nvlinks[subject] = after["nvlink"]["active"]
+        fewer = {check.gpu: check for check in load.unequal(active_nvlinks)}
         found = [
             fewer.get(each.gpu, each) if each.id == "nvlink" and each.status not in BAD else each for each in found
         ]
-        self.receipt.add(*found, *self._strays(subjects))
-        self.receipt.checks = [self._blamed(check, subjects) for check in self.receipt.checks]
+        self.receipt.add(*found, *self._xids_of_unknown_gpus(subjects))
+        self.receipt.checks = [self._with_cause(check, subjects) for check in self.receipt.checks]
 
-    def _begun(self, event: dict[str, Any]) -> None:
+    def _handle_start(self, event: dict[str, Any]) -> None:
         found = health.started(event)
         if "gpus" not in event:
-            self._without(found)
+            self._skip_all(found)
             return
-        self._has_event, self._gpus = True, event["gpus"]
+        self._has_answers, self._gpus = True, event["gpus"]
         self.receipt.host.setdefault("driver", event["driver"])
-        if (
-            self.child and time.monotonic() >= self._began + HOLD_SEC
-        ):  # the others did not wait, so they may be in this list
+        # After HOLD_SEC the other workers did not wait, so the list of processes may have them.
+        if self.worker and time.monotonic() >= self._began + HOLD_SEC:
             for gpu in self._gpus:
-                gpu["processes"] = {
-                    "refused": 3,
-                    "text": "NVML answered too late to assign the processes",
-                }
+                gpu["processes"] = {"refused": 3, "text": "NVML answered too late to assign the processes"}
         self.receipt.add(found)
 
-    def _without(self, found: Check) -> None:
+    def _skip_all(self, found: Check) -> None:
         self.receipt.add(found, *health.all_skipped(found.message))
 
-    def _timed(self, index: int) -> Seen:
-        return together(seen for (gpu, stage), seen in self._seen.items() if gpu == index and stage in TIMED)
+    def _timed_samples(self, index: int) -> Samples:
+        return merged(seen for (gpu, stage), seen in self._samples.items() if gpu == index and stage in TIMED)
 
-    def _gpu(
-        self, subject: Subject, was: dict[str, Any] | None, now: dict[str, Any] | None, better_link: str
+    def _checks_of(
+        self, subject: Subject, before: dict[str, Any] | None, after: dict[str, Any] | None, better_link: str
     ) -> list[Check]:
+        """Return the checks of one GPU, and add its samples to the receipt."""
         index = subject.index or 0
-        if was is None:
-            return health.unknown(subject, self.receipt.devices[index]["uuid"])
-        parts = {stage: seen for (gpu, stage), seen in self._seen.items() if gpu == index}
-        whole = together(parts.values())
+        if before is None:
+            return health.not_listed(subject, self.receipt.devices[index]["uuid"])
+        parts = {stage: seen for (gpu, stage), seen in self._samples.items() if gpu == index}
+        whole = merged(parts.values())
         stages = {stage: seen.record() for stage, seen in parts.items()}
         seconds = round((self._ended or time.monotonic()) - self._began, 3)
-        described = {"gpu": index, "stage": "nvml", "seconds": seconds, **whole.record(), "stages": stages}
-        self.receipt.measured.append(described)
-        xids = [xid["code"] for xid in self._xids if xid["uuid"] in ("", was["uuid"])]
-        if now is None:
-            return health.hurried(subject, was, whole, xids)
-        if self._deaf and was["events"] is True:
-            was = {**was, "events": self._deaf}
-        return health.judge(self.options, subject, was, now, parts, xids, self.receipt.checks, better_link)
+        record = {"gpu": index, "stage": "nvml", "seconds": seconds, **whole.record(), "stages": stages}
+        self.receipt.measured.append(record)
+        xids = [xid["code"] for xid in self._xids if xid["uuid"] in ("", before["uuid"])]
+        if after is None:
+            return health.certain_failures(subject, before, whole, xids)
+        if self._xid_error and before["events"] is True:
+            before = {**before, "events": self._xid_error}
+        return health.judge(self.options, subject, before, after, parts, xids, self.receipt.checks, better_link)
 
-    def _strays(self, subjects: Mapping[int, Subject]) -> list[Check]:
-        """Report Xids of a GPU that cannot be matched. Not every GPU of the run is found in NVML's list."""
-        known = [gpu for index in subjects if (gpu := self._of(index, self._gpus))]
+    def _xids_of_unknown_gpus(self, subjects: Mapping[int, Subject]) -> list[Check]:
+        """Report Xids of GPUs that are not in the run, if NVML's list does not have every GPU of the run."""
+        known = [gpu for index in subjects if (gpu := self._data_of(index, self._gpus))]
         if len(known) == len(subjects):
             return []
         codes = [xid["code"] for xid in self._xids if not any(xid["uuid"] in ("", gpu["uuid"]) for gpu in known)]
         found = health.xids("a GPU of this machine", None, codes)
         return [found] if found else []
 
-    def _of(self, index: int, gpus: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """Return NVML's data of a GPU by its number in CUDA.
+    def _data_of(self, index: int, gpus: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """Return NVML's data of a GPU by its number in CUDA; None if NVML does not list the GPU.
 
-        The two count differently, so the UUID decides, also of a slice.
+        CUDA and NVML number GPUs differently, so GPUs are matched by UUID. A MIG slice is matched by its own UUID.
         """
         if index >= len(self.receipt.devices):
             return None
@@ -176,9 +188,9 @@ class Watcher:
                 return gpu
         return gpus[0] if not uuid and len(gpus) == len(self.receipt.devices) == 1 else None
 
-    def _blamed(self, check: Check, subjects: Mapping[int, Subject]) -> Check:
+    def _with_cause(self, check: Check, subjects: Mapping[int, Subject]) -> Check:
         if check.gpu not in subjects or check.gpu is None:
             return check
-        seen = self._seen.get((check.gpu, slowdown.STAGES.get(check.id, "")))
-        state = self._of(check.gpu, self._gpus)
-        return slowdown.blame(check, subjects[check.gpu], state, seen) if seen and state else check
+        samples = self._samples.get((check.gpu, slowdown.STAGES.get(check.id, "")))
+        state = self._data_of(check.gpu, self._gpus)
+        return slowdown.with_cause(check, subjects[check.gpu], state, samples) if samples and state else check

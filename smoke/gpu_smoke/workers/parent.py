@@ -1,4 +1,8 @@
-"""The parent process. It uses no GPU and no torch, so it reports a verdict in time even if a worker hangs."""
+"""The parent process of a run, and the event loop that reads the events of its workers.
+
+A worker is a process that calls the driver or torch, so a worker may hang. The parent calls neither, so it reports a
+verdict in time even then. A worker sends events to the parent, and the parent sends orders to the worker (plan.Order).
+"""
 
 from __future__ import annotations
 
@@ -11,43 +15,47 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from .. import machine, output
-from ..history.reference_data import Known
+from ..history.reference_data import References
 from ..judge import static
 from ..options import Options
 from ..peers import Peers
 from ..receipt import Receipt
 from .coordinator import WorkerGroup
-from .process import Child
+from .process import WorkerProcess
 
 TICK_SEC = 0.05
-READS = 64  # reads of 64 KiB: a grandchild may keep the pipe of a dead worker open and write without end
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-GRACE_SEC = 3.0  # the time for killed processes to end; one that waits inside the driver may never end
+# The maximum reads of 64 KiB after the end of a worker. A process that the worker started may keep its pipe open, and
+# write without end.
+READS = 64
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+GRACE_SEC = 3.0  # the time for killed processes to end; a process that waits inside the driver may never end
 
 
-def run(options: Options, receipt: Receipt, known: Known) -> int:
+def run(options: Options, receipt: Receipt, references: References) -> int:
     """Check the machine and every device, decide the verdict, and only then wait for hanging processes."""
-    with stops() as stopped:
+    with stop_signals() as stopped:
         peers = Peers(options.peers)
-        watch = Watch(lambda started: WorkerGroup(options, receipt, known, started))
+        loop = EventLoop(lambda on_start: WorkerGroup(options, receipt, references, on_start))
         try:
-            if not look(options, receipt):
-                watch.workers.begin()
-                watch.listen(stopped)
-            watch.workers.conclude()
+            if not check_before_driver_calls(options, receipt):
+                loop.group.begin()
+                loop.run(stopped)
+            loop.group.add_final_checks()
             if options.peers and not receipt.wrong():
                 output.say(f"gpu-smoke: passed so far; waiting for {len(options.peers)} machines at once")
-                receipt.add(peers.check(options.peers_sec, receipt.clock + options.peers_sec, lambda: _signal(stopped)))
+                receipt.add(
+                    peers.check(options.peers_sec, receipt.clock + options.peers_sec, lambda: _stop_reason(stopped))
+                )
             code = receipt.finish()
-            left = watch.end()
+            left = loop.kill_remaining()
             if options.peers and code == 0:
-                peers.linger(options.linger_sec, lambda: _signal(stopped))
+                peers.linger(options.linger_sec, lambda: _stop_reason(stopped))
         finally:
-            watch.close()
+            loop.close()
     if left:
-        pids = ", ".join(str(child.process.pid) for child in left)
+        pids = ", ".join(str(worker.process.pid) for worker in left)
         text = f"process {pids} outlived SIGKILL: it waits inside the driver, and only a reboot ends it"
-        receipt.host["unkillable"] = [child.process.pid for child in left]
+        receipt.host["unkillable"] = [worker.process.pid for worker in left]
         receipt.save()
         output.say(f"gpu-smoke: {text}")
         # An ordinary exit could wait for the process.
@@ -55,8 +63,8 @@ def run(options: Options, receipt: Receipt, known: Known) -> int:
     return code
 
 
-def look(options: Options, receipt: Receipt) -> bool:
-    """Run the checks that need no driver call. Returns True if they make the others pointless."""
+def check_before_driver_calls(options: Options, receipt: Receipt) -> bool:
+    """Run the checks that need no driver call. Returns True if one failed, so that the other checks are pointless."""
     receipt.add(static.shm(machine.shared_memory()))
     if options.on_cpu:
         return False
@@ -68,117 +76,120 @@ def look(options: Options, receipt: Receipt) -> bool:
 
 
 @contextlib.contextmanager
-def stops() -> Iterator[list[int]]:
-    """Record the signals that stop a run, so that it ends with a verdict."""
-    seen: list[int] = []
-    before = {number: signal.signal(number, lambda n, _: seen.append(n)) for number in STOPS}
+def stop_signals() -> Iterator[list[int]]:
+    """Record the signals that stop a run instead of ending the process, so that the run ends with a verdict."""
+    received: list[int] = []
+    old_handlers = {number: signal.signal(number, lambda n, _: received.append(n)) for number in STOP_SIGNALS}
     try:
-        yield seen
+        yield received
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
 
-def _signal(stopped: list[int]) -> str:
-    """Return the signal that stopped the run; empty if there was none."""
+def _stop_reason(stopped: list[int]) -> str:
+    """Return the signal that stopped the run, for a sentence; empty if there was none."""
     return f"stopped by {signal.Signals(stopped[0]).name}" if stopped else ""
 
 
-class Team(Protocol):
-    """The workers of a run, as the event loop uses them."""
+class Group(Protocol):
+    """The workers of a run or of a diagnosis, as the event loop uses them."""
 
-    children: list[Child]
-    deadline: float  # the end of all waiting, by time.monotonic()
+    processes: list[WorkerProcess]
+    deadline: float  # by time.monotonic(); after it the loop waits for no worker
 
     @property
-    def within(self) -> str:
+    def time_limit_text(self) -> str:
         """The time limit, for a sentence."""
 
-    def going(self) -> bool:
-        """Return True if the run is not over."""
+    def advance(self) -> bool:
+        """Start the work that can start now. Returns False if the run is over."""
 
-    def late(self, now: float) -> list[Child]:
+    def overdue(self, now: float) -> list[WorkerProcess]:
         """Return the workers that exceeded their time limit."""
 
-    def lose(self, child: Child, reason: str) -> None:
+    def stop_waiting(self, worker: WorkerProcess, reason: str) -> None:
         """Stop waiting for a worker."""
 
-    def give_up(self, reason: str) -> None:
+    def stop_waiting_for_all(self, reason: str) -> None:
         """Stop waiting for all workers."""
 
-    def hear(self, child: Child, event: dict[str, Any]) -> None:
+    def handle_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         """Handle one event of a worker."""
 
-    def ended(self, child: Child) -> None:
+    def handle_end(self, worker: WorkerProcess) -> None:
         """Handle the end of a process."""
 
     def close(self) -> None:
         """Release all resources."""
 
 
-T = TypeVar("T", bound=Team)
+AnyGroup = TypeVar("AnyGroup", bound=Group)
 
 
-class Watch(Generic[T]):
-    """The event loop: it reads the pipes of all workers and checks their time limits."""
+class EventLoop(Generic[AnyGroup]):
+    """The event loop: it reads the pipes of all workers and checks their time limits.
 
-    def __init__(self, team: Callable[[Callable[[Child], None]], T]) -> None:
+    `create` returns the group of workers. Its argument is a function that the group calls for each started worker.
+    """
+
+    def __init__(self, create: Callable[[Callable[[WorkerProcess], None]], AnyGroup]) -> None:
         self.selector = selectors.DefaultSelector()
-        self.workers = team(self._started)
+        self.group = create(self._read_from)
 
-    def listen(self, stopped: list[int]) -> None:
+    def run(self, stopped: list[int]) -> None:
         """Read events until all workers are done, the run is stopped, or the deadline is over."""
-        while self.workers.going():
+        while self.group.advance():
             now = time.monotonic()
             if stopped:
-                self.workers.give_up(_signal(stopped))
+                self.group.stop_waiting_for_all(_stop_reason(stopped))
                 return
-            if now >= self.workers.deadline:
-                self.workers.give_up(f"no answer within {self.workers.within}")
+            if now >= self.group.deadline:
+                self.group.stop_waiting_for_all(f"no answer within {self.group.time_limit_text}")
                 return
-            for child in self.workers.late(now):
-                self.workers.lose(child, f"no answer within {child.limit_sec:g} s")
-            for key, _ in self.selector.select(min(TICK_SEC, self.workers.deadline - now)):
+            for worker in self.group.overdue(now):
+                self.group.stop_waiting(worker, f"no answer within {worker.limit_sec:g} s")
+            for key, _ in self.selector.select(min(TICK_SEC, self.group.deadline - now)):
                 self._read(key.data, key.fd)
-            for child in [
-                child for child in self.workers.children if not child.ended and child.process.poll() is not None
-            ]:
-                self._last_output(child)
+            running = [worker for worker in self.group.processes if not worker.ended]
+            for worker in running:
+                if worker.process.poll() is not None:
+                    self._handle_exit(worker)
 
-    def end(self) -> list[Child]:
-        """Kill the remaining processes and wait up to GRACE_SEC. Returns those that cannot be killed."""
-        left = [child for child in self.workers.children if not child.ended]
-        for child in left:
-            child.kill()
-        patience = time.monotonic() + GRACE_SEC
-        while left and time.monotonic() < patience:
-            left = [child for child in left if child.process.poll() is None]
+    def kill_remaining(self) -> list[WorkerProcess]:
+        """Kill the remaining workers and wait up to GRACE_SEC. Returns the workers that cannot be killed."""
+        left = [worker for worker in self.group.processes if not worker.ended]
+        for worker in left:
+            worker.kill()
+        end = time.monotonic() + GRACE_SEC
+        while left and time.monotonic() < end:
+            left = [worker for worker in left if worker.process.poll() is None]
             time.sleep(TICK_SEC if left else 0)
         return left
 
     def close(self) -> None:
         """Release all resources, also after an error of this program."""
         self.selector.close()
-        self.workers.close()
+        self.group.close()
 
-    def _started(self, child: Child) -> None:
-        for pipe in (child.events, child.output):
-            self.selector.register(pipe, selectors.EVENT_READ, child)
+    def _read_from(self, worker: WorkerProcess) -> None:
+        for pipe in (worker.events, worker.output):
+            self.selector.register(pipe, selectors.EVENT_READ, worker)
 
-    def _read(self, child: Child, pipe: int) -> bool:
-        """Read what a pipe holds. Returns False if it is empty for now."""
-        data = child.read(pipe)
+    def _read(self, worker: WorkerProcess, pipe: int) -> bool:
+        """Read the data in a pipe, and handle its events. Returns False if the pipe is empty now, or closed."""
+        data = worker.read(pipe)
         if data == b"":
             self.selector.unregister(pipe)
-        elif data and pipe == child.events:
-            for event in child.heard(data):
-                self.workers.hear(child, event)
+        elif data and pipe == worker.events:
+            for event in worker.events_in(data):
+                self.group.handle_event(worker, event)
         return bool(data)
 
-    def _last_output(self, child: Child) -> None:
-        """Read the rest of a worker's pipes, and handle its end."""
-        for pipe in (child.events, child.output):
+    def _handle_exit(self, worker: WorkerProcess) -> None:
+        """Read the rest of the pipes of a worker that has ended, and handle its end."""
+        for pipe in (worker.events, worker.output):
             for _ in range(READS):
-                if pipe not in self.selector.get_map() or not self._read(child, pipe):
+                if pipe not in self.selector.get_map() or not self._read(worker, pipe):
                     break
-        self.workers.ended(child)
+        self.group.handle_end(worker)

@@ -1,4 +1,8 @@
-"""A worker process as its parent sees it: its pipes, its current step, and its end."""
+"""A worker process as its parent sees it: its pipes, its current step, and its end.
+
+A step is what the worker does now, such as importing torch. The worker reports each step before it begins, so the
+parent can name the step in which the worker hangs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from . import environment
 _CHUNK = 65_536
 _TAIL = 4_096
 _START_SEC = 60.0  # the start of Python itself, from a cold disk
-_LISTED_SEC = 1.0  # how long the driver may list a process after its end: our guess
+_LISTED_SEC = 1.0  # the driver may list a process for this long after its end: our guess
 
 # The worker imports this package from its location, also from a zip, and nothing from the working directory.
 _START = """\
@@ -31,17 +35,23 @@ sys.exit(child.main(sys.argv[2:]))
 """
 
 
-class Child:
-    """One process in one role. `index` is its GPU."""
+class WorkerProcess:
+    """One worker process. `role` is a key of tasks.ROLES, `index` the number of its GPU.
+
+    `given` has the arguments of the role's function.
+    """
 
     def __init__(self, role: str, index: int, given: dict[str, Any]) -> None:
         self.role, self.index = role, index
         self.plan: list[Order] = []
-        self.at = 0  # orders of its plan that are done
-        self.idle = self.busy = False  # waits for an order; works on one
-        self.done = self.ended = self.lost = False  # reported its end; process has ended; parent no longer waits
+        self.orders_done = 0
+        self.idle = False  # waits for an order
+        self.busy = False  # works on an order
+        self.done = False  # has reported that it is done
+        self.ended = False  # the process has ended
+        self.abandoned = False  # the parent no longer waits for it
         self.on_gpu_until = math.inf
-        self._heard, self._output_tail = b"", b""
+        self._partial_line, self._output_tail = b"", b""
         self.events, events_write = os.pipe()
         self.output, out = os.pipe()
         root = Path(__file__).absolute().parents[2]  # the folder of the package
@@ -58,47 +68,47 @@ class Child:
         os.close(out)
         os.set_blocking(self.events, False)
         os.set_blocking(self.output, False)
-        self.enters("start", "starting Python", "child", _START_SEC)
+        self.begin_step("start", "starting Python", "child", _START_SEC)
 
     @property
     def gone(self) -> bool:
-        """True if no more events can come from it."""
-        return self.ended or self.lost
+        """True if the process has ended, or if the parent no longer waits for it."""
+        return self.ended or self.abandoned
 
     @property
     def on_gpu(self) -> bool:
-        """True if it works on one GPU. The NVML monitor handles all of them."""
+        """True if the worker computes on a GPU. The roles host and health do not."""
         return self.role not in ("host", "health")
 
     @property
     def next(self) -> Order | None:
         """The current order, or the next one."""
-        return self.plan[self.at] if self.at < len(self.plan) else None
+        return self.plan[self.orders_done] if self.orders_done < len(self.plan) else None
 
-    def enters(self, stage: str, text: str, what: str, limit_sec: float) -> None:
-        """Record the current step, the check for an error in it, and its time limit."""
+    def begin_step(self, stage: str, text: str, what: str, limit_sec: float) -> None:
+        """Begin a step. `what` is the check that an error in the step belongs to."""
         self.stage, self.text, self.what = stage, text, what
         self.limit_sec, self.deadline = limit_sec, time.monotonic() + limit_sec
 
     def order(self, order: Order) -> None:
         """Send an order."""
         self.idle, self.busy = False, True
-        self.enters("kernel", order.text, order.stage.error, order.limit_sec)
+        self.begin_step("kernel", order.text, order.stage.error, order.limit_sec)
         self._write(json.dumps({"stage": order.stage.name, "params": order.params}).encode() + b"\n")
 
     def ready(self) -> None:
         """Note that the current order, if there is one, is done."""
-        self.at += self.busy
+        self.orders_done += self.busy
         self.idle, self.busy = True, False
 
-    def dismiss(self) -> None:
+    def end_orders(self) -> None:
         """Tell the worker that there are no more orders."""
         self.idle = False
-        self.enters("end", "leaving torch", "child", 30.0)
+        self.begin_step("end", "leaving torch", "child", 30.0)
         self._write(b"")
 
     def read(self, pipe: int) -> bytes | None:
-        """Return what the pipe holds now: None if it is empty, b"" at its end."""
+        """Return the data in the pipe: None for an empty pipe, b"" for a closed one."""
         try:
             data = os.read(pipe, _CHUNK)
         except BlockingIOError:
@@ -107,20 +117,20 @@ class Child:
             self._output_tail = (self._output_tail + data)[-_TAIL:]
         return data
 
-    def heard(self, data: bytes) -> list[dict[str, Any]]:
+    def events_in(self, data: bytes) -> list[dict[str, Any]]:
         """Return the events that these bytes complete."""
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         events = []
         for line in lines:
             with contextlib.suppress(ValueError):  # judge.completeness reports a missing result
                 events.append(json.loads(line))
         return events
 
-    def death(self) -> tuple[str, faults.Meaning] | None:
+    def handle_exit(self) -> tuple[str, faults.Meaning] | None:
         """Note the end of the process. Returns a description and its meaning, unless the end was expected."""
         self.ended, self.on_gpu_until = True, time.monotonic() + _LISTED_SEC
         code = self.process.returncode
-        if self.lost or (code == 0 and self.done):
+        if self.abandoned or (code == 0 and self.done):
             return None
         text, means = faults.death(code, self.stage)
         last_line_text = faults.one_line(self.last_line())
@@ -145,7 +155,7 @@ class Child:
         os.close(self.output)
 
     def _write(self, line: bytes) -> None:
-        """Write an order, or close the pipe if there is none. An order fits into the pipe, so this never blocks."""
+        """Write an order, or close the pipe for an empty one. An order fits into the pipe, so this never blocks."""
         orders = self.process.stdin
         with contextlib.suppress(OSError):  # the process has died, which its end reports
             if orders and line:

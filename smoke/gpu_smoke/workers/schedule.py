@@ -1,4 +1,7 @@
-"""Decide which workers may start their next order, by the progress of all of them."""
+"""Decide which workers may start their next order, by the progress of all workers.
+
+plan.py defines the stages, and how each may start: FREE, TOGETHER or ALONE.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,36 @@ import math
 from collections.abc import Sequence
 
 from ..plan import ALONE, FREE, Stage
-from .process import Child
+from .process import WorkerProcess
 
 
-def startable(children: Sequence[Child], stages: Sequence[Stage]) -> list[Child]:
-    """Return the workers that may start their next order now. A worker that is lost or has ended blocks no other."""
-    here = [child for child in children if not child.gone]
-    begin: list[Child] = []
-    for child in here:
-        mine = _place(child, stages)
-        others = [(_place(other, stages), other.busy or other in begin) for other in here if other is not child]
-        if child.idle and child.next and _free(stages, mine, others):
-            begin.append(child)
-    return begin
+def startable(processes: Sequence[WorkerProcess], stages: Sequence[Stage]) -> list[WorkerProcess]:
+    """Return the workers that may start their next order now. A worker that has ended blocks no other worker."""
+    present = [worker for worker in processes if not worker.gone]
+    starting: list[WorkerProcess] = []
+    for worker in present:
+        own = _stage_index(worker, stages)
+        others = [
+            (_stage_index(other, stages), other.busy or other in starting) for other in present if other is not worker
+        ]
+        if worker.idle and worker.next and _may_start(stages, own, others):
+            starting.append(worker)
+    return starting
 
 
-def _free(stages: Sequence[Stage], mine: float, others: Sequence[tuple[float, bool]]) -> bool:
-    how = stages[int(mine)].how
-    slowest = min([mine, *(place for place, _ in others)])
-    if how == FREE:  # must only not disturb stages that run alone
-        return all(stage.how != ALONE for stage in stages[int(slowest) : int(mine)])
-    if how == ALONE and any(busy for place, busy in others if place == mine):
+def _may_start(stages: Sequence[Stage], own: float, others: Sequence[tuple[float, bool]]) -> bool:
+    """Return True if a worker may start its stage. `others` has stage index and busy state of each other worker."""
+    how = stages[int(own)].how
+    slowest = min([own, *(index for index, _ in others)])
+    if how == FREE:  # a free stage only waits for stages that run alone
+        return all(stage.how != ALONE for stage in stages[int(slowest) : int(own)])
+    if how == ALONE and any(busy for index, busy in others if index == own):
         return False
-    return slowest == mine
+    return slowest == own
 
 
-def _place(child: Child, stages: Sequence[Stage]) -> float:
-    """Return the index of a worker's stage; infinity if it has done everything."""
-    if child.next is None and child.plan:
+def _stage_index(worker: WorkerProcess, stages: Sequence[Stage]) -> float:
+    """Return the index of a worker's next stage; infinity if the worker has done all orders."""
+    if worker.next is None and worker.plan:
         return math.inf
-    return stages.index(child.next.stage) if child.next else 0
+    return stages.index(worker.next.stage) if worker.next else 0

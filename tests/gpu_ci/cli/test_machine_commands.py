@@ -93,7 +93,7 @@ def test_recommended_machines_come_cheapest_first_with_their_reasons(ask: Ask) -
     assert prices == sorted(prices) != []
     assert found["machines"][0]["machine"] == "gcp/g2-standard-8"
     assert found["machines"][0]["reasons"][0] == "cheapest with 24 GiB"
-    assert "110 days old" in found["machines"][0]["reasons"][2], "the clock stands on 2026-11-21"
+    assert "110 days old" in found["machines"][0]["reasons"][3], "the clock stands on 2026-11-21"
     assert found["nothing_fits"] is None
     table = ask(*words, "--limit", "1")
     assert table.code == 0
@@ -101,6 +101,24 @@ def test_recommended_machines_come_cheapest_first_with_their_reasons(ask: Ask) -
     doubtful = ask("recommend", "--gpu-memory-gib", "16", "--cloud", "gcp", "--market", "spot", "--limit", "1")
     assert doubtful.rows[0][-1] == "0.2420*"
     assert "* not a current price" in doubtful.out
+
+
+def test_a_reason_of_several_machines_is_printed_once_with_their_ranks(ask: Ask) -> None:
+    words = ["recommend", "--gpu-memory-gib", "16", "--market", "spot", "--region", "us-east-1", "--limit", "4"]
+    machines = ask(*words, "--json").json["machines"]
+    texts = [[*each["reasons"], *each["caveats"]] for each in machines]
+    lines = ask(*words).out.partition("\n\n")[2].splitlines()
+    out = " ".join(" ".join(lines).split())
+    estimate = "price of 2025-06-28, 511 days old, estimated: on-demand price less the saving then"
+    assert [estimate in each for each in texts] == [True] * 4
+    assert out.count(estimate) == 1
+    assert f"all machines: {estimate}" in out
+    for text in {text for each in texts for text in each}:
+        assert out.count(text) == 1, text
+    often = ">20% of the spot instances were interrupted in a month (2025-06-28)"
+    ranks = [str(rank) for rank, each in enumerate(texts, 1) if often in each]
+    assert f"machines {', '.join(ranks[:-1])} and {ranks[-1]}: {often}" in out
+    assert lines[1].startswith("2   ")
 
 
 def test_where_nothing_fits_it_says_what_is_in_the_way_and_ends_with_1(ask: Ask) -> None:
@@ -183,10 +201,10 @@ def test_the_notes_of_a_machine_come_with_its_verdict(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("words", "unknown"),
     [
-        ("g6.xlarge --python 3.12", "whether there is a torch for Python 3.12: none was chosen"),
+        ("g6.xlarge --python 3.12", "Python 3.12 was not checked, because no torch was chosen"),
         (
             "g6.xlarge --python 3.12 --torch 2.15.9",
-            "torch 2.15.9: the newest of its release in the table is 2.15.0",
+            "torch 2.15.9 is not in the tables: their newest patch of this release is 2.15.0",
         ),
     ],
 )
@@ -210,8 +228,8 @@ def test_a_driver_branch_without_a_source_is_refused_where_no_source_has_it_and_
     answer = ask("check", machine, "--driver-branch", "535", "--torch", "2.9.1+cu129")
     told = (
         f"gcp/{machine}: probably works\n"
-        "unverified: what torch 2.9.1+cu129 was compiled for: its list of GPUs was not read, "
-        "and is taken to be the list of torch 2.9.1+cu128\n"
+        "unverified: the list of GPUs that torch 2.9.1+cu129 was compiled for was not read: "
+        "assumed is that of torch 2.9.1+cu128\n"
         "note: driver branch 535 comes with the driver source operator; no list of the branches of cos was found\n"
     )
     assert (answer.code, answer.out) == (0, told)
@@ -243,7 +261,9 @@ def test_a_gpu_that_the_default_torch_does_not_run_on_says_so_unless_a_torch_is_
     words = ["recommend", "--cloud", "gcp", "--market", "spot", "--limit", "99", "--json"]
     found = {each["machine"]: each["caveats"] for each in ask(*words).json["machines"]}
     [p100] = [caveats for machine, caveats in found.items() if "p100x1" in machine]
-    assert p100[-1] == "the default torch 2.15.0+cu132 has no kernels for 6.0: take torch 2.14.0+cu126"
+    assert (
+        p100[-1] == "the default torch 2.15.0+cu132 has no kernels for compute capability 6.0: take torch 2.14.0+cu126"
+    )
     assert not any("default torch" in text for text in found["gcp/g2-standard-8"])
     asked = ask(*words, "--torch", "2.15.0").json["machines"]
     assert {each["machine"] for each in asked} == {name for name in found if not any(c in name for c in CUT)}

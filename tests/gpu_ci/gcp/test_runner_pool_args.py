@@ -160,7 +160,9 @@ def test_a_gpu_our_torch_has_no_kernels_for_is_refused_with_the_torch_that_has()
     v100 = {"type": "nvidia-tesla-v100", "count": 1}
     (found,) = problems(machineType="n1-standard-8", guestAccelerator=v100)
     assert (found.path, found.hint) == ("torch", "torch: 2.14.0+cu126")
-    assert found.text == ("torch 2.15.0+cu132 has no kernels for 7.0: it has sm_75 sm_80 sm_86 sm_90 sm_100 sm_120")
+    assert found.text == (
+        "torch 2.15.0+cu132 has no kernels for compute capability 7.0: it has sm_75 sm_80 sm_86 sm_90 sm_100 sm_120"
+    )
     assert problems(machineType="n1-standard-8", guestAccelerator=v100, torch="2.14.0+cu126") == []
 
 
@@ -178,7 +180,7 @@ def test_a_gpu_our_torch_has_no_kernels_for_is_refused_with_the_torch_that_has()
             "projects/deeplearning-platform-release/global/images/family/pytorch-2-9-cu129-ubuntu-2204-nvidia-550",
             "g4-standard-48",
             "image",
-            "driver branch 550 does not know the RTX PRO 6000: R575 is its first",
+            "driver branch 550 does not support the RTX PRO 6000: the first branch that does is 575",
             "an image with driver branch 580",
         ),
     ],

@@ -1,4 +1,4 @@
-"""What is wrong around the GPU: exit code 2, whose words help, and never a pass."""
+"""Faults of the environment: exit code 2, a helpful message, and never a pass."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_torch_that_cannot_be_imported_is_an_environment_failure(smoke: Smoke,
         ("CUDA error: something nobody has seen yet", 1, "replace-node"),
     ],
 )
-def test_an_error_of_the_kernel_is_told_apart(smoke: Smoke, text: str, code: int, action: str) -> None:
+def test_an_error_of_a_kernel_has_a_check_of_its_own(smoke: Smoke, text: str, code: int, action: str) -> None:
     run = smoke(faults=[{"kind": "raise", "text": f"{text}\nCUDA kernel errors might be reported later"}])
     assert run.code == code
     assert run.bad() == [("gemm.run", 0)]
@@ -161,7 +161,7 @@ def test_a_cudnn_that_torch_was_not_built_for_is_the_images_fault_and_not_the_gp
     assert run.receipt["action"] == "fix-image"
 
 
-def test_a_torch_without_kernels_for_the_gpu_is_told_which_torch_has_them(smoke: Smoke) -> None:
+def test_the_hint_of_a_torch_without_kernels_names_one_that_has_them(smoke: Smoke) -> None:
     run = smoke(gpus=[{"name": "Tesla V100-SXM2-16GB", "cc": "7.0"}], version="2.15.0+cu132")
     assert run.code == 2
     assert run.bad() == [("torch.arch", 0)]

@@ -1,4 +1,4 @@
-"""What is wrong around torch, seen before it is imported or before a kernel runs: device nodes, driver, library."""
+"""Faults that are found before torch is imported, or before a kernel runs: device nodes, driver, library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.03"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The files of a machine, to be changed."""
+    """The files of a machine, which a test changes."""
     return Path(shutil.copytree(FAKES / "root", tmp_path / "root"))
 
 
@@ -28,14 +28,14 @@ def on(root: Path) -> dict[str, str]:
 
 
 def torch(tmp_path: Path, version: str, cuda: str) -> dict[str, str]:
-    """The stand-in, whose files on disk say that it is this torch."""
+    """The folder of the fake torch, with a version file."""
     folder = tmp_path / "installed"
     shutil.copytree(FAKES, folder)
     (folder / "torch" / "version.py").write_text(f"__version__ = '{version}'\ncuda: str = '{cuda}'\n")
     return {"PYTHONPATH": f"{ROOT / 'smoke'}:{folder}"}
 
 
-def test_a_machine_without_a_driver_is_told_before_torch_is_imported(smoke: Smoke, tmp_path: Path) -> None:
+def test_a_missing_driver_is_reported_before_torch_is_imported(smoke: Smoke, tmp_path: Path) -> None:
     run = smoke(env={**on(tmp_path / "nothing"), "FAKE_TORCH_IMPORTS": str(tmp_path / "imports")})
     assert run.code == 2
     assert run.summary == "no CUDA device: /dev/nvidiactl is missing"
@@ -64,8 +64,8 @@ def test_device_nodes_that_are_missing_are_why_a_driver_does_not_start(
     assert found["status"] == "warn"
 
 
-def test_a_node_that_cannot_be_opened_is_told_from_one_that_is_missing(smoke: Smoke, root: Path) -> None:
-    # Root may open anything; a folder cannot be opened to be written to by anybody.
+def test_a_node_that_cannot_be_opened_differs_from_a_missing_one(smoke: Smoke, root: Path) -> None:
+    # Root may open any file. A folder cannot be opened for writing, even by root.
     (root / "dev" / "nvidia0").unlink()
     (root / "dev" / "nvidia0").mkdir()
     run = smoke(env=on(root), cuinit=100)
@@ -74,7 +74,7 @@ def test_a_node_that_cannot_be_opened_is_told_from_one_that_is_missing(smoke: Sm
     assert run.receipt["action"] == "reboot"
 
 
-def test_a_node_of_somebody_elses_gpu_is_denied_and_closes_no_pool(smoke: Smoke, root: Path) -> None:
+def test_a_node_of_a_gpu_of_another_container_only_warns(smoke: Smoke, root: Path) -> None:
     # Slurm's and systemd's device cgroups, and LXC, show every node and deny those of other people's GPUs.
     (root / "dev" / "nvidia1").unlink()
     (root / "dev" / "nvidia1").mkdir()
@@ -184,7 +184,7 @@ def test_a_machine_without_the_drivers_library_is_refused(smoke: Smoke) -> None:
         (["sm_80"], "8.7", 2),  # runs its own code alone
     ],
 )
-def test_what_torch_was_compiled_for_must_run_on_the_gpu(smoke: Smoke, arch: list[str], cc: str, code: int) -> None:
+def test_torch_must_have_kernels_that_run_on_the_gpu(smoke: Smoke, arch: list[str], cc: str, code: int) -> None:
     run = smoke(gpus=[{"name": "NVIDIA New", "cc": cc}], arch=arch)
     assert run.code == code
     assert run.bad() == ([("torch.arch", 0)] if code else [])
@@ -208,7 +208,7 @@ def test_little_shared_memory_is_a_warning_that_strict_takes_for_a_failure(
     ("variable", "value"),
     [("CUDA_MODULE_LOADING", "EAGER"), ("CUDA_LAUNCH_BLOCKING", "1"), ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")],
 )
-def test_what_an_image_sets_for_its_jobs_changes_no_verdict_and_is_named_in_the_receipt(
+def test_variables_of_an_image_change_no_verdict_and_are_in_the_receipt(
     smoke: Smoke, variable: str, value: str
 ) -> None:
     # With the first one `exclusive` fails, with the others `gemm.speed` and `mem.speed`.

@@ -1,4 +1,4 @@
-"""The container beside the check that asked for no GPU."""
+"""The check in a container that requested no GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HINT = (
 
 
 def run(folder: Path, *devices: str) -> tuple[int, str, str]:
-    """Its exit code, its message and what it says, in a container with these devices."""
+    """Return exit code, termination message and output in a container with these devices."""
     (folder / "dev").mkdir()
     for name in devices:
         (folder / "dev" / name).touch()
@@ -57,7 +57,7 @@ def test_with_one_the_environment_is_at_fault_and_the_node_is_to_be_closed(
 
 
 class Network:
-    """Answers the first so many connections, and then none; each attempt takes a second of its clock."""
+    """A network that accepts this many connections. Each attempt takes a second of its clock."""
 
     def __init__(self, answered: Iterator[bool], patch: pytest.MonkeyPatch) -> None:
         self.asked: list[object] = []

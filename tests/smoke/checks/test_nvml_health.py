@@ -1,4 +1,4 @@
-"""What NVML knows of a GPU: each check, the fault that it is there for, and a driver that does not tell."""
+"""The checks of NVML's answers: the fault that each one finds, and drivers that refuse to answer."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_each_check_fails_of_what_it_is_there_for(
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_not_yet_a_fault_warns(smoke: Smoke, gpu: dict[str, Any], what: str, message: str) -> None:
+def test_values_that_precede_a_fault_warn(smoke: Smoke, gpu: dict[str, Any], what: str, message: str) -> None:
     run = smoke(nvml={"gpus": [gpu]})
     assert run.code == 0
     assert [(c["id"], c["message"]) for c in run.receipt["checks"] if c["status"] == "warn"] == [(what, message)]
@@ -109,7 +109,7 @@ def test_what_is_not_yet_a_fault_warns(smoke: Smoke, gpu: dict[str, Any], what: 
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("how", ["refuse", "absent"])
-def test_what_a_gpu_or_an_older_nvidia_ml_py_has_not_is_skipped(
+def test_features_that_the_gpu_or_an_older_nvidia_ml_py_lacks_are_skipped(
     smoke: Smoke, function: str, what: str, how: str
 ) -> None:
     nvml = {"absent": [function]} if how == "absent" else {"gpus": [{"refuse": {function: 3}}]}
@@ -143,7 +143,7 @@ def test_an_xid_of_an_application_or_an_unknown_one_warns(smoke: Smoke, code: in
     assert found(run, "xid")["message"] == f"GPU 0: Xid {code}: {text}"
 
 
-def test_a_gpu_is_known_by_its_uuid_whatever_cuda_counts_it_as(smoke: Smoke) -> None:
+def test_a_gpu_is_matched_by_uuid_whatever_its_number_in_cuda_is(smoke: Smoke) -> None:
     gpus = [{"uuid": "GPU-bb"}, {"uuid": "GPU-aa", "uncorrected": 1}, {"uuid": "GPU-cc", "uncorrected": 9}]
     run = smoke("--expect-gpus", "2", gpus=[{"uuid": "aa"}, {"uuid": "bb"}], nvml={"gpus": gpus})
     assert run.bad() == [("ecc", 0)]
@@ -169,7 +169,7 @@ SLICE = {"name": "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "cc": "8.0", "sm": 14, "me
 
 
 @pytest.mark.parametrize(("expected", "bad"), [("A100 MIG 1g.10gb", []), ("A100", [("gpu.mig", 0)])])
-def test_a_slice_is_found_at_its_gpu_and_its_neighbours_are_nobodys_business(
+def test_a_slice_is_matched_with_its_gpu_and_processes_of_other_slices_do_not_count(
     smoke: Smoke, expected: str, bad: list[tuple[str, int]]
 ) -> None:
     whole = {"mig": [1, 1], "slices": ["MIG-s0", "MIG-s1"], "processes": [[1, 2, 3]], "rows": [1, 0, 0, 0]}
@@ -189,7 +189,7 @@ def test_a_part_of_a_slice_is_no_whole_gpu_either(smoke: Smoke) -> None:
     assert smoke("--expect-gpu", "A100 MIG 1c.3g.40gb", gpus=[part], arch=["sm_80"]).code == 0
 
 
-def test_a_gpu_split_into_no_slices_is_told_where_cuda_shows_none(smoke: Smoke) -> None:
+def test_a_gpu_with_mig_and_no_slices_is_reported_if_cuda_lists_none(smoke: Smoke) -> None:
     run = smoke(gpus=[], nvml={"gpus": [{"mig": [1, 1]}]})
     assert (run.code, run.bad()) == (2, [("gpu.count", None), ("mig", None)])
     assert found(run, "mig", None)["message"] == "MIG is on and has no slices, so CUDA sees no GPU"
@@ -205,7 +205,7 @@ def test_a_gpu_with_fewer_links_than_its_peers_is_broken_and_with_as_many_it_is_
     assert uneven.summary == "GPU 1 has 2 NVLinks up, another NVIDIA L4 here has 3"
 
 
-def test_errors_of_links_from_before_the_check_are_not_told_as_its_own(smoke: Smoke) -> None:
+def test_link_errors_from_before_the_check_do_not_count(smoke: Smoke) -> None:
     assert statuses(smoke(nvml={"gpus": [{"links": [1, 1], "link_errors": 3}]}))["nvlink"] == "pass"
 
 

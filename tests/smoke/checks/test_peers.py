@@ -1,6 +1,6 @@
-"""Machines that are checked at once: none passes before all of them were there, and none leaves before it was seen.
+"""Machines that are checked at the same time: none passes before it has seen all others.
 
-Names are resolved by the sandbox's stand-in for the cluster's DNS, from a file that a test writes.
+The sandbox's fake of the cluster's DNS resolves the names, from a file that a test writes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BOTH = "check-0.peers,check-1.peers"
 
 
 class Machines:
-    """Runs of the check beside each other, and the names there are."""
+    """Runs of the check at the same time, and the names that resolve."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.file = folder, folder / "names"
@@ -64,7 +64,7 @@ class Machines:
             return False
 
     def wait_until_right(self, number: int) -> None:
-        """Until its GPUs have passed, and it waits for the others."""
+        """Wait until the GPUs have passed, and the run waits for its peers."""
         for _ in range(600):
             text = self.receipt(number).read_text() if self.receipt(number).exists() else "{}"
             ids = [check["id"] for check in json.loads(text).get("checks", [])]
@@ -140,7 +140,7 @@ def test_one_that_never_comes_is_named_at_the_end_of_the_time_for_it(machines: M
 
 
 @pytest.mark.slow
-def test_where_nobody_has_a_name_not_even_itself_the_names_are_at_fault_and_not_the_machines(
+def test_if_no_name_resolves_the_names_are_the_fault_and_not_the_machines(
     machines: Machines,
 ) -> None:
     run = machines.start(0, "--peers-sec", "4")
@@ -164,7 +164,7 @@ def test_stopped_while_it_waits_it_says_for_whom(machines: Machines) -> None:
     )
 
 
-def test_one_whose_gpu_is_wrong_waits_for_nobody(machines: Machines) -> None:
+def test_a_machine_that_fails_does_not_wait_for_its_peers(machines: Machines) -> None:
     machines.named(0)
     run = machines.start(0, faults=[{"kind": "element", "by": 3}])
     assert run.wait(timeout=60) == 1

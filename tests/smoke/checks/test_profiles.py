@@ -1,4 +1,4 @@
-"""What the profiles ask for beyond values: each check, the fault that it is there for, and how stages begin."""
+"""The stages of the larger profiles: the fault that each check finds, and the start of stages."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_gpus_of_two_models_have_no_median_in_common(smoke: Smoke) -> None:
     assert not [c for c in run.receipt["checks"] if c["id"] in ("gemm.peers", "gemm.hash")]
 
 
-def test_two_gpus_that_disagree_in_a_bit_are_told_though_both_are_within_every_limit(smoke: Smoke) -> None:
+def test_two_gpus_that_differ_in_a_bit_fail_within_every_limit(smoke: Smoke) -> None:
     # Half a unit in the last place or so of a float32, the same every time.
     small = fault("element", by=2e-6, dtype="float32", gpu=2)
     run = smoke("--expect-gpus", "3", gpus=[{}] * 3, faults=small)
@@ -164,7 +164,7 @@ def test_a_gpu_that_others_call_a_tenth_as_fast_fails_whoever_measured_it(smoke:
     assert run.summary == "GPU 0 is slow: 6 TFLOPS, NVIDIA A10G should reach 56.23 and must reach 31.24"
 
 
-def test_burn_multiplies_for_as_long_as_it_is_told_and_finds_what_comes_late(smoke: Smoke) -> None:
+def test_burn_multiplies_for_the_given_time_and_finds_late_errors(smoke: Smoke) -> None:
     burn = ("--profile", "burn", "--burn-sec", "0.2")
     run = smoke(*burn)
     assert run.code == 0

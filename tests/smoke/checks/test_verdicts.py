@@ -1,4 +1,4 @@
-"""What a device computed, and what is made of it."""
+"""Results of a device, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_speed_below_a_floor_that_only_warns_is_in_the_summary_of_the_pass(smo
     assert run.summary == f"{RIGHT}; 48 TFLOPS bfloat16 (94% of the floor); 250 GB/s (118% of the floor)"
 
 
-def test_the_speed_of_a_gpu_that_nobody_knows_has_no_share_in_the_summary(smoke: Smoke) -> None:
+def test_the_speed_of_an_unknown_gpu_has_no_share_in_the_summary(smoke: Smoke) -> None:
     run = smoke(*STANDARD, gpus=[{"name": "NVIDIA New"}])
     assert run.code == 0
     assert run.summary.endswith("every time; 59.4 TFLOPS bfloat16; 250 GB/s")

@@ -1,4 +1,4 @@
-"""Which GPU, driver and torch belong together: the rules, each at its edge, and the nearest that works."""
+"""The rules about GPU, driver and torch: each at its edge, and the nearest combination that works."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rules(verdict: Verdict) -> list[str]:
         ("9.0", 580, "2.9.1+rocm6.4", "torch.no-cuda", Pair(580, "2.9.1+cu128")),
     ],
 )
-def test_what_cannot_work_is_refused_and_the_nearest_that_works_is_named(
+def test_a_combination_that_cannot_work_is_refused_with_the_nearest_that_works(
     capability: str, driver: int | str, torch: str | None, rule: str, nearest: Pair
 ) -> None:
     verdict = compat.check(capability, driver, torch)
@@ -70,7 +70,7 @@ def test_what_cannot_work_is_refused_and_the_nearest_that_works_is_named(
         ("12.0", 595, "2.15.0"),
     ],
 )
-def test_what_works_is_not_refused(capability: str, driver: int | str, torch: str) -> None:
+def test_a_combination_that_works_is_not_refused(capability: str, driver: int | str, torch: str) -> None:
     verdict = compat.check(capability, driver, torch)
     assert verdict.problems == ()
     assert verdict.works
@@ -80,7 +80,9 @@ def test_what_works_is_not_refused(capability: str, driver: int | str, torch: st
 def test_every_reason_is_named_at_once() -> None:
     verdict = compat.check("7.0", 595, "2.15.0", module="open")
     assert rules(verdict) == ["driver.dropped-gpu", "driver.module", "torch.no-kernels"]
-    assert verdict.problems[0].text == "driver branch 595 has dropped Volta (7.0): R580 is its last"
+    assert (
+        verdict.problems[0].text == "driver branch 595 does not support Volta (7.0): the last branch that does is 580"
+    )
     assert verdict.nearest == Pair(580, "2.14.0+cu126")
 
 
@@ -108,12 +110,14 @@ def test_a_wheel_is_for_some_pythons(torch: str, python: tuple[int, int], works:
     assert rules(compat.check("8.9", 580, torch, python=python)) == ([] if works else ["torch.python"])
 
 
-def test_what_pypi_has_for_arm_is_for_the_cpu_or_not_known() -> None:
+def test_the_build_of_pypi_for_arm_is_for_the_cpu_or_unknown() -> None:
     verdict = compat.check("10.0", 580, "2.9.1", machine="arm64")
     assert [problem.text for problem in verdict.problems] == ["torch 2.9.1 from PyPI is for the CPU on arm64"]
     later = compat.check("10.0", 580, "2.12.0", machine="arm64")
     assert later.works
-    assert later.unknown == ("which build PyPI has of torch 2.12.0 for arm64: name it, such as +cu130",)
+    assert later.unknown == (
+        "the build of torch 2.12.0 on PyPI for arm64 is unknown: add one to the version, such as +cu130",
+    )
 
 
 def test_no_arm_wheel_has_kernels_for_turing_and_nothing_near_is_made_up() -> None:
@@ -126,7 +130,7 @@ def test_no_arm_wheel_has_kernels_for_turing_and_nothing_near_is_made_up() -> No
 def test_a_release_that_is_not_in_the_table_is_unknown_and_not_refused(torch: str) -> None:
     verdict = compat.check("8.9", 580, torch)
     assert verdict.works
-    assert verdict.unknown == (f"torch {torch[: torch.rindex('.')]} on x86_64: it is not in the table",)
+    assert verdict.unknown == (f"torch {torch[: torch.rindex('.')]} for x86_64 is not in the tables",)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,7 @@ def test_a_patch_release_that_is_not_in_the_table_is_unknown_and_not_recommended
     verdict = compat.check("8.9", 580, torch)
     assert verdict.works
     patch = torch.partition("+")[0]
-    assert verdict.unknown == (f"torch {patch}: the newest of its release in the table is {newest}",)
+    assert verdict.unknown == (f"torch {patch} is not in the tables: their newest patch of this release is {newest}",)
     assert compat.check("8.9", 580, newest).unknown == ()
     nearest = compat.check("7.0", 580, f"{patch}+cpu").nearest
     assert nearest
@@ -147,7 +151,7 @@ def test_a_patch_release_that_is_not_in_the_table_is_unknown_and_not_recommended
 def test_a_driver_branch_that_is_not_in_the_table_is_unknown_and_not_refused() -> None:
     verdict = compat.check("8.9", "999.10", "2.9.1")
     assert verdict.works
-    assert verdict.unknown == ("driver branch 999: it is not in the table",)
+    assert verdict.unknown == ("driver branch 999 is not in the table of drivers",)
     assert compat.check("8.9", 580, "2.9.1").unknown == ()
 
 
@@ -157,7 +161,7 @@ def test_the_pythons_are_those_of_every_torch_of_the_tables() -> None:
 
 def test_the_nearest_torch_is_one_for_the_same_python() -> None:
     verdict = compat.check("8.9", 580, "2.15.0", python=(3, 10))
-    assert [problem.text for problem in verdict.problems] == ["torch 2.15.0 is for Python 3.11 to 3.15, not 3.10"]
+    assert [problem.text for problem in verdict.problems] == ["torch 2.15.0 supports Python 3.11 to 3.15, not 3.10"]
     assert verdict.nearest == Pair(580, "2.14.0+cu130")
     assert compat.check("8.9", 580, "2.15.0", python=(3, 16)).nearest is None
 
@@ -175,7 +179,7 @@ def test_an_unknown_release_with_a_known_cuda_still_needs_its_driver() -> None:
 
 
 @pytest.mark.parametrize("text", ["58", "5800", "580-server", "", "R58"])
-def test_what_is_no_driver_is_said(text: str) -> None:
+def test_an_invalid_driver_version_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="not a driver"):
         compat.branch_of(text)
 

@@ -1,4 +1,4 @@
-"""What the names of torch's wheels say."""
+"""The names of torch wheels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpu_smoke.compat import data, wheels
 
 
 @pytest.mark.parametrize("text", ["2", "2.9.1cu130", "latest", "2.9.1+", ""])
-def test_what_is_no_torch_is_said(text: str) -> None:
+def test_an_invalid_torch_version_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="not a torch version"):
         wheels.parse_wheel(text)
 

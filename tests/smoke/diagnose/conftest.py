@@ -1,4 +1,4 @@
-"""A machine's files, and a diagnosis over them."""
+"""The files of a machine, and a diagnosis of that machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL_WELL: dict[str, Any] = {}
 
 
 class Said(NamedTuple):
-    """What one diagnosis left."""
+    """The results of one diagnosis."""
 
     code: int
     record: dict[str, Any]
@@ -40,7 +40,7 @@ Diagnose = Callable[..., Said]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The files of a machine with two GPUs and a driver, Secure Boot off, and a kernel log without any trouble."""
+    """The files of a machine with two GPUs and a driver, Secure Boot off, and a kernel log without errors."""
     root = Path(shutil.copytree(FAKES / "root", tmp_path / "root"))
     for number, address in enumerate(("0000:00:04.0", "0000:00:05.0")):
         put(root, f"sys/bus/pci/devices/{address}/vendor", "0x10de\n")
@@ -78,7 +78,10 @@ def without_driver(root: Path) -> None:
 
 @pytest.fixture
 def diagnose(root: Path, nvml_folder: Path) -> Diagnose:
-    """Run the command on that machine; `nvml` is what its libnvidia-ml.so.1 answers, None that it has none."""
+    """Run the command on that machine.
+
+    `nvml` has the answers of its libnvidia-ml.so.1; None for a machine without one.
+    """
 
     def run(*args: str, env: dict[str, str] | None = None, nvml: dict[str, Any] | None = ALL_WELL, **fake: Any) -> Said:
         about = {} if nvml is None else nvml_library.variables(nvml_folder, nvml)

@@ -24,7 +24,7 @@ def documented(page: str, schema: str) -> set[str]:
 
 
 def named(value: Any, name: str = "") -> Iterator[str]:
-    """The fields of a record as the page writes them: `ways[].torch`."""
+    """Return the fields of a record as the page writes them: `ways[].torch`."""
     if isinstance(value, dict) and name != "ways[].drivers":
         for key, inner in value.items():
             yield from named(inner, f"{name}.{key}".lstrip("."))
@@ -39,6 +39,6 @@ def test_the_page_names_every_field_of_an_answer() -> None:
     assert documented("gpu-smoke-check.md", "smoke-check/1") == {*named(answer(Question("7.0", driver="595")).record())}
 
 
-def test_the_page_names_every_field_of_a_diagnosis_beside_those_of_the_receipts_checks(diagnose: Diagnose) -> None:
+def test_the_page_names_every_field_that_a_diagnosis_adds_to_checks(diagnose: Diagnose) -> None:
     own = {f"checks[].{field.name}" for field in fields(Check)}
     assert documented("gpu-smoke-diagnose.md", "smoke-diagnose/1") == {*named(diagnose().record)} - own

@@ -1,4 +1,4 @@
-"""What the driver's libraries answer, what hangs, and how it is told."""
+"""Diagnosis by the driver's libraries: their errors, and a library that hangs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .conftest import LIBRARY, POD, Diagnose
     ("code", "text"),
     [(802, "cuInit gave 802"), (803, "cuInit gave 803"), (804, "cuInit gave 804"), (34, "stub library")],
 )
-def test_a_driver_that_does_not_start_is_told_and_torch_is_looked_at_all_the_same(
+def test_a_driver_that_does_not_start_is_reported_and_torch_is_probed_too(
     diagnose: Diagnose, code: int, text: str
 ) -> None:
     said = diagnose(cuinit=code)
@@ -30,7 +30,7 @@ def test_a_driver_that_does_not_start_is_told_and_torch_is_looked_at_all_the_sam
 
 def test_nodes_that_the_containers_group_took_back_are_told(diagnose: Diagnose, root: Path) -> None:
     (root / "dev/nvidia0").unlink()
-    (root / "dev/nvidia0").mkdir()  # nobody can open a folder to write to it
+    (root / "dev/nvidia0").mkdir()  # a folder cannot be opened for writing, even by root
     said = diagnose(nvml={"start": 999}, cuinit=999)
     assert (said.code, said.wrong()) == (2, ["devnodes", "nvml"])
     assert said.one("nvml")["message"] == "Failed to initialize NVML: Unknown Error (NVML 999)"
@@ -45,7 +45,7 @@ def test_missing_nodes_on_a_machine_are_told(diagnose: Diagnose, root: Path) -> 
     assert diagnose().one("devnodes")["status"] == "warn"  # CUDA starts without, and may make them
 
 
-def test_a_library_of_another_version_than_the_driver_is_told_by_both_libraries(diagnose: Diagnose, root: Path) -> None:
+def test_a_library_of_another_version_is_reported_by_nvml_and_cuda(diagnose: Diagnose, root: Path) -> None:
     maps = root / "proc/self/maps"
     maps.write_text(maps.read_text().replace(LIBRARY, LIBRARY.replace("580.159.03", "580.95.05")))
     said = diagnose(nvml={"start": 18})
@@ -57,13 +57,15 @@ def test_a_library_of_another_version_than_the_driver_is_told_by_both_libraries(
     ("used", "processes", "status", "code"),
     [(700_000_000, 0, "pass", 0), (3_000_000_000, 1, "warn", 0), (20_000_000_000, 2, "fail", 2)],
 )
-def test_memory_that_others_hold_is_told(diagnose: Diagnose, used: int, processes: int, status: str, code: int) -> None:
+def test_memory_of_other_processes_is_reported(
+    diagnose: Diagnose, used: int, processes: int, status: str, code: int
+) -> None:
     said = diagnose(nvml={"gpus": [{"used": used, "processes": [[*range(4242, 4242 + processes)]]}]})
     assert (said.code, said.one("gpu.memory")["status"]) == (code, status)
     assert f"{used / 1e9:.3g} of 24 GB taken" in said.one("gpu.memory")["message"]
 
 
-def test_mig_without_a_slice_is_told_and_with_one_it_is_none_of_it(diagnose: Diagnose) -> None:
+def test_mig_without_a_slice_fails_and_with_one_passes(diagnose: Diagnose) -> None:
     said = diagnose(nvml={"gpus": [{"mig": [1, 1]}]})
     assert (said.code, said.record["summary"]) == (2, "MIG is on for GPU 0, but it has no slice here")
     said = diagnose(nvml={"gpus": [{"mig": [1, 1], "slices": ["MIG-a", "MIG-b"]}]})
@@ -90,7 +92,7 @@ def test_little_shared_memory_is_a_warning_and_a_full_disk_a_fault(diagnose: Dia
     assert (said.code, said.record["summary"]) == (2, "0 GB free on /tmp")
 
 
-def test_a_driver_that_does_not_answer_is_a_hang_told_in_time(diagnose: Diagnose) -> None:
+def test_a_driver_that_does_not_answer_is_reported_as_a_hang_in_time(diagnose: Diagnose) -> None:
     began = time.monotonic()
     said = diagnose("--deadline-sec", "3", nvml={"hang": "nvmlInit"})
     assert (said.code, said.wrong()) == (4, ["deadline"])

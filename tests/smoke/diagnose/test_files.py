@@ -1,4 +1,4 @@
-"""What files tell: GPUs, the driver, a container's share, the kernel log; and a machine without fault."""
+"""Diagnosis by files: GPUs, the driver, the devices of a container, the kernel log; and a machine without faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_machine_without_fault_has_none_and_everything_was_looked_at(diagnose:
         ({"container": "podman"}, [], "container", "NVIDIA's container toolkit", "docker run"),
     ],
 )
-def test_a_container_that_was_given_no_gpu_is_told_how_to_get_one(
+def test_a_container_without_a_gpu_gets_the_command_to_request_one(
     diagnose: Diagnose, root: Path, env: dict[str, str], files: list[str], place: str, hint: str, following: str
 ) -> None:
     for node in (root / "dev").glob("nvidia*"):
@@ -58,7 +58,7 @@ def test_a_pod_with_a_gpu_passes_though_the_toolkit_says_void(diagnose: Diagnose
     assert said.one("env.capabilities")["status"] == "pass"
 
 
-def test_a_machine_without_a_gpu_on_pci_is_told_so(diagnose: Diagnose, root: Path) -> None:
+def test_a_machine_without_a_gpu_on_pci_is_reported(diagnose: Diagnose, root: Path) -> None:
     without_driver(root)
     for address in ("0000:00:04.0", "0000:00:05.0"):
         shutil.rmtree(root / "sys/bus/pci/devices" / address)
@@ -67,7 +67,7 @@ def test_a_machine_without_a_gpu_on_pci_is_told_so(diagnose: Diagnose, root: Pat
     assert said.record["summary"] == "this machine has no NVIDIA GPU on PCI (and 2 more)"
 
 
-def test_a_driver_that_is_not_loaded_is_named_with_what_stands_in_its_way(diagnose: Diagnose, root: Path) -> None:
+def test_a_driver_that_is_not_loaded_is_reported_with_the_obstacle(diagnose: Diagnose, root: Path) -> None:
     without_driver(root)
     (root / EFI).write_bytes(b"\x06\0\0\0\x01")
     put(root, "dev/kmsg", "3,2,9,-;Loading of unsigned module is rejected\n")
@@ -107,9 +107,7 @@ def test_a_gpu_that_is_set_aside_for_virtual_machines_is_seen(diagnose: Diagnose
         ("nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", "gpu"),
     ],
 )
-def test_a_sign_in_the_kernel_log_is_told_in_the_kernels_words(
-    diagnose: Diagnose, root: Path, line: str, means: str
-) -> None:
+def test_a_sign_in_the_kernel_log_is_quoted(diagnose: Diagnose, root: Path, line: str, means: str) -> None:
     put(root, "dev/kmsg", f"6,1,1,-;something else\n4,2,2,-;{line}\n6,3,3,-;something after\n")
     said = diagnose()
     assert (said.code, said.wrong()) == ({"env": 2, "gpu": 1}[means], ["kernel.log"])
@@ -117,7 +115,7 @@ def test_a_sign_in_the_kernel_log_is_told_in_the_kernels_words(
 
 
 def xid(root: Path, number: int) -> str:
-    """Have the kernel log an Xid; the line."""
+    """Add an Xid to the kernel log, and return the line."""
     line = f"NVRM: Xid (PCI:0000:00:04): {number}, pid=7, name=python3"
     put(root, "dev/kmsg", f"4,2,2,-;{line}\n")
     return line

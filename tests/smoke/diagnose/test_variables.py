@@ -1,4 +1,4 @@
-"""What variables and the installed torch do."""
+"""Diagnosis by environment variables and by the installed torch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .conftest import POD, Diagnose, Said, put
         ("GPU-9f", "'GPU-9f' is not one of 2 GPUs: CUDA sees no GPU"),
     ],
 )
-def test_a_variable_that_hides_gpus_is_told_with_what_is_left(diagnose: Diagnose, given: str, why: str) -> None:
+def test_a_variable_that_hides_gpus_is_reported_with_the_rest(diagnose: Diagnose, given: str, why: str) -> None:
     said = diagnose(env={"CUDA_VISIBLE_DEVICES": given})
     assert (said.code, said.wrong()) == (2, ["env.visible"])
     assert said.record["summary"].endswith(why)
@@ -37,7 +37,7 @@ def test_a_variable_that_names_gpus_which_are_there_is_none_of_it(diagnose: Diag
     assert diagnose(env={"CUDA_VISIBLE_DEVICES": given}).code == 0
 
 
-def test_a_container_without_the_compute_part_of_the_driver_is_told(diagnose: Diagnose) -> None:
+def test_a_container_without_the_capability_compute_is_reported(diagnose: Diagnose) -> None:
     said = diagnose(env={**POD, "NVIDIA_DRIVER_CAPABILITIES": "utility"}, cuinit="missing")
     assert (said.code, said.wrong()) == (2, ["env.capabilities", "libcuda.real"])
 
@@ -62,7 +62,7 @@ def test_a_stub_and_libraries_of_another_cuda_on_the_path_are_told(diagnose: Dia
         ("opt/x", {"LD_PRELOAD": "libvgpu.so"}, "LD_PRELOAD is 'libvgpu.so'"),
     ],
 )
-def test_what_may_come_before_torchs_libraries_is_a_warning(
+def test_libraries_that_may_come_before_those_of_torch_warn(
     diagnose: Diagnose, root: Path, file: str, env: dict[str, str], text: str
 ) -> None:
     put(root, file, "")
@@ -96,13 +96,13 @@ def installed(tmp_path: Path, version: str, cuda: str) -> dict[str, str]:
     return {"PYTHONPATH": f"{ROOT / 'smoke'}:{tmp_path / 'installed'}"}
 
 
-def test_a_wheel_for_the_cpu_is_told_also_where_it_cannot_be_imported(diagnose: Diagnose, tmp_path: Path) -> None:
+def test_a_wheel_for_the_cpu_is_reported_also_if_it_cannot_be_imported(diagnose: Diagnose, tmp_path: Path) -> None:
     said = diagnose(env=installed(tmp_path, "2.15.0+cpu", ""), **{"import": "libgomp.so.1: cannot open shared object"})
     assert (said.code, said.wrong()) == (2, ["torch.installed", "torch.import"])
     assert said.one("torch.import")["message"] == "importing torch failed: libgomp.so.1: cannot open shared object"
 
 
-def test_a_driver_too_old_for_the_wheel_is_told_from_files(diagnose: Diagnose, root: Path, tmp_path: Path) -> None:
+def test_a_driver_too_old_for_the_wheel_is_found_in_files(diagnose: Diagnose, root: Path, tmp_path: Path) -> None:
     version = root / "proc/driver/nvidia/version"
     version.write_text(version.read_text().replace("580.159.03", "535.183.01"))
     maps = root / "proc/self/maps"
@@ -122,7 +122,7 @@ def test_a_python_without_torch_is_a_warning_and_the_driver_is_asked_all_the_sam
     assert (said.one("torch.import")["status"], said.one("libcuda.real")["status"]) == ("skip", "pass")
 
 
-def test_a_torch_without_kernels_for_the_gpu_is_told(diagnose: Diagnose) -> None:
+def test_a_torch_without_kernels_for_the_gpu_is_reported(diagnose: Diagnose) -> None:
     said = diagnose(gpus=[{"name": "Tesla V100-SXM2-16GB", "cc": "7.0"}])
     assert (said.code, said.wrong()) == (2, ["torch.arch"])
 

@@ -1,4 +1,4 @@
-"""The clock of a process that runs on the fake GPUs, and what the driver notes of it; virtual_time.py has another."""
+"""The clock of a process on the fake GPUs, and the contexts on them. virtual_time.py has another clock."""
 
 now = 0.0
 cold = False  # whether torch has to be read from the disk
@@ -9,5 +9,5 @@ def opened(gpu: int) -> None:
 
 
 def processes(gpu: int) -> list[int]:
-    """Who has a context there, as NVML says, besides those that a test names."""
+    """Return the processes with a context on a GPU, as NVML would, besides those that a test names."""
     return []

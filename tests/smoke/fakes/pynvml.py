@@ -1,11 +1,15 @@
-"""A stand-in for nvidia-ml-py, told by FAKE_NVML what to answer; its names and numbers are those of 13.615.71.
+"""A fake of nvidia-ml-py. Its answers are in the variable FAKE_NVML; its names and numbers are those of 13.615.71.
 
-Without FAKE_NVML it is as if nvidia-ml-py were not installed, also where it is: this folder comes first.
-`gpus` are healthy L4s (healthy_gpu.json) but for what is said of them: `after` is what has changed at the last look,
-`refuse` the codes that functions answer with, `lost` after how many samples all of them answer 15. `import` may be
-hang, `start` is the code that NVML starts with, `seconds` how long that takes, `hang` a function that does not return
-once it has given its `answers`, `absent` those that this release has not, `xids` what is told once, `refuse` beside
-`gpus` what waiting for more of them ends with, and `leave` ends the process at the first sample.
+Without FAKE_NVML an import fails, also if nvidia-ml-py is installed: this folder comes first. The fields of FAKE_NVML:
+
+- `gpus`: the GPUs, healthy L4s (healthy_gpu.json) with the given changes. `after` has the changes after the work,
+  `refuse` the error codes of functions, and `lost` the number of samples after which every function answers 15.
+- `import`: `hang` lets the import hang.
+- `start`: the code of nvmlInit. `seconds` is the time it takes.
+- `hang`: a function that does not return after the given number of `answers`.
+- `absent`: functions that this release does not have.
+- `xids`: the Xids, each reported once. `refuse` at this level is the code that ends the wait for more.
+- `leave`: ends the process at the first sample.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ class NVMLError(Exception):
 
 
 class Gpu:
-    """One GPU and how often it was looked at and sampled."""
+    """One GPU, with the number of its reads and samples."""
 
     def __init__(self, **told: Any) -> None:
         self.told, self.looks, self.samples = {**HEALTHY, "lost": None, **told}, 0, 0

@@ -1,4 +1,4 @@
-"""A stand-in for libcuda.so.1, whose start gives the code `cuinit` of FAKE_TORCH; this machine's own NVML is hidden."""
+"""A fake of libcuda.so.1, whose start returns the code `cuinit` of FAKE_TORCH. The NVML of this machine is hidden."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SETTINGS = json.loads(os.environ.get("FAKE_TORCH", "{}"))
 
 
 class Library:
-    """What is called of it."""
+    """The functions of the library that the package calls."""
 
     def cuInit(self, flags: int) -> int:  # noqa: N802
         return int(SETTINGS.get("cuinit", 0))
@@ -25,7 +25,7 @@ _load: Any = ctypes.CDLL
 
 
 def load(name: str | None, *args: Any, **more: Any) -> Any:
-    """The stand-in for that one name, and the real thing for every other."""
+    """Return the fake for that one name, and the real library for every other."""
     missing = {"libcuda.so.1": SETTINGS.get("cuinit") == "missing",
                "libnvidia-ml.so.1": "FAKE_NVML_LIBRARY" not in os.environ}  # fmt: skip
     if missing.get(name or ""):

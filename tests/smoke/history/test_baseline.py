@@ -1,4 +1,4 @@
-"""`--baseline`: a run beside earlier ones that passed, by speed and by the bits of its products."""
+"""`--baseline`: comparison with earlier runs that passed, by speed and by the bits of products."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STANDARD = ("--profile", "standard")
 
 
 def run(*tflops: float, **more: Any) -> Run:
-    """A run of as many L4 as speeds, each with the bits of its place in `bits`."""
+    """Return a run of as many L4 as there are speeds. `bits` has the bits of each GPU."""
     bits, machine = more.get("bits", ["aa"] * len(tflops)), more.get("machine", "m")
     gpus = [
         {"index": i, "name": more.get("name", "NVIDIA L4"), "uuid": f"{machine}-{i}" if machine else "", "sm": 58}
@@ -112,7 +112,7 @@ def test_a_speed_that_a_run_that_passed_has_had_is_not_failed() -> None:
     ],
     ids=str,
 )
-def test_what_is_not_alike_is_compared_with_nothing_and_said(other: dict[str, Any]) -> None:
+def test_a_run_without_comparable_runs_is_reported(other: dict[str, Any]) -> None:
     found = speed(50.0, run(100.0, **other))
     assert (found.status, found.value) == ("warn", None)
     assert found.message == (
@@ -156,7 +156,7 @@ def test_other_bits_than_two_earlier_gpus_agree_on_are_a_gpu_fault(earlier: list
     assert (found.severity, found.action) == (("gpu", "replace-node") if status == "fail" else ("", ""))
 
 
-def test_gpus_without_uuids_are_told_apart_by_their_receipts() -> None:
+def test_gpus_without_uuids_are_distinguished_by_their_receipts() -> None:
     other = [run(1.0, machine="", bits=["bb"], cuda="13.0"), run(1.0, machine="", bits=["bb"])]
     assert bits(run(1.0, machine="now"), other[0]).status == "warn"
     found = bits(run(1.0, machine="now"), *other)
@@ -189,7 +189,7 @@ def test_a_run_is_compared_with_every_receipt_of_a_folder(smoke: Smoke, tmp_path
     assert copies.bad() == [("mem.history", 0)]
 
 
-def test_one_gpu_that_disagrees_with_two_of_earlier_runs_is_told_though_every_limit_is_kept(
+def test_a_gpu_that_differs_from_two_gpus_of_earlier_runs_fails_within_every_limit(
     smoke: Smoke, tmp_path: Path
 ) -> None:
     folder = baseline(tmp_path / "h", *(smoke(gpus=[{"uuid": each}]) for each in ("a", "b")))

@@ -1,4 +1,4 @@
-"""The reader of JSON, beside the library that the schemas are written for."""
+"""The reader of JSON, compared with the library jsonschema."""
 
 from __future__ import annotations
 

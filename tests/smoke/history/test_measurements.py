@@ -1,4 +1,4 @@
-"""`--specs`: floors that are taken from measurements of one's own."""
+"""`--specs`: floors from the user's own measurements."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ def timed(run: Outcome, check: str = "gemm.speed") -> dict[str, Any]:
     return {key: found.get(key) for key in ("status", "warn_below", "fail_below", "reference")}
 
 
-def test_a_floor_of_one_party_fails_once_a_measurement_of_ones_own_stands_beside_it(
-    smoke: Smoke, tmp_path: Path
-) -> None:
+def test_a_floor_of_one_party_can_fail_if_an_own_measurement_exists(smoke: Smoke, tmp_path: Path) -> None:
     slow: dict[str, Any] = {"gpus": [L40S], "speeds": {"gemm": 150, "copy": 800}}
     assert timed(smoke(*STANDARD, **slow)) == {
         "status": "warn", "warn_below": 193.788, "fail_below": 107.66, "reference": "l40s: zzc",
@@ -73,7 +71,7 @@ def test_copies_have_floors_of_ones_own_too(smoke: Smoke, tmp_path: Path) -> Non
     assert (run.code, timed(run, "mem.speed")["fail_below"]) == (3, 525.0)
 
 
-def test_what_a_file_calls_its_fields_is_shown_and_is_no_command_to_a_terminal(tmp_path: Path) -> None:
+def test_the_field_names_of_a_file_are_shown_without_terminal_commands(tmp_path: Path) -> None:
     file = tmp_path / "a\x1b[2J.json"
     file.write_text(json.dumps({"schema": "gpu-smoke-specs/1", "rows": [], "b\x1b]0;\n": 1}))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`gpu-smoke record`: which receipts become measurements of one's own, and what is written of them."""
+"""`gpu-smoke record`: the receipts that it accepts, and the rows that it writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def record(*args: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A receipt of two L4, from the command itself."""
+    """A receipt of two L4, written by the command itself."""
     path = tmp_path_factory.mktemp("measured") / "receipt.json"
     gpus = environment(gpus=[{}, {}], faults=[{"kind": "slow", "what": "gemm", "by": 0.95, "gpu": 1}])
     args = [*STANDARD, "--expect-gpus", "2", "--json", str(path)]
@@ -90,7 +90,7 @@ def test_receipts_of_one_driver_and_torch_come_together_and_others_apart(
     assert len(rows(specs)) == 6
 
 
-def test_what_was_watched_and_not_throttled_says_so(tmp_path: Path, measured: dict[str, Any]) -> None:
+def test_a_monitored_run_without_throttling_is_recorded_as_such(tmp_path: Path, measured: dict[str, Any]) -> None:
     watched = {"id": "throttle", "gpu": 0, "status": "pass", "message": "no"}
     receipt = {**measured, "checks": [*measured["checks"], watched]}
     assert record(written(tmp_path, receipt), "--specs", tmp_path / "s.json").returncode == 0
@@ -159,7 +159,7 @@ def test_a_mig_slice_is_refused(tmp_path: Path, measured: dict[str, Any]) -> Non
     assert "gpus[0].name: a MIG slice\n  got: 'NVIDIA A100-SXM4-80GB MIG 1g.10gb'" in done.stderr
 
 
-def test_no_receipt_counts_twice_in_whatever_form_it_is_written(tmp_path: Path, measured: dict[str, Any]) -> None:
+def test_a_receipt_counts_once_also_in_another_format(tmp_path: Path, measured: dict[str, Any]) -> None:
     specs, path = tmp_path / "s.json", written(tmp_path, measured, "a.json")
     again = tmp_path / "b.json"
     again.write_text(json.dumps(dict(reversed(measured.items())), indent=4))
@@ -171,7 +171,7 @@ def test_no_receipt_counts_twice_in_whatever_form_it_is_written(tmp_path: Path, 
     assert specs.read_text() == before
 
 
-def test_every_bad_file_is_told_at_once(tmp_path: Path, measured: dict[str, Any]) -> None:
+def test_every_bad_file_is_reported_at_once(tmp_path: Path, measured: dict[str, Any]) -> None:
     (tmp_path / "broken.json").write_text('{"schema": ')
     (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")

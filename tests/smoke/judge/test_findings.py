@@ -1,4 +1,4 @@
-"""What a finding is about, what it means, and which of many decides."""
+"""Checks: their device, their meaning, and the one that decides the exit code."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_record_has_what_a_check_has_and_zero_is_something() -> None:
         (-99, "import", "died of signal 99", "env", "fix-image"),
     ],
 )
-def test_how_a_child_died(code: int, stage: str, said: str, severity: str, action: str) -> None:
+def test_the_end_of_a_worker_has_its_meaning(code: int, stage: str, said: str, severity: str, action: str) -> None:
     text, means = faults.death(code, stage)
     assert (text, means.severity, means.action) == (said, severity, action)
 
@@ -156,7 +156,7 @@ def test_how_a_child_died(code: int, stage: str, said: str, severity: str, actio
         ("import", False, "none"),
     ],
 )
-def test_what_a_hang_means(stage: str, on_cpu: bool, action: str) -> None:
+def test_a_hang_has_its_meaning(stage: str, on_cpu: bool, action: str) -> None:
     means = faults.hang(stage, on_cpu=on_cpu)
     assert (means.severity, means.action) == ("hang", action)
     assert ("the run was stopped" in means.hint) is (stage == "stopped")
@@ -171,7 +171,7 @@ def test_what_a_hang_means(stage: str, on_cpu: bool, action: str) -> None:
         ("what?", "import", "env", "fix-image"),
     ],
 )
-def test_what_an_error_means(message: str, stage: str, severity: str, action: str) -> None:
+def test_an_error_of_torch_has_its_meaning(message: str, stage: str, severity: str, action: str) -> None:
     means = faults.meaning(message, stage)
     assert (means.severity, means.action) == (severity, action)
 

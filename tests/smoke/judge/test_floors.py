@@ -49,7 +49,7 @@ def test_just_below_each_floor_is_worse_than_just_above_it(key: str, field: str)
 
 
 @pytest.mark.parametrize(("key", "field"), FLOORS)
-def test_what_fails_for_speed_ends_with_3_and_says_the_floor_and_its_source(key: str, field: str) -> None:
+def test_a_slow_gpu_exits_with_3_and_names_the_floor_and_its_source(key: str, field: str) -> None:
     found, known = judged(key, field, 0.01), getattr(GPUS[key], field)
     assert found.reference == f"{key}: {', '.join(known.sources)}"
     assert (found.severity, found.action) == ("perf", "replace-node")
@@ -199,7 +199,7 @@ def test_an_unknown_gpu_fails_below_three_tenths_of_what_its_memory_could_copy(g
     assert (found.status, found.fail_below) == (status, 90.0)
 
 
-def test_what_torch_does_not_tell_or_the_table_does_not_know_is_only_reported() -> None:
+def test_values_that_torch_or_the_table_lacks_are_only_reported() -> None:
     for one in ({"clock_mhz": 0}, {"cc": "99.0"}):
         [found] = gemm.timed(replace(UNKNOWN, **one), {"tflops": 0.01, "dtype": "bfloat16"})
         assert (found.status, found.fail_below) == ("warn", None)
@@ -243,7 +243,7 @@ def test_the_median_needs_two_of_one_model() -> None:
 
 
 def answers(profile: str, gpu: Subject, status: str = "pass") -> list[Check]:
-    """A check for everything that a profile owes of one L4."""
+    """Return a check for every result that a profile requires of one L4."""
     found = []
     for stage in PROFILES[profile].gpu:
         dtypes = ("float32", "float16", "bfloat16") if stage.name == "gemm" else ("",)
@@ -273,7 +273,7 @@ def test_each_check_that_never_answered_is_missed(profile: str) -> None:
         assert found.status == "error"
 
 
-def test_where_nvml_was_not_asked_nothing_is_expected_of_it() -> None:
+def test_without_nvml_no_check_of_nvml_is_required() -> None:
     gpu = subject("l4")
     without = [check for check in answers("quick", gpu) if check.id not in ("nvml", *HEALTH)]
     for status in ("skip", "warn"):

@@ -1,4 +1,4 @@
-"""What NVML's two looks at a GPU mean, by the judge alone: answers of which a part is missing, and limits it tells."""
+"""The judge of NVML's answers before and after the work: incomplete answers, and values at their limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.judge import health, load
-from gpu_smoke.judge.nvml_samples import Seen
+from gpu_smoke.judge.nvml_samples import Samples
 from gpu_smoke.options import Options
 
 from ..subjects import L4, SLICE
@@ -29,8 +29,8 @@ SAMPLE = {
 }  # fmt: skip
 
 
-def seen_under_load(samples: int, **more: Any) -> Seen:
-    seen = Seen()
+def seen_under_load(samples: int, **more: Any) -> Samples:
+    seen = Samples()
     for _ in range(samples):
         seen.add({**SAMPLE, **more}, 0)
     return seen
@@ -95,12 +95,12 @@ def test_a_driver_without_the_histogram_of_banks_misses_none() -> None:
 
 
 @pytest.mark.parametrize("part", ["generation", "width"])
-def test_a_link_of_which_only_a_part_is_told_is_not_judged(part: str) -> None:
+def test_a_link_with_a_missing_value_is_not_judged(part: str) -> None:
     found = judged({part: {"refused": 3, "text": "not supported"}})["pcie"]
     assert (found.status, found.message) == ("skip", "NVML does not report it: not supported")
 
 
-def test_processes_of_a_slice_are_not_told_and_that_is_no_fault() -> None:
+def test_processes_of_a_slice_are_not_reported_which_is_no_fault() -> None:
     found = judged(subject=SLICE)["exclusive.processes"]
     assert (found.status, found.message) == ("skip", "NVML does not report it: the processes of a slice")
 
@@ -121,14 +121,14 @@ def test_a_card_that_never_meets_its_power_limit_is_not_excused_for_it() -> None
         (2, None, ""),
     ],
 )
-def test_a_narrow_link_is_told_after_enough_samples_and_where_the_most_is_known(
+def test_a_narrow_link_is_reported_after_enough_samples_if_its_maximum_is_known(
     samples: int, most: Any, said: str
 ) -> None:
     assert load.narrow(most, seen_under_load(samples, width=8)) == said
 
 
 @pytest.mark.parametrize("part", ["generation", "width"])
-def test_a_link_of_which_a_part_was_never_told_is_not_taken_for_the_narrowest(part: str) -> None:
+def test_a_link_with_a_missing_value_does_not_count_as_the_narrowest(part: str) -> None:
     assert load.narrow({"generation": 4, "width": 16}, seen_under_load(3, **{part: {"refused": 3, "text": "no"}})) == ""
 
 
@@ -144,7 +144,7 @@ def test_a_link_is_judged_from_the_second_sample_under_load(samples: int, status
     assert (found.status, found.message) == (status, said)
 
 
-def test_a_link_whose_width_nobody_tells_is_not_judged() -> None:
+def test_a_link_of_unknown_width_is_not_judged() -> None:
     seen = seen_under_load(2, width={"refused": 3, "text": "no"})
     found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen, None, "")
     assert (found.status, found.message) == ("skip", "NVML does not report it")
@@ -159,7 +159,7 @@ def test_one_error_of_a_link_is_worth_a_word(errors: int, status: str) -> None:
 
 @pytest.mark.parametrize(("others", "said"), [(1, "1 other process before"), (2, "2 other processes before")])
 def test_other_processes_are_counted_and_none_is_allowed(others: int, said: str) -> None:
-    found = load.processes(L4, [77] * others, Seen())
+    found = load.processes(L4, [77] * others, Samples())
     assert (found.status, found.fail_above) == ("fail", 0)
     assert f"was used by {said} the check began" in found.message
 
@@ -174,7 +174,9 @@ def test_other_processes_are_counted_and_none_is_allowed(others: int, said: str)
         ({"refused": 999, "text": "x"}, "warn", "", "NVML does not start: x"),
     ],
 )
-def test_what_it_means_that_nvml_does_not_start(event: dict[str, Any], status: str, severity: str, said: str) -> None:
+def test_each_error_of_nvmls_start_has_its_meaning(
+    event: dict[str, Any], status: str, severity: str, said: str
+) -> None:
     found = health.started(event)
     assert (found.status, found.severity) == (status, severity)
     assert found.message.startswith(said)
@@ -183,7 +185,7 @@ def test_what_it_means_that_nvml_does_not_start(event: dict[str, Any], status: s
 
 
 def test_a_gpu_that_nvml_does_not_list_warns_where_cuda_names_it_by_a_uuid() -> None:
-    named, nameless = health.unknown(L4, "GPU-1"), health.unknown(L4, "")
+    named, nameless = health.not_listed(L4, "GPU-1"), health.not_listed(L4, "")
     assert [(check.id, check.status) for check in named if check.status != "skip"] == [("nvml", "warn")]
     assert {check.status for check in nameless} == {"skip"}
     assert len(named) == len(nameless) + 1
@@ -195,10 +197,10 @@ def test_gpus_that_cuda_does_not_show_are_lost_or_split_into_nothing() -> None:
     split = {"uuid": "GPU-1", "mig": {"on": True, "slices": ["MIG-1"]}}
     gone = {"uuid": {"refused": 15, "text": "lost"}, "mig": {"refused": 15, "text": "lost"}}
     told = {"refused": 3, "text": "no"}
-    assert [check.id for check in health.machine([empty], 0)] == ["mig"]
+    assert [check.id for check in health.hidden_from_cuda([empty], 0)] == ["mig"]
     for fine, seen in ((off, 0), (empty, 1), (split, 0), ({"uuid": "GPU-1", "mig": told}, 0)):
-        assert health.machine([fine], seen) == []
-    assert [(check.id, check.action) for check in health.machine([gone, empty], 0)] == [
+        assert health.hidden_from_cuda([fine], seen) == []
+    assert [(check.id, check.action) for check in health.hidden_from_cuda([gone, empty], 0)] == [
         ("gpu.lost", "replace-node"), ("mig", "fix-pool"),
     ]  # fmt: skip
 
@@ -281,7 +283,7 @@ def test_rows_that_were_replaced(more: dict[str, Any], status: str, action: str)
     ("now", "status", "action"),
     [(0, "pass", ""), (1, "fail", "reset-gpu"), (2, "fail", "reboot"), (99, "fail", "replace-node")],
 )
-def test_what_the_driver_asks_for(now: int, status: str, action: str) -> None:
+def test_a_recovery_that_the_driver_requires_fails(now: int, status: str, action: str) -> None:
     found = before_and_after({}, {"recovery": now})["recovery"]
     assert (found.status, found.action) == (status, action)
 
@@ -298,13 +300,13 @@ def test_xids(xids: list[int], events: Any, status: str, action: str) -> None:
     assert (found.status, found.action) == (status, action)
 
 
-def test_of_a_run_that_was_given_up_only_what_is_wrong_is_told() -> None:
+def test_a_stopped_run_reports_only_certain_failures() -> None:
     seen = seen_under_load(3)
-    assert health.hurried(L4, HEALTHY, seen, []) == []
-    assert health.hurried(L4, HEALTHY, seen, [31]) == []
-    assert [check.id for check in health.hurried(L4, HEALTHY, seen, [79])] == ["xid"]
+    assert health.certain_failures(L4, HEALTHY, seen, []) == []
+    assert health.certain_failures(L4, HEALTHY, seen, [31]) == []
+    assert [check.id for check in health.certain_failures(L4, HEALTHY, seen, [79])] == ["xid"]
     away = seen_under_load(3, temperature={"refused": 15, "text": "lost"})
-    assert [check.id for check in health.hurried(L4, HEALTHY, away, [79])] == ["gpu.lost", "xid"]
-    assert [check.id for check in health.hurried(L4, {**HEALTHY, "ecc": {"refused": 15, "text": "x"}}, seen, [])] == [
-        "gpu.lost"
-    ]
+    assert [check.id for check in health.certain_failures(L4, HEALTHY, away, [79])] == ["gpu.lost", "xid"]
+    assert [
+        check.id for check in health.certain_failures(L4, {**HEALTHY, "ecc": {"refused": 15, "text": "x"}}, seen, [])
+    ] == ["gpu.lost"]

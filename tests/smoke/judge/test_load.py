@@ -1,4 +1,4 @@
-"""What NVML reports under load: links as clouds wire them and degraded ones, heat for moments and heat that lasts."""
+"""The judge of NVML's samples under load: links as clouds wire them and degraded ones, short and lasting heat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_smoke.data.health import LANE_GBS, LINKS
 from gpu_smoke.history.receipts import Run
 from gpu_smoke.judge import history, load, slowdown
 from gpu_smoke.judge.load import Link
-from gpu_smoke.judge.nvml_samples import Seen
+from gpu_smoke.judge.nvml_samples import Samples
 from gpu_smoke.judge.subject import Subject
 
 SAMPLE = {
@@ -36,8 +36,8 @@ def subject(key: str, index: int = 0) -> Subject:
     return Subject(index, gpu.names[0], gpu.capability, gpu.sm, gpu.memory_gb * 10**9)
 
 
-def under_load(samples: int = 20, **more: Any) -> Seen:
-    seen = Seen()
+def under_load(samples: int = 20, **more: Any) -> Samples:
+    seen = Samples()
     for _ in range(samples):
         seen.add({**SAMPLE, **more}, 0)
     return seen
@@ -162,8 +162,8 @@ BLIP, BRAKE, HOT = 0x20, 0x80, 0x40
 STAGES: Mapping[str, int] = {"gemm": 5, "gemm.speed": 9, "mem.speed": 6, "copies": 21}
 
 
-def stages(of: Mapping[str, int] = STAGES, **held: tuple[int, int]) -> dict[str, Seen]:
-    """Stages with so many samples each; `held` is how many of a stage's have which reason."""
+def stages(of: Mapping[str, int] = STAGES, **held: tuple[int, int]) -> dict[str, Samples]:
+    """Return stages with so many samples each. `held` has the reason for low clocks, and its number of samples."""
     found = {}
     for stage, samples in of.items():
         count, reason = held.get(stage.replace(".", "_"), (0, 0))
@@ -245,7 +245,7 @@ def test_a_stage_is_slow_where_its_speed_is_below_what_it_should_be(check: Check
     ("samples", "reasons", "status"),
     [(2, 4, "pass"), (2, 8, "warn"), (1, 4, "skip"), (1, HOT, "warn"), (2, 0, "pass")],
 )
-def test_what_is_seen_once_is_told_and_nothing_is_passed_on_one_sample(samples: int, reasons: int, status: str) -> None:
+def test_one_sample_can_warn_and_cannot_pass(samples: int, reasons: int, status: str) -> None:
     assert load.throttle(subject("l4"), {"gemm": under_load(samples, reasons=reasons)}, set()).status == status
 
 
@@ -301,12 +301,12 @@ def test_a_link_between_gpus_that_goes_down_fails_and_errors_warn(
 
 def test_processes_of_others_are_counted_once_and_when_they_were_there_is_said() -> None:
     during = under_load()
-    during.strangers = 2
+    during.other_processes = 2
     before = load.processes(NEW, [1], during)
     assert (before.status, before.value) == ("fail", 2.0)
     assert before.message == "GPU 0 was used by 2 other processes before the check began"
     later = load.processes(NEW, [], during)
     assert later.message == "GPU 0 was used by 2 other processes during the check"
-    during.strangers = 1
+    during.other_processes = 1
     assert load.processes(NEW, [], during).message == "GPU 0 was used by 1 other process during the check"
     assert load.processes(NEW, [], under_load()).status == "pass"

@@ -1,4 +1,4 @@
-"""Driver, torch, nodes and GPUs, by each judge alone: what is right, what is not, and what it is called."""
+"""The judges of driver, torch, device nodes and GPUs: right and wrong values, and the names of the checks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_driver_and_the_wheel(driver: str, torch: Installed, compatible: boo
     assert said in found.message
 
 
-def test_what_to_install_instead_is_named_where_it_is_known() -> None:
+def test_the_hint_names_a_torch_to_install_if_one_is_known() -> None:
     assert (
         "or a torch for CUDA 12, whose version ends in +cu12…"
         in static.wheel("575.57.08", Installed("2.15.0", "13.2"), False).hint
@@ -145,7 +145,7 @@ def test_without_the_drivers_version_nothing_is_compared() -> None:
         ("9.0", ["compute_90a"], "fail", "it has compute_90a"),
     ],
 )
-def test_what_torch_was_compiled_for(cc: str, names: list[str], status: str, said: str) -> None:
+def test_the_kernels_of_torch_must_run_on_the_gpu(cc: str, names: list[str], status: str, said: str) -> None:
     found = static.arch(Subject(0, "NVIDIA L4", cc), "2.15.0", names)
     assert found.status == status
     assert said in found.message
@@ -178,12 +178,12 @@ def test_data_of_two_processes() -> None:
         ([gpu(), gpu(1, uuid="")], "pass", "warn"),
     ],
 )
-def test_how_many_gpus(found: list[dict[str, Any]], count: str, uuid: str) -> None:
+def test_the_number_of_gpus_must_be_the_expected_one(found: list[dict[str, Any]], count: str, uuid: str) -> None:
     said = verdict(devices.devices(Options("cuda", expect_gpus=2), found))
     assert (said["gpu.count"], said["gpu.uuid"]) == (count, uuid)
 
 
-def test_how_many_gpus_is_said() -> None:
+def test_the_message_has_the_number_of_gpus() -> None:
     def said(expected: int, *found: dict[str, Any], message: str = "") -> tuple[str, str, str]:
         check = devices.devices(Options("cuda", expect_gpus=expected), found, message)[0]
         return check.status, check.message, check.action
@@ -215,7 +215,7 @@ def test_how_many_gpus_is_said() -> None:
     ],
     ids=str,
 )
-def test_which_gpu(options: dict[str, Any], check: str, status: str) -> None:
+def test_the_model_of_the_gpu_must_be_the_expected_one(options: dict[str, Any], check: str, status: str) -> None:
     assert verdict(devices.devices(Options("cuda", **options), [gpu()]))[check] == status
 
 
@@ -237,6 +237,6 @@ def test_a_slice_is_taken_where_it_is_named(expected: str, status: str) -> None:
         ("cpu", "13.2", "pass", "torch 2, built for CUDA 13.2"),
     ],
 )
-def test_what_torch_is_built_for(device: str, cuda: str | None, status: str, said: str) -> None:
+def test_torch_must_be_built_for_cuda(device: str, cuda: str | None, status: str, said: str) -> None:
     found = devices.torch_build(Options(device), {"version": "2", "cuda": cuda})
     assert (found.status, found.message) == (status, said)

@@ -1,4 +1,4 @@
-"""What a GPU computed, by each judge alone: the last number that is right, and the first that is wrong."""
+"""The judges of a GPU's results: the last value that is right, and the first that is wrong."""
 
 from __future__ import annotations
 
@@ -126,7 +126,10 @@ def test_bits_of_one_machine() -> None:
     assert bits("a", "a") == [("pass", None, "float32: the same bits on 2 NVIDIA L4")]
     assert bits("a", "b") == [("fail", None, "2 NVIDIA L4 gave 2 different float32 products for the same numbers")]
     assert bits("a", "a", "b") == [("fail", 2, "GPU 2 gave another float32 product than the other NVIDIA L4")]
-    assert bits("a", "a", "b", "c")[0][:2] == ("fail", None)  # half of them: nobody knows which
+    assert bits("a", "a", "b", "c")[0][:2] == (
+        "fail",
+        None,
+    )  # half of them differ, so it is unknown which GPUs are wrong
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def test_the_sum_over_gpus(subject: str, world: int, floor: float) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 0.0, -70.0, math.nan, math.inf], ids=str)
-def test_what_is_no_speed_is_no_warning_even_where_nobody_knows_the_right_one(value: float | None) -> None:
+def test_a_value_that_is_no_speed_is_an_error_also_for_an_unknown_gpu(value: float | None) -> None:
     for subject in (L4, NEW):
         found = speed.judge("gemm.speed", subject, value, "TFLOPS", subject.gemm)
         assert (found.status, found.severity) == ("fail", "env")

@@ -1,4 +1,4 @@
-"""Why a GPU is slow: clocks held down, the power limit, the link to the host, or somebody else."""
+"""The causes of a slow GPU: low clocks, the power limit, the link to the host, or another process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS
 from gpu_smoke.judge import slowdown
-from gpu_smoke.judge.nvml_samples import Seen, strangers, together
+from gpu_smoke.judge.nvml_samples import Samples, merged, other_processes
 from gpu_smoke.judge.subject import Subject
 
 from ..checks.test_nvml_health import found
@@ -26,9 +26,9 @@ NORMAL = (
 )
 
 
-def seen(*samples: dict[str, Any], others: int = 0) -> Seen:
-    """These samples, or three of one."""
-    whole = Seen()
+def seen(*samples: dict[str, Any], others: int = 0) -> Samples:
+    """Return the sums of these samples; a single sample counts three times."""
+    whole = Samples()
     for each in samples if len(samples) > 1 else samples * 3:
         whole.add({**SAMPLE, **each}, others)
     return whole
@@ -39,10 +39,10 @@ def subject(key: str) -> Subject:
     return Subject(0, gpu.names[0], gpu.capability, gpu.sm, gpu.memory_gb * 10**9)
 
 
-def cause(what: Seen, check: str = "gemm.speed", key: str = "l4", state: dict[str, Any] = STATE) -> tuple[str, str]:
-    """The action and the hint of a slow GPU's failure."""
+def cause(what: Samples, check: str = "gemm.speed", key: str = "l4", state: dict[str, Any] = STATE) -> tuple[str, str]:
+    """Return the action and the hint of the failure of a slow GPU."""
     slow = Check(check, "fail", "slow", 0, severity="perf", action="replace-node", hint="generic")
-    told = slowdown.blame(slow, subject(key), state, what)
+    told = slowdown.with_cause(slow, subject(key), state, what)
     assert (told.status, told.severity, told.message) == ("fail", "perf", "slow")  # a cause is no excuse
     return told.action, told.hint
 
@@ -62,7 +62,7 @@ def cause(what: Seen, check: str = "gemm.speed", key: str = "l4", state: dict[st
          "no throttling and no other process: the GPU itself is slow, replace it"),
     ],
 )  # fmt: skip
-def test_a_slow_gpu_is_told_why(what: Seen, action: str, hint: str) -> None:
+def test_the_hint_of_a_slow_gpu_has_the_cause(what: Samples, action: str, hint: str) -> None:
     assert cause(what) == (action, hint)
 
 
@@ -77,20 +77,20 @@ def test_the_power_limit_is_normal_on_cards_and_needs_a_look_on_modules() -> Non
     )  # fmt: skip
 
 
-def test_the_power_limit_explains_nothing_where_it_is_not_told_or_never_met() -> None:
+def test_the_power_limit_explains_nothing_if_it_is_unknown_or_not_reached() -> None:
     nothing = "no throttling and no other process: the GPU itself is slow, replace it"
     met = seen({"reasons": 4, "power": 71.6})
     for power in ({"refused": 3, "text": "no"}, None):
         assert cause(met, state={**STATE, "power": power})[1] == nothing
     assert cause(seen({"reasons": 0, "power": 71.6}))[1] == nothing
-    # 0.9 of the limit is at it, and a draw that NVML does not report is none.
+    # 0.9 of the limit counts as the limit. A power draw that NVML does not report counts as 0.
     assert cause(seen({"reasons": 4, "power": 64.8}))[0] == "none"
     assert cause(seen({"reasons": 4, "power": 64.7}))[0] == "replace-node"
     untold = seen({"reasons": 4, "power": {"refused": 3, "text": "no"}})
     assert cause(untold)[1] == "its power limit held it at 0 of 72 W: a fault of its power supply"
 
 
-def test_heat_is_told_without_a_temperature_where_none_is_known() -> None:
+def test_heat_is_reported_without_an_unknown_temperature() -> None:
     cold = seen({"reasons": 0x60, "temperature": {"refused": 3, "text": "no"}})
     assert cause(cold)[1] == "HwThermalSlowdown and SwThermalSlowdown throttled the GPU: replace the machine"
 
@@ -98,8 +98,8 @@ def test_heat_is_told_without_a_temperature_where_none_is_known() -> None:
 def test_two_samples_under_load_are_enough_to_name_a_cause() -> None:
     slow = Check("gemm.speed", "fail", "slow", 0, severity="perf", action="replace-node", hint="generic")
     two, one = seen({"reasons": 1}, {"reasons": 0x40}, {"reasons": 0x40}), seen({"reasons": 1}, {"reasons": 0x40})
-    assert slowdown.blame(slow, subject("l4"), STATE, two).hint.startswith("HwThermalSlowdown")
-    assert slowdown.blame(slow, subject("l4"), STATE, one) == slow
+    assert slowdown.with_cause(slow, subject("l4"), STATE, two).hint.startswith("HwThermalSlowdown")
+    assert slowdown.with_cause(slow, subject("l4"), STATE, one) == slow
 
 
 def test_a_narrow_link_explains_slow_copies_with_the_host_and_nothing_else() -> None:
@@ -110,35 +110,38 @@ def test_a_narrow_link_explains_slow_copies_with_the_host_and_nothing_else() -> 
     assert "PCIe" not in cause(link, "gemm.speed")[1]
 
 
-def test_what_is_not_slow_or_was_hardly_seen_keeps_its_hint() -> None:
+def test_a_check_that_is_not_slow_or_has_few_samples_keeps_its_hint() -> None:
     hot = seen({"reasons": 0x40})
     for check in (
         Check("gemm.speed", "pass", "", 0, hint="generic"),
         Check("gemm.bitwise", "fail", "", 0, severity="gpu", hint="generic"),
         Check("h2d", "fail", "", 0, severity="gpu", hint="generic"),
     ):
-        assert slowdown.blame(check, subject("l4"), STATE, hot) == check
+        assert slowdown.with_cause(check, subject("l4"), STATE, hot) == check
     unknown = Check("gemm.speed", "warn", "only reported", 0, hint="generic")
-    assert slowdown.blame(unknown, subject("l4"), STATE, hot) == unknown
+    assert slowdown.with_cause(unknown, subject("l4"), STATE, hot) == unknown
     slow = Check("gemm.speed", "warn", "", 0, hint="generic", warn_below=51.2)
-    assert slowdown.blame(slow, subject("l4"), STATE, seen({"reasons": 1}, {"reasons": 0x40})) == slow
-    warned = slowdown.blame(slow, subject("l4"), STATE, hot)
+    assert slowdown.with_cause(slow, subject("l4"), STATE, seen({"reasons": 1}, {"reasons": 0x40})) == slow
+    warned = slowdown.with_cause(slow, subject("l4"), STATE, hot)
     assert (warned.action, warned.hint.partition(" ")[0]) == ("", "HwThermalSlowdown")
 
 
 def test_samples_of_an_idle_gpu_count_for_nothing() -> None:
     idle = seen({"reasons": 0x41, "temperature": 99}, {"reasons": 0x40, "temperature": 50}, {"reasons": 0x40})
     assert (idle.samples, idle.loaded, idle.reasons[0x40], idle.highest["temperature"]) == (3, 2, 2, 60)
-    both = together([idle, seen({"width": 8, "power": 70.0})])
+    both = merged([idle, seen({"width": 8, "power": 70.0})])
     assert (both.samples, both.loaded, both.highest["width"], both.highest["power"]) == (6, 5, 16, 70.0)
 
 
 def test_a_number_of_nothing_is_nothing_and_what_was_never_seen_has_no_share() -> None:
     still = seen({"power": 0.0, "temperature": 0})
     assert (still.highest["power"], still.highest["temperature"]) == (0.0, 0.0)
-    assert together([still, still]).highest["power"] == 0.0
-    assert (Seen().of(4), seen({"reasons": 4}, {"reasons": 0}, {"reasons": 4}).of(4)) == (0.0, pytest.approx(2 / 3))
-    assert Seen().record() == {"samples": 0, "loaded": 0, "reasons": {}}
+    assert merged([still, still]).highest["power"] == 0.0
+    assert (Samples().share_of(4), seen({"reasons": 4}, {"reasons": 0}, {"reasons": 4}).share_of(4)) == (
+        0.0,
+        pytest.approx(2 / 3),
+    )
+    assert Samples().record() == {"samples": 0, "loaded": 0, "reasons": {}}
 
 
 def test_a_reason_is_counted_by_its_bit_and_a_sample_that_tells_none_is_one_under_load() -> None:
@@ -149,17 +152,17 @@ def test_a_reason_is_counted_by_its_bit_and_a_sample_that_tells_none_is_one_unde
 
 def test_several_stages_together_keep_the_most_strangers_and_every_error() -> None:
     no_width = {"refused": 3, "text": "Not Supported"}
-    both = together([seen({"width": no_width}, others=2), seen({}, others=1)])
-    assert (both.strangers, both.refusals) == (2, {"width": no_width})
-    assert together([seen({}), seen({"width": no_width})]).refusals == {"width": no_width}
+    both = merged([seen({"width": no_width}, others=2), seen({}, others=1)])
+    assert (both.other_processes, both.refusals) == (2, {"width": no_width})
+    assert merged([seen({}), seen({"width": no_width})]).refusals == {"width": no_width}
 
 
 @pytest.mark.parametrize(
     ("pids", "ours", "others"),
     [([], [7], 0), ([7], [7], 0), ([7, 8], [7], 1), ([901], [7], 0), ([901, 902], [7], 1), ({"refused": 3}, [7], 0)],
 )
-def test_processes_of_others_are_told_from_the_checks_own(pids: Any, ours: list[int], others: int) -> None:
-    assert strangers(pids, ours) == others
+def test_processes_of_others_are_distinguished_from_the_checks_own(pids: Any, ours: list[int], others: int) -> None:
+    assert other_processes(pids, ours) == others
 
 
 @pytest.mark.parametrize(
@@ -171,9 +174,7 @@ def test_processes_of_others_are_told_from_the_checks_own(pids: Any, ours: list[
     ],
     ids=str,
 )  # fmt: skip
-def test_a_slow_gpu_and_what_slowed_it_are_told_together(
-    smoke: Smoke, gpu: dict[str, Any], bad: str, hint: str
-) -> None:
+def test_a_slow_gpu_and_its_cause_are_reported_together(smoke: Smoke, gpu: dict[str, Any], bad: str, hint: str) -> None:
     run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 2.5}, nvml={"gpus": [gpu]})
     assert {("gemm.speed", 0), (bad, 0)} == set(run.bad())
     assert found(run, "gemm.speed")["hint"].startswith(hint)
@@ -211,7 +212,7 @@ def test_a_t4_on_eight_lanes_of_a_virtual_machine_passes_and_with_slow_copies_it
     assert run(host=4.0).bad() == [("pcie", 0)]
 
 
-def test_a_gpu_that_has_fewer_lanes_than_its_peers_is_told_of_them(smoke: Smoke) -> None:
+def test_a_gpu_with_fewer_lanes_than_its_peers_names_them(smoke: Smoke) -> None:
     whole = {**CLOUD_T4, "width": 16}
     run = smoke(
         *STANDARD, "--expect-gpus", "2", gpus=[T4, T4], speeds=T4_SPEEDS, lasts={"gemm": 1.5},
@@ -229,7 +230,7 @@ def test_heat_that_slows_nothing_down_closes_no_pool(smoke: Smoke, profile: str)
     assert found(run, "throttle")["message"].startswith("GPU 0 was throttled: HwThermalSlowdown in ")
 
 
-def test_a_slow_gpu_at_its_power_limit_is_told_that_this_is_normal(smoke: Smoke) -> None:
+def test_the_hint_of_a_slow_gpu_at_its_power_limit_says_that_this_is_normal(smoke: Smoke) -> None:
     capped = {"reasons": 4, "power": 71_000}
     run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [capped]})
     assert (run.code, run.bad(), run.receipt["action"]) == (3, [("gemm.speed", 0)], "none")
@@ -237,7 +238,7 @@ def test_a_slow_gpu_at_its_power_limit_is_told_that_this_is_normal(smoke: Smoke)
     assert found(run, "throttle")["message"].endswith("(normal on this card)")
 
 
-def test_a_slow_gpu_whose_power_limit_was_lowered_is_told_how_to_raise_it(smoke: Smoke) -> None:
+def test_the_hint_of_a_slow_gpu_with_a_lowered_power_limit_raises_it(smoke: Smoke) -> None:
     lowered = {"reasons": 4, "power": 50_000, "limit": 50_000}
     run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [lowered]})
     assert (run.code, run.bad(), run.receipt["action"]) == (3, [("gemm.speed", 0)], "fix-pool")

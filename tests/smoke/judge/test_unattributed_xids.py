@@ -1,4 +1,4 @@
-"""Xids that cannot be told of the GPU that they are of, or cannot be told at all."""
+"""Xids that no GPU of the run can be found for, and Xids that NVML does not report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_an_xid_of_a_gpu_that_cannot_be_named_fails_the_machine(smoke: Smoke, hi
     assert run.receipt["action"] == "reboot"
 
 
-def test_where_torch_names_no_uuids_an_xid_of_one_of_several_gpus_fails_the_machine(smoke: Smoke) -> None:
+def test_without_uuids_an_xid_of_one_of_several_gpus_fails_the_machine(smoke: Smoke) -> None:
     told = {"gpus": [{}, {}], "xids": [{"code": 48, "gpu": 1}]}
     run = smoke("--expect-gpus", "2", gpus=[{"uuid": None}] * 2, nvml=told)
     assert (run.code, run.bad()) == (1, [("xid", None)])

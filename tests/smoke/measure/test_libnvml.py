@@ -1,4 +1,4 @@
-"""Our binding of NVML beside nvidia-ml-py's own: the same names, layouts and answers, over one and the same library."""
+"""Our binding of NVML, compared with nvidia-ml-py: the same names, layouts and answers over the same library."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFUSED = {"gpus": [{"refuse": {name: 999 for name in FUNCTIONS if name != "nvml
 
 
 def layout(kind: Any) -> tuple[int, list[tuple[str, int, int]]]:
-    """How large it is, and where each field of it lies."""
+    """Return the size of a structure, and the offset of each field."""
     names = [name for name, *_ in getattr(kind, "_fields_", ())]
     return ctypes.sizeof(kind), [(name, getattr(kind, name).offset, getattr(kind, name).size) for name in names]
 
@@ -72,7 +72,7 @@ def test_it_has_what_is_used_of_nvidia_ml_py_and_no_more() -> None:
 
 
 def answers(module: str, folder: Path, nvml: dict[str, Any]) -> Any:
-    """What each function answers in a process that finds the library in this folder."""
+    """Return the answer of each function in a process that finds the library in this folder."""
     done = subprocess.run(
         [sys.executable, ROOT / "tests" / "smoke" / "nvml_answers.py", module, *FUNCTIONS],
         env={"PYTHONPATH": str(ROOT / "smoke"), **nvml_library.variables(folder, nvml)},
@@ -91,7 +91,7 @@ def test_each_function_answers_as_nvidia_ml_pys_does(nvml_folder: Path, nvml: di
     assert {*FUNCTIONS, "the UUID of a slice"} == set(ours)
 
 
-def test_the_stand_in_answers_what_it_is_told(nvml_folder: Path) -> None:
+def test_the_fake_library_gives_the_answers_of_the_test(nvml_folder: Path) -> None:
     busy = answers("pynvml", nvml_folder, BUSY)
     assert busy["nvmlDeviceGetMemoryErrorCounter"] == 2**40
     assert busy["nvmlDeviceGetRemappedRows"] == [1, 2, 1, 0]
@@ -103,7 +103,7 @@ def test_the_stand_in_answers_what_it_is_told(nvml_folder: Path) -> None:
     assert refused["nvmlDeviceGetUUID"] == {"NVMLError": 999}
 
 
-def test_a_library_without_a_function_and_none_at_all_are_told_as_nvidia_ml_py_tells_them(tmp_path: Path) -> None:
+def test_a_missing_function_and_a_missing_library_have_the_errors_of_nvidia_ml_py(tmp_path: Path) -> None:
     old, none = tmp_path / "old", tmp_path / "none"
     old.mkdir()
     none.mkdir()

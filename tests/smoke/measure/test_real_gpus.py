@@ -1,4 +1,4 @@
-"""What real GPUs answered: receipts of an H100 and an H200, as gpu-smoke wrote them on 2026-11-23."""
+"""Receipts of a real H100 and a real H200, as gpu-smoke wrote them on 2026-11-23."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS, WARN
 from gpu_smoke.history.receipts import runs
 from gpu_smoke.judge import gemm, load, slowdown, transfer
-from gpu_smoke.judge.nvml_samples import Seen, together
+from gpu_smoke.judge.nvml_samples import Samples, merged
 from gpu_smoke.judge.subject import Subject
 
 from ..paths import ROOT
@@ -45,7 +45,7 @@ def test_a_healthy_gpu_is_above_every_warning_with_a_margin(model: str) -> None:
 
 
 def judged(record: dict[str, Any]) -> dict[str, Check]:
-    """What today's judges say of the speeds, the heat and the link of a receipt; its own verdicts are of then."""
+    """Return the checks of today's judges on the speeds, the heat and the link of a receipt."""
     subject = Subject.of("cuda", record["gpus"][0])
     measured = {each["stage"]: each for each in record["measured"]}
     speeds = [
@@ -54,15 +54,15 @@ def judged(record: dict[str, Any]) -> dict[str, Check]:
         *transfer.host(subject, measured["copies"]),
     ]
     stages = {stage: seen(told) for stage, told in measured["nvml"]["stages"].items()}
-    timed = together(part for stage, part in stages.items() if stage in plan.TIMED)
+    timed = merged(part for stage, part in stages.items() if stage in plan.TIMED)
     most = {"generation": 5, "width": 16, "replays": 0}  # what both GPUs and their slots can do
     heat = load.throttle(subject, stages, slowdown.stages(speeds, subject.index))
     link = load.pcie(subject, most, most, timed, measured["copies"]["h2d"], "")
     return {check.id: check for check in [*speeds, heat, link]}
 
 
-def seen(told: dict[str, Any]) -> Seen:
-    found = Seen(told["samples"], told["loaded"])
+def seen(told: dict[str, Any]) -> Samples:
+    found = Samples(told["samples"], told["loaded"])
     found.reasons.update({int(reason, 16): count for reason, count in told["reasons"].items()})
     found.highest = {name: value for name, value in told.items() if isinstance(value, float | int)}
     return found

@@ -46,7 +46,7 @@ print(*(gemm._digest(each) for each in pair))
 
 
 @pytest.mark.slow
-def test_products_have_the_same_inputs_whatever_the_cpu_of_the_machine(torch_python: Path) -> None:
+def test_products_have_the_same_inputs_on_every_cpu(torch_python: Path) -> None:
     # On a CPU with AVX2 torch.randn gives other numbers than on one without; so would this, had it been used.
     found = set()
     for capability in ({}, {"ATEN_CPU_CAPABILITY": "default"}):

@@ -1,4 +1,4 @@
-"""Reports through the command: where they go, and that one which is lost neither hides the verdict nor passes."""
+"""Reports through the command: their targets, and a report that is lost, which neither hides the verdict nor passes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRONG = [{"kind": "element", "by": 3}]
 
 
 class Metadata(HTTPServer):
-    """A metadata server that keeps what is written to it, and answers as told."""
+    """A metadata server that keeps the values written to it, and answers with given codes."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -140,7 +140,7 @@ def test_a_report_that_is_lost_on_the_way_is_no_pass_and_the_receipt_says_so(tmp
     assert [check["status"] for check in record["checks"] if check["id"] == "gemm.element"] == ["pass"] * 3
 
 
-def test_what_github_does_not_take_changes_no_verdict_and_is_said(smoke: Smoke, tmp_path: Path) -> None:
+def test_an_error_of_the_github_reports_changes_no_verdict_and_is_printed(smoke: Smoke, tmp_path: Path) -> None:
     summary = tmp_path / "summary"
     run = smoke(env={"GITHUB_OUTPUT": str(tmp_path / "no" / "file"), "GITHUB_STEP_SUMMARY": str(summary)})
     assert run.code == 0
@@ -164,7 +164,7 @@ def test_a_steps_summary_never_grows_beyond_what_github_takes(smoke: Smoke, tmp_
 
 
 @pytest.mark.parametrize("text", ["##[add-mask]L4", "::error::forged"])
-def test_what_torch_says_is_no_command_to_the_runner(tmp_path: Path, text: str) -> None:
+def test_a_text_of_torch_is_no_workflow_command(tmp_path: Path, text: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "gpu_smoke", "--json", "-", "--pool", text],
         env={**environment(gpus=ONE_GPU, faults=[{"kind": "raise", "text": text}]), **on_github(tmp_path)},

@@ -1,4 +1,4 @@
-"""Reports and measurements are whole or what they were before, in every place they are asked for."""
+"""Reports and measurements are written as a whole or not at all, at every kind of path."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pathlib.Path.replace = busy
 
 @pytest.fixture(scope="module")
 def receipt(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """One of a pass, with speeds."""
+    """Return a receipt that passed, with speeds."""
     path = tmp_path_factory.mktemp("receipts") / "receipt.json"
     command = [sys.executable, "-m", "gpu_smoke", "--profile", "standard", "--json", path]
     subprocess.run(command, env=environment(gpus=[{}]), check=True, capture_output=True)
@@ -45,7 +45,7 @@ every_command = pytest.mark.parametrize("command", COMMANDS)
 
 
 def run(command: str, receipt: dict[str, Any], place: Path, before: str = "") -> subprocess.CompletedProcess[str]:
-    """Write there, in a process to which something has happened before."""
+    """Write a file in a process that is prepared by some code."""
     given = place.parent / "given.json"
     given.write_text(json.dumps(receipt))
     program = f"import sys; from gpu_smoke.__main__ import main\n{before}sys.exit(main())"
@@ -62,7 +62,7 @@ def rows(text: str = '"rows": []') -> str:
 
 
 @every_command
-def test_where_the_disk_is_full_what_was_there_stays(command: str, receipt: dict[str, Any], tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(command: str, receipt: dict[str, Any], tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.write_text(rows())
     done = run(command, receipt, place, FULL)
@@ -73,9 +73,7 @@ def test_where_the_disk_is_full_what_was_there_stays(command: str, receipt: dict
 
 
 @every_command
-def test_a_file_that_is_mounted_by_itself_is_written_as_it_is(
-    command: str, receipt: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_file_that_is_a_mount_is_overwritten(command: str, receipt: dict[str, Any], tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.write_text(rows())
     inode = place.stat().st_ino

@@ -1,4 +1,4 @@
-"""Every form of a receipt, whatever its texts are: what reads the form reads those texts, and nothing else."""
+"""Every form of a receipt with hostile texts: a reader of the form reads these texts, and nothing else."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_no_text_of_a_receipt_is_a_command_to_a_runner_but_the_annotations(found
 
 
 @given(texts)
-def test_what_is_said_in_a_log_is_no_command(text: str) -> None:
+def test_a_text_in_a_log_is_no_workflow_command(text: str) -> None:
     assert [command_of(line) for line in re.split(r"[\r\n]", escape_commands(text))].count(None) == len(
         re.split(r"[\r\n]", escape_commands(text))
     )
@@ -208,7 +208,7 @@ def test_a_limit_is_the_bound_that_fails_with_its_unit(check: dict[str, Any], te
 
 
 @pytest.mark.parametrize("value", [True, "1", None, float("inf"), float("nan"), 10**400, []])
-def test_what_is_no_finite_number_is_none(value: Any) -> None:
+def test_a_value_that_is_not_a_finite_number_becomes_none(value: Any) -> None:
     assert number(value) is None
 
 

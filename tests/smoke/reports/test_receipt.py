@@ -1,4 +1,4 @@
-"""The receipt and the message: their form, and that they survive what is done to them."""
+"""The receipt and the termination message: their form, and files that cannot be written."""
 
 from __future__ import annotations
 
@@ -182,10 +182,10 @@ def test_a_failure_says_its_summary_then_a_hint_then_the_rest(smoke: Smoke) -> N
     ]
 
 
-def test_what_is_no_file_is_written_to_and_stays_what_it_was(tmp_path: Path) -> None:
+def test_a_device_or_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "log"
     os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDWR)  # both, so that nobody waits for the other
+    reader = os.open(pipe, os.O_RDWR)  # both, so that no process waits for the other
     try:
         done = subprocess.run(
             [sys.executable, "-m", "gpu_smoke", "--termination-log", pipe],

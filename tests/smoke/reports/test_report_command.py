@@ -1,4 +1,4 @@
-"""`gpu-smoke report`: the forms of a receipt that is there already, and every way in which it is none."""
+"""`gpu-smoke report`: the forms of an existing receipt, and every error of a file that is not a receipt."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ BAD_CHECKS = [2, {"id": "a", "status": "fail"}]
     ],
     ids=lambda value: str(value)[:20],
 )  # fmt: skip
-def test_what_is_no_receipt_is_refused_with_everything_that_is_wrong(text: str, error: str | None) -> None:
+def test_a_file_that_is_not_a_receipt_is_refused_with_every_problem(text: str, error: str | None) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "gpu_smoke", "report", "-"],
         env=environment(),
@@ -167,7 +167,7 @@ def test_help_names_every_report() -> None:
 
 
 def on_a_terminal(fake: dict[str, Any], **extra: str) -> str:
-    """What the command shows where its standard error is a terminal of 80 columns."""
+    """Return the output of the command if its standard error is a terminal of 80 columns."""
     ours, theirs = pty.openpty()
     env = {**environment(gpus=ONE_GPU, **fake), "TERM": "xterm-256color", "COLUMNS": "80", **extra}
     with subprocess.Popen([sys.executable, "-m", "gpu_smoke"], env=env, stderr=theirs, stdin=theirs) as run:
@@ -176,7 +176,7 @@ def on_a_terminal(fake: dict[str, Any], **extra: str) -> str:
         while True:
             try:
                 said += os.read(ours, 65_536)
-            except OSError:  # nobody holds the other end any more
+            except OSError:  # the other end is closed
                 break
         run.wait()
     os.close(ours)
@@ -200,7 +200,7 @@ def test_on_a_terminal_rich_draws_the_table_and_the_summary_is_last() -> None:
 
 
 @pytest.mark.parametrize("extra", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
-def test_where_no_colours_are_wanted_there_are_none(extra: dict[str, str]) -> None:
+def test_no_color_turns_colours_off(extra: dict[str, str]) -> None:
     said = on_a_terminal(WRONG, **extra)
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", said)
     assert "CHECK" in said

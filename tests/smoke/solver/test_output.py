@@ -1,4 +1,4 @@
-"""Where `gpu-smoke check` writes its answer, and what happens where it cannot."""
+"""`gpu-smoke check`: the places where it writes its answer, and the errors if it cannot write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_answer_is_written_to_a_file_or_to_standard_output(tmp_path: Path) -
     }
 
 
-def test_an_answer_that_cannot_be_written_is_no_answer(tmp_path: Path) -> None:
+def test_an_answer_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     asked = ("--gpu", "l4", "--driver", "580", "--torch", "2.15.0")
     done = run(*asked, "--json", str(tmp_path / "none" / "out.json"))
     assert (done.returncode, done.stdout) == (64, "")
@@ -45,7 +45,7 @@ def test_an_answer_that_cannot_be_written_is_no_answer(tmp_path: Path) -> None:
         ]
 
 
-def test_a_reader_that_has_gone_does_not_change_the_answer() -> None:
+def test_a_closed_pipe_does_not_change_the_exit_code() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as gone:

@@ -1,4 +1,4 @@
-"""The machines of the catalog with all their GPUs, in virtual time: healthy ones pass, and sick ones do not."""
+"""The machines of the catalog with all their GPUs, in virtual time: healthy ones pass, and broken ones fail."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stages(record: dict[str, Any], stage: str) -> list[dict[str, Any]]:
 
 
 def some(*quick: str) -> list[Any]:
-    """Every model; those that are not named run with the slow tests."""
+    """Return every model. The models that are not named run with the slow tests."""
     return [key if key in quick else pytest.param(key, marks=pytest.mark.slow) for key in MODELS]
 
 
@@ -168,7 +168,7 @@ def test_an_import_that_takes_too_long_is_given_up_by_its_own_limit_or_by_the_de
 
 
 @pytest.mark.slow
-def test_what_hangs_after_the_import_is_given_up_by_the_deadline_from_then_on() -> None:
+def test_the_deadline_from_the_import_ends_a_hang_after_it() -> None:
     hang = [{"kind": "hang", "dtype": dtype} for dtype in ("float32", "float16", "bfloat16")]
 
     def no_limits(patch: pytest.MonkeyPatch, _: Machine) -> None:
@@ -204,7 +204,7 @@ def test_gpus_add_up_without_a_folder_for_temporary_files(writable: str) -> None
 
 @pytest.mark.parametrize("host_pids", [False, True])
 @pytest.mark.parametrize("role", ["", "gpu", "peers"])
-def test_another_process_is_told_from_the_checks_own_also_where_nvml_counts_as_the_host_does(
+def test_another_process_is_distinguished_from_the_checks_own_also_with_process_ids_of_the_host(
     role: str, host_pids: bool
 ) -> None:
     def neighbor(_: pytest.MonkeyPatch, machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""A device or a driver that does not answer, dies, or lies: the verdict comes in time and is never a pass."""
+"""A device or a driver that hangs, dies, or computes wrong: the verdict comes in time and is never a pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HANG = [{"kind": "hang", "dtype": "float16"}]
 
 
 def hung(smoke: Smoke, where: str, *args: str, **fake: Any) -> Outcome:
-    """A run that was given up in that place; on a slow machine it takes a longer deadline to come there."""
+    """Return a run that was stopped in that step. On a slow machine it needs a longer deadline to reach the step."""
     for deadline in ("2", "8", "40"):
         run = smoke("--deadline-sec", deadline, *args, **fake)
         if run.summary.endswith(where):
@@ -113,7 +113,7 @@ def test_a_library_that_prints_without_end_neither_blocks_nor_ends_up_in_the_rec
     assert "chatter" not in json.dumps(run.receipt)
 
 
-# Every stage may take six seconds, so that nobody waits for the run's own deadline.
+# Every stage may take six seconds, so that the test does not wait for the run's own deadline.
 SIX = "import sys; from gpu_smoke import __main__, plan; plan.Order.limit_sec = 6.0; sys.exit(__main__.main())"
 
 
@@ -138,7 +138,7 @@ def test_each_stage_has_a_deadline_and_who_misses_it_holds_up_no_other(
     assert receipt["seconds"] < 100
     [speed] = [c["value"] for c in receipt["checks"] if (c["id"], c.get("gpu")) == ("gemm.speed", 0)]
     assert speed == 59.4
-    assert receipt["checks"][-1]["id"] != "complete"  # what is missing is not told beside why
+    assert receipt["checks"][-1]["id"] != "complete"  # missing results are not listed, because the hang explains them
 
 
 def start(tmp_path: Path, program: list[str], deadline: str = "2", **fake: object) -> subprocess.Popen[str]:
@@ -155,7 +155,7 @@ def start(tmp_path: Path, program: list[str], deadline: str = "2", **fake: objec
 
 
 def wait_for_child(tmp_path: Path) -> int:
-    """The process that hangs, once it does."""
+    """Return the process that hangs, once it does."""
     for _ in range(600):
         if (tmp_path / "hangs").exists() and (text := (tmp_path / "hangs").read_text()).endswith("\n"):
             return int(text)
@@ -169,7 +169,7 @@ def gone(pid: int) -> bool:
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         except (FileNotFoundError, ProcessLookupError):
             return True
-        if state == "Z":  # dead; whoever is process 1 here may not collect it
+        if state == "Z":  # dead; process 1 of a container may not collect it
             return True
         time.sleep(0.05)
     return False

@@ -1,4 +1,4 @@
-"""The child that asks NVML: it may find none, ends with the others, and neither its hang nor its end is a pass."""
+"""The worker that monitors NVML: a machine without NVML, a worker that hangs, and one that dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE = (
 def watched(
     tmp_path: Path, nvml: dict[str, Any], hold: float = 10, silent: float = 20, end: float = 10, **fake: Any
 ) -> Any:
-    """A run whose watcher has that much patience; its receipt."""
+    """Return the receipt of a run that waits so long for the monitor."""
     program = PATIENCE.format(hold=hold, silent=silent, end=end)
     lines = f"import os; os.environ['FAKE_NVML'] = {json.dumps(nvml)!r}; "
     parent = start(tmp_path, ["-c", lines + program], deadline="100", **fake)
@@ -118,7 +118,7 @@ def test_a_gpu_lost_during_the_run_is_a_gpu_fault(smoke: Smoke) -> None:
     assert statuses(run)["ecc"] == "skip"
 
 
-def test_a_watcher_that_says_all_is_told_and_told_nothing_is_no_pass(smoke: Smoke) -> None:
+def test_a_monitor_that_is_done_without_answers_is_no_pass(smoke: Smoke) -> None:
     run = smoke("--profile", "standard", nvml={"leave": True}, lasts={"gemm": 1.5})
     assert run.code == 2
     assert run.bad() == [("complete", None)] * len(HEALTH)

@@ -1,4 +1,4 @@
-"""Who may begin what: alone, together, or as soon as it is there."""
+"""The schedule of stages: alone, together, or as soon as a worker is ready."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAGES = tuple(
 
 
 class Worker(SimpleNamespace):
-    """A child as far as the schedule sees it."""
+    """The part of a worker process that the schedule uses."""
 
     def __init__(self, at: int = 0, idle: bool = True, gone: bool = False) -> None:
         super().__init__(plan=[Order(stage, {}) for stage in STAGES], at=at, idle=idle, gone=gone, busy=not idle)
@@ -34,29 +34,29 @@ def begins(*workers: Worker) -> list[int]:
     return [index for index, worker in enumerate(workers) if any(worker is each for each in chosen)]
 
 
-def test_what_is_free_begins_at_once() -> None:
+def test_a_free_stage_starts_at_once() -> None:
     assert begins(Worker(0), Worker(1), Worker(0, idle=False)) == [0, 1]
 
 
-def test_what_is_together_begins_when_the_last_has_come() -> None:
+def test_a_together_stage_starts_when_the_last_worker_has_reached_it() -> None:
     assert begins(Worker(2), Worker(1, idle=False)) == []
     assert begins(Worker(2), Worker(2)) == [0, 1]
 
 
-def test_what_is_alone_begins_one_after_the_other() -> None:
+def test_an_alone_stage_starts_on_one_worker_after_the_other() -> None:
     assert begins(Worker(3), Worker(3)) == [0]
     assert begins(Worker(3, idle=False), Worker(3)) == []
     assert begins(Worker(4), Worker(3)) == [1]  # what follows would disturb it
     assert begins(Worker(4), Worker(4)) == [0, 1]
 
 
-def test_who_hangs_or_has_died_holds_nobody_up() -> None:
+def test_a_worker_that_hangs_or_has_died_blocks_no_other() -> None:
     assert begins(Worker(2), Worker(1, idle=False, gone=True)) == [0]
     assert begins(Worker(3), Worker(3, idle=False, gone=True)) == [0]
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_every_order_is_carried_out_once_whatever_the_pace(paces: list[int], luck: Any) -> None:
+def test_every_order_is_done_once_at_any_speed_of_the_workers(paces: list[int], luck: Any) -> None:
     workers = [Worker() for _ in paces]
     for _ in range(1000):
         for index in begins(*workers):
@@ -77,4 +77,4 @@ def test_every_order_is_carried_out_once_whatever_the_pace(paces: list[int], luc
     [((7, 5), "float16"), ((8, 0), "bfloat16"), ((12, 0), "bfloat16"), (None, "bfloat16")],
 )
 def test_bfloat16_is_multiplied_from_ampere_on_and_by_a_cpu(capability: tuple[int, int] | None, trains_in: str) -> None:
-    assert plan.gate(capability) == trains_in
+    assert plan.training_dtype(capability) == trains_in

@@ -111,15 +111,18 @@ from tests.gpu_ci.aws.node_groups import P3DN, problems
         (
             {"instance_types": ["g7.2xlarge"], "release_version": "1.35.1-20260714"},
             "releaseVersion",
-            "has at most driver 580: driver branch 580 does not know the RTX PRO 4500: R595 is its first",
+            (
+                "has at most driver 580: driver branch 580 does not support the RTX PRO 4500: the first branch "
+                "that does is 595"
+            ),
             "a release of 20260917 or later",
         ),
         (
             {"instance_types": ["g7e.2xlarge"], "torch": "2.4.0+cu121"},
             "torch",
             (
-                "does not run on g7e.2xlarge: torch 2.4.0+cu121 has no kernels for 12.0: it has sm_50 sm_60 sm_70 "
-                "sm_75 sm_80 sm_86 sm_90"
+                "does not run on g7e.2xlarge: torch 2.4.0+cu121 has no kernels for compute capability 12.0: it has "
+                "sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_90"
             ),
             "torch: 2.7.0+cu128",
         ),
@@ -133,8 +136,8 @@ from tests.gpu_ci.aws.node_groups import P3DN, problems
             {**P3DN, "torch": "2.15.0"},
             "torch",
             (
-                "does not run on p3dn.24xlarge: torch 2.15.0+cu132 has no kernels for 7.0: it has sm_75 sm_80 sm_86 "
-                "sm_90 sm_100 sm_120"
+                "does not run on p3dn.24xlarge: torch 2.15.0+cu132 has no kernels for compute capability 7.0: it has "
+                "sm_75 sm_80 sm_86 sm_90 sm_100 sm_120"
             ),
             "torch: 2.14.0+cu126",
         ),

@@ -1,6 +1,6 @@
-"""A stand-in for torch: GPUs that FAKE_GPUS describes, memory that is counted, and CUDA that can be killed.
+"""A fake of torch: GPUs that FAKE_GPUS describes, counted memory, and CUDA that a test can kill.
 
-FAKE_GPUS is a JSON list of [name, GiB, major, minor]; CUDA_VISIBLE_DEVICES picks from it, as in CUDA.
+FAKE_GPUS is a JSON list of [name, GiB, major, minor]. CUDA_VISIBLE_DEVICES selects from it, as in CUDA.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def initial_seed() -> int:
 
 
 class Block:
-    """Memory that is held for as long as somebody holds this."""
+    """Memory that stays allocated while an object refers to it."""
 
     def __init__(self, mib: float, gpu: int) -> None:
         self.size, self.gpu, self.itself = int(mib * MIB), gpu, None
@@ -56,25 +56,25 @@ def zeros(mib: float, device: str = "cuda:0") -> Block:
 
 
 def ones(count: int, device: str = "cuda:0") -> Any:
-    """What a test of a real suite writes: one number is all that is looked at."""
+    """Allocate a tensor, as a test of a real suite does. One number is all that tests read."""
     return SimpleNamespace(sum=lambda: SimpleNamespace(item=lambda: count))
 
 
 def cycle(mib: float) -> None:
-    """Memory that only the garbage collector gives back."""
+    """Memory that only the garbage collector releases."""
     block = Block(mib, 0)
     block.itself = block
 
 
 def product() -> None:
-    """As the first product does in cuBLAS: a workspace that stays."""
+    """Allocate a workspace that stays, as the first product in cuBLAS does."""
     if not _state.workspace:
         _state.workspace = 8 * MIB
         _allocated[0] += _state.workspace
 
 
 def launch(words: str, sticky: bool = True) -> None:
-    """A kernel that will fail, as is told at the next call that waits."""
+    """Start a kernel that fails. The next call that waits raises the error."""
     _state.words, _state.sticky = words, sticky
 
 

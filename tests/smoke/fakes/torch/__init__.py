@@ -1,10 +1,17 @@
-"""A stand-in for torch: real arithmetic on small matrices, GPUs that are described, and faults that are planted.
+"""A fake of torch: real arithmetic on small matrices, described GPUs, and faults that a test chooses.
 
-FAKE_TORCH holds a JSON object: `cuda` (null is a CPU wheel), `gpus`, `arch` (its list), `refusal` and `warning` (of
-CUDA's start), `import` and `end` (what happens on import, and when all is told), `cudnn` (what is wrong with its
-version), `speeds`, `delays` and `lasts` (what GPUs reach, and how long that really takes, see cuda.py), `seen` (see
-there), and `faults`, each with `kind` and optionally `gpu`, `dtype` and what the kind needs. Faults of products change
-a matrix product; others are asked for by name where they strike.
+The variable FAKE_TORCH has a JSON object with these fields:
+
+- `cuda`: the CUDA version; null for a wheel for the CPU
+- `gpus`: the GPUs
+- `arch`: the list of get_arch_list()
+- `refusal` and `warning`: the error and the warning of CUDA's start
+- `import` and `end`: what happens on import, and at the end of the process
+- `cudnn`: the error of the version of cuDNN
+- `speeds`, `delays` and `lasts`: the speeds of GPUs, and the time that they really take (cuda.py)
+- `seen`: files to which processes add themselves (see `note`)
+- `faults`: each has a `kind`, and may have `gpu`, `dtype` and other fields of the kind. A fault of products changes a
+  matrix product. The code asks for other faults by name.
 """
 
 from __future__ import annotations
@@ -48,7 +55,7 @@ OF_PRODUCTS = ("element", "everywhere", "value", "drift", "raise", "hang", "chat
 
 
 def _bits(value: float, kind: dtype) -> int:
-    """The bits of a number in its format, rounded to it."""
+    """Return the bits of a number, rounded to its format."""
     if kind is float16:
         return int.from_bytes(struct.pack("<e", value), "little")
     single = int.from_bytes(struct.pack("<f", value), "little")
@@ -107,7 +114,7 @@ class Tensor:
         return Tensor(_faulty(values, self), float64, self.device, self.n, other.k).to(self.dtype)
 
     def _times(self, other: Tensor) -> list[float]:
-        """The exact product; kept, for it is asked for again and again."""
+        """Return the exact product. Results are kept, because the same product is needed many times."""
         if self.last[0] is not other:
             side = range(SIDE)
             rows = [self.values[SIDE * i : SIDE * (i + 1)] for i in side]
@@ -192,7 +199,7 @@ class Tensor:
 
 
 def _faulty(values: list[float], tensor: Tensor) -> list[float]:
-    """The product as a sick device computes it."""
+    """Return the product as a broken device computes it."""
     Tensor.products += 1
     rms = math.sqrt(math.fsum(v * v for v in values) / len(values))
     for fault in SETTINGS.get("faults", []):
@@ -219,7 +226,7 @@ def _faulty(values: list[float], tensor: Tensor) -> list[float]:
 
 
 def faulted(kind: str, what: str | None = None) -> dict[str, Any] | None:
-    """The fault of that kind, if one is planted on the GPU in use."""
+    """Return the fault of that kind on the current GPU, or None."""
     for fault in SETTINGS.get("faults", []):
         if (fault["kind"], fault.get("what")) == (kind, what) and fault.get("gpu", cuda.CURRENT) == cuda.CURRENT:
             return dict(fault)
@@ -234,7 +241,7 @@ def note(variable: str) -> None:
 
 
 def happen(kind: str) -> None:
-    """What a sick driver does."""
+    """Do what a broken driver does."""
     if kind == "hang":
         note("FAKE_TORCH_HANGS")
         if threading.current_thread() is threading.main_thread():
@@ -332,7 +339,7 @@ version = types.SimpleNamespace(cuda=SETTINGS.get("cuda", "13.2"))
 
 
 def _cudnn() -> int:
-    """Its version; where `cudnn` is given, it is no version that this torch takes."""
+    """Return its version, or raise the error of `cudnn`."""
     if "cudnn" in SETTINGS:
         raise RuntimeError(SETTINGS["cudnn"])
     return 92000

@@ -1,11 +1,14 @@
-"""The GPUs that FAKE_TORCH describes, and their clock: what they do takes as long as `speeds` and `delays` say.
+"""The GPUs that FAKE_TORCH describes, and their clock: their work takes as long as `speeds` and `delays` say.
 
-`speeds` are TFLOPS of products (`gemm`, and `cpu` of the reference) and GB/s of copies: within a GPU, with page-locked
-memory of the host, with other memory of it (`pageable`), between GPUs (`pairs` names those that differ: "0-5", and
-`by_host` those that cannot reach each other's memory), and of sums over all of them; `pin` is how fast memory is
-page-locked. A GPU that is capped computes with `boost` for the first `boost_sec` of its work. `delays` are seconds: of
-`import` and of the first one (`cold`), of a `context` on a GPU, of the first copy of a pair (`peer`), and of NCCL's
-start (`nccl`).
+`speeds` has TFLOPS of products, and GB/s of copies:
+
+- `gemm`: products; `cpu`: products of the reference
+- copies within a GPU, with page-locked memory of the host, and with other memory of the host (`pageable`)
+- copies between GPUs: `pairs` has those that differ ("0-5"), `by_host` those that cannot reach each other's memory
+- sums over all GPUs; `pin`: the speed at which memory is page-locked
+
+A capped GPU computes with `boost` for the first `boost_sec` of its work. `delays` are seconds: of an `import`, of the
+first import (`cold`), of a `context` on a GPU, of the first copy of a pair (`peer`), and of NCCL's start (`nccl`).
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ time.perf_counter = lambda: fake_clock.now
 
 
 def spend(what: str, amount: float, pair: str = "", n: int = 0) -> None:
-    """Take the time for so many teraflops, of products of that size, or gigabytes."""
+    """Let the time pass for so many teraflops, of products of that size, or gigabytes."""
     global _worked
     speed = PAIRS.get(pair, SPEEDS.get(what, math.inf))
     speed = speed.get(n, speed[8192]) if isinstance(speed, dict) else speed
@@ -54,7 +57,7 @@ def spend(what: str, amount: float, pair: str = "", n: int = 0) -> None:
 
 
 def wait_once(what: str, *which: Any) -> None:
-    """Take the seconds that this takes when it happens first."""
+    """Let the seconds pass that the first occurrence takes."""
     if (what, *which) not in _waited:
         _waited.add((what, *which))
         fake_clock.now += DELAYS.get(what, 0.0)
@@ -63,7 +66,7 @@ def wait_once(what: str, *which: Any) -> None:
 
 
 def linger(what: str) -> None:
-    """Take seconds of the real clock once, as `lasts` says, so that who watches beside it sees something."""
+    """Wait in real time once, as `lasts` says, so that the monitor sees the work."""
     time.sleep(SETTINGS.get("lasts", {}).pop(what, 0))
 
 

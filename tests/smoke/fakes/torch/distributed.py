@@ -1,4 +1,4 @@
-"""Several processes that add up: each knows what the others would have sent."""
+"""An all-reduce of several processes. Each process knows the numbers that the others would send."""
 
 from __future__ import annotations
 

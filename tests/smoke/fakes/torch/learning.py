@@ -1,4 +1,4 @@
-"""What a model is made of while it learns: it computes nothing, and its loss falls with every step."""
+"""The parts of a model in training. They compute nothing, and the loss falls with every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Read as text by who must not import torch; the torch that is imported says what FAKE_TORCH has."""
+"""The version file, which code reads as text instead of importing torch.
+
+The imported torch has the version of FAKE_TORCH.
+"""
 
 __version__ = "9.9.9+fake"
 cuda: str | None = "13.2"

@@ -1,4 +1,4 @@
-"""Whole numbers on a device, in any amount: a few stand for all. They can be copied, compared, added up, and lost."""
+"""Whole numbers in the memory of a device. A few stand for many. They can be copied, compared, added up, and lost."""
 
 from __future__ import annotations
 
