@@ -157,7 +157,7 @@ class Project:
     apis: tuple[str, ...]
     """The services that its stack calls."""
     secrets: tuple[str, ...]
-    """The keys of the GitHub Apps that the deployer and the VMs read, as projects/<project>/secrets/<name>."""
+    """The secrets with the private keys of the stack's GitHub Apps, as projects/<project>/secrets/<name>."""
     connection: Callable[[], Call]
 
     @cached_property
@@ -173,7 +173,7 @@ def target(file: StackFile, connection: Callable[[], Call]) -> Project:
     """Return the project of a stack file with its pools on Compute Engine."""
     site = file.value("gpu-ci:site") or {}
     github = site.get("github") or {}
-    keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp")]
+    keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp", "managerApp")]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     builds = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
