@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError
-from gpu_ci.gcp.gate.runner import GateRunner, Question
+from gpu_ci.gcp.gate.runner import CheckSpec, GateRunner
 from gpu_ci.gcp.gate.verdict import STEPS, Verdict
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ class Asked:
         self.google = FakeGoogle(self.clock, **google)
         self.cancel = Event()
         self.said: list[str] = []
-        self.question = Question(
+        self.spec = CheckSpec(
             gate="urn:pulumi:s::p::gpu-ci:gcp:SmokeGate::l4-gate",
             project="p",
             template="https://www.googleapis.com/compute/v1/projects/p/regions/us-central1/instanceTemplates/t-1",
@@ -43,7 +43,7 @@ class Asked:
     def verdict(self) -> Verdict:
         runner = GateRunner(self.google, self.said.append, self.cancel, self.clock, suffix=lambda: "abc123")
         try:
-            return runner.run(self.question)
+            return runner.run(self.spec)
         finally:
             assert self.google.machines == {}
 
@@ -517,7 +517,7 @@ def test_a_check_cancelled_while_its_machine_is_made_waits_for_it_and_deletes_it
             asked.cancel.set()
 
     runner = GateRunner(asked.google, say, asked.cancel, asked.clock)
-    assert runner.run(asked.question).outcome == "cancelled"
+    assert runner.run(asked.spec).outcome == "cancelled"
     assert asked.google.machines == {}
     assert asked.clock.time >= 30
 
@@ -540,7 +540,7 @@ def test_what_an_earlier_check_left_is_removed_first() -> None:
 def test_a_machine_that_cannot_be_deleted_is_said_and_hides_no_verdict() -> None:
     asked = Asked(delete_error=ApiError("forbidden", "Required 'compute.instances.delete' permission", 403))
     runner = GateRunner(asked.google, asked.said.append, asked.cancel, asked.clock, suffix=lambda: "abc123")
-    assert runner.run(asked.question).outcome == "pass"
+    assert runner.run(asked.spec).outcome == "pass"
     assert asked.said[-1] == (
         "could not delete l4-check-abc123 in us-central1-a (Required 'compute.instances.delete' permission); "
         "Google deletes it at its time limit"
@@ -549,14 +549,14 @@ def test_a_machine_that_cannot_be_deleted_is_said_and_hides_no_verdict() -> None
 
 def test_a_template_that_is_named_with_its_id_is_asked_for_without() -> None:
     asked = Asked()
-    asked.question = replace(asked.question, template=f"{asked.question.template}?uniqueId=1234567890")
+    asked.spec = replace(asked.spec, template=f"{asked.spec.template}?uniqueId=1234567890")
     assert asked.verdict().outcome == "pass"
 
 
 @pytest.mark.parametrize(("part", "one", "other"), [("gate", "l4-gate", "t4-gate"), ("template", "/t-1", "/t-2")])
 def test_two_gates_never_take_each_others_machines_for_leftovers(part: str, one: str, other: str) -> None:
     first, second = Asked(), Asked()
-    second.question = replace(first.question, **{part: getattr(first.question, part).replace(one, other)})
+    second.spec = replace(first.spec, **{part: getattr(first.spec, part).replace(one, other)})
     first.verdict()
     second.verdict()
     labels = [asked.google.bodies[0]["labels"]["gpu-ci-gate"] for asked in (first, second)]
