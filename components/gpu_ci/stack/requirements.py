@@ -162,7 +162,14 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     if not app or not group:
         return []
-    from ..gcp.pool.rules import ANOTHER_IMAGE, ANOTHER_WAY, NO_STANDBY, RUNNERLESS, STANDING, UNREADABLE
+    from ..gcp.pool.rules import (
+        NO_RUNNER_ON_COS,
+        NO_STANDBY_FOR_OWN_RUNNERS,
+        REMOVE_STANDBY,
+        SECRETS_UNREADABLE,
+        USE_OTHER_IMAGE,
+        USE_OTHER_SECRETS,
+    )
 
     problems = []
     for spec in choices:
@@ -173,15 +180,23 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
         driver = spec.choices.get("driver")
         if isinstance(driver, Mapping) and driver.get("source") == "cos":
             problems.append(
-                Problem(f"{spec.path}.driver.source", RUNNERLESS, "'cos'", "image or installer", ANOTHER_IMAGE)
+                Problem(f"{spec.path}.driver.source", NO_RUNNER_ON_COS, "'cos'", "image or installer", USE_OTHER_IMAGE)
             )
         if spec.choices.get("standby") and "github" not in spec.known_wiring:
             problems.append(
-                Problem(f"{spec.path}.standby", STANDING, shape(spec.choices["standby"]), "nothing here", NO_STANDBY)
+                Problem(
+                    f"{spec.path}.standby",
+                    NO_STANDBY_FOR_OWN_RUNNERS,
+                    shape(spec.choices["standby"]),
+                    "nothing here",
+                    REMOVE_STANDBY,
+                )
             )
         if secrets and docker != "rootful":
             expected = "nothing here, or runner.docker: rootful"
-            problems.append(Problem(f"{spec.path}.secrets", UNREADABLE, shape(secrets), expected, ANOTHER_WAY))
+            problems.append(
+                Problem(f"{spec.path}.secrets", SECRETS_UNREADABLE, shape(secrets), expected, USE_OTHER_SECRETS)
+            )
     return problems
 
 
