@@ -117,8 +117,8 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
         return validate_whole_and_entries(value, choices, partial(node_capacity.smoke, others=info.data))
 
     @classmethod
-    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
-        wiring = super().stand_in_wiring(region, choices)
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
+        wiring = super().placeholder_wiring(region, choices)
         return {
             **{name: value for name, value in wiring.items() if name != "cluster_name"},
             "namespace": "gpu-ci",

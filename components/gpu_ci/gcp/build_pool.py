@@ -77,7 +77,7 @@ class BuildPoolArgs(Args):
         return rules.network(value)
 
     @classmethod
-    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
         return {"project": "acme-ci"}
 
     @property

@@ -38,7 +38,7 @@ class GpuInstanceTemplateArgs(GpuMachineArgs):
     )
 
     @classmethod
-    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
         return {
             "project": "acme-ci",
             "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci",

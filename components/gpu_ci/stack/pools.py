@@ -64,7 +64,7 @@ class PoolSpec:
 
     def wiring(self) -> dict[str, Any]:
         """Return placeholders for values from other resources of the stack, and the values that are known."""
-        return {**self.component.ARGS.stand_in_wiring(self.region, self.choices), **self.known_wiring}
+        return {**self.component.ARGS.placeholder_wiring(self.region, self.choices), **self.known_wiring}
 
 
 def _region_of(choices: Mapping[str, Any]) -> str:

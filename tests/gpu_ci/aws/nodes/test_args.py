@@ -62,7 +62,7 @@ def test_every_machine_the_catalog_has_can_be_a_node_where_it_is(name: str) -> N
     machine = catalog.machine(name)
     region = machine.regions[0]
     choices: dict[str, Any] = {
-        **GpuNodeGroupArgs.stand_in_wiring(region, {}),
+        **GpuNodeGroupArgs.placeholder_wiring(region, {}),
         "instance_types": [name],
         "market": "standard" if "standard" in machine.markets else machine.markets[0],
         "max": 1,
