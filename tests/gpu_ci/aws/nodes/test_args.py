@@ -164,10 +164,10 @@ def test_there_is_no_warning_where_there_are_three_types_or_no_others(
 
 
 def test_machines_alike_have_the_same_gpus_and_processor() -> None:
-    assert rules.alike(catalog.machine("g6.xlarge")) == (
+    assert rules.types_with_same_gpus(catalog.machine("g6.xlarge")) == (
         "g6.xlarge", "g6.2xlarge", "g6.4xlarge", "gr6.4xlarge", "g6.8xlarge", "gr6.8xlarge", "g6.16xlarge",
     )  # fmt: skip
-    assert rules.alike(catalog.machine("p5.48xlarge")) == ("p5.48xlarge",)
+    assert rules.types_with_same_gpus(catalog.machine("p5.48xlarge")) == ("p5.48xlarge",)
 
 
 def test_the_same_gpu_beside_another_processor_is_another_machine() -> None:
