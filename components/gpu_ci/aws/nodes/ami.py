@@ -108,7 +108,7 @@ def release_version(value: str | None, others: Mapping[str, Any]) -> str | None:
     return value
 
 
-def _release_list(others: Mapping[str, Any]) -> str:
+def _releases(others: Mapping[str, Any]) -> str:
     """Return where the releases of an image are listed."""
     if system_of(ami_of(others)) == "bottlerocket":
         return "github.com/bottlerocket-os/bottlerocket/releases lists them"

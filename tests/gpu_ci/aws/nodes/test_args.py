@@ -173,7 +173,7 @@ def test_machines_alike_have_the_same_gpus_and_processor() -> None:
 def test_the_same_gpu_beside_another_processor_is_another_machine() -> None:
     """EC2 sells none yet: of every GPU it has one processor."""
     first = catalog.machine("g6.xlarge")
-    problem = rules._unlike(replace(first, architecture="arm64"), first)
+    problem = rules._difference(replace(first, architecture="arm64"), first)
     assert problem is not None
     assert problem.message() == "has 1 L4 (arm64), but g6.xlarge has 1 L4 (x86_64)"
 
