@@ -1,4 +1,4 @@
-"""The ladder of a runner pool: which rungs are refused, and which templates and checks they need."""
+"""The ladder of a runner pool: invalid steps, and the templates and checks of valid steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def problems(*rungs: Any, **changes: Any) -> list[Problem]:
 
 
 def made(*rungs: Any, **changes: Any) -> tuple[Deployment, list[Any]]:
-    """What a pool registers, and the rungs that its component has for the runner manager."""
+    """Return the resources of a pool, and the steps that its component has for the runner manager."""
     found: list[Any] = []
 
     def program() -> None:

@@ -1,4 +1,4 @@
-"""What a stack file may choose for a GCE runner pool, and what it is told when it chooses wrong."""
+"""Valid and invalid fields of a gce-runners pool in a stack file, with the messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T4 = {"type": "nvidia-tesla-t4", "count": 1}
 
 
 def problems(**changes: Any) -> list[Problem]:
-    """What is wrong with the example after these changes; None removes a key."""
+    """Return the problems of the example after these changes. None removes a key."""
     choices = {key: value for key, value in {**RunnerPool.EXAMPLE, **changes}.items() if value is not None}
     return RunnerPoolArgs.choice_problems(choices)
 

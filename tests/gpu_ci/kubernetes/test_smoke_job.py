@@ -1,4 +1,4 @@
-"""The Job that is the gate of a pool of nodes: what it asks of the cluster, and what would let it pass unasked."""
+"""The Job that is the gate of a pool of nodes: its resources, and ways in which it could pass without a check."""
 
 from __future__ import annotations
 

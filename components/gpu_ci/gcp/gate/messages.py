@@ -39,7 +39,7 @@ NEXT_STEPS = {
     "crashed": "report this message with the machine's entry in Cloud Logging (log gpu-agent); the gate has deleted "
     "the machine",
 }
-"""What to do, in terms of the stack file, by the reason that the machine reported (agent/gpu_agent/outcomes.py)."""
+"""The first step of a correction, in terms of the stack file, by the machine's reason (agent/gpu_agent/outcomes.py)."""
 _MORE_TIME = "raise smoke.deadlineSec"
 
 

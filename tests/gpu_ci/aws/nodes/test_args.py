@@ -1,4 +1,4 @@
-"""What a node group may be, and what follows from what is chosen."""
+"""Valid arguments of a node group, and the values that are derived from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gate says of a machine that told why it ended: the reason, its sentence, and what to do first."""
+"""The message of a gate about a machine that reported a reason: the reason, its text, and what to do first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is reported of a failed check's pods, from events in the form of a real API server."""
+"""The report about the pods of a failed check, from events in the format of a real API server."""
 
 from __future__ import annotations
 
