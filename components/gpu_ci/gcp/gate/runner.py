@@ -351,8 +351,8 @@ class _ZoneCheck:
     def _stopped(self) -> Verdict:
         """Return the verdict for a machine that stopped or was deleted without reporting one.
 
-        The next zone is tried only after a Spot preemption. A deleted machine of another market may mean that this
-        deployment was killed, and that the next deployment has deleted its machine. The killed deployment must then not
+        A deleted Spot machine was preempted, so the next zone is tried. A deleted machine of another market was deleted
+        by a user or by a later deployment, which may run because this one was killed. This deployment must then not
         start another machine.
         """
         if self._context.cancel.is_set():
