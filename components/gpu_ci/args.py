@@ -1,4 +1,11 @@
-"""The base model of the arguments of every component. Some of its values may be Outputs."""
+"""The base model of the arguments of every component, and the types of fields that accept Pulumi Outputs.
+
+A late value is an Output whose value is not known yet. Pydantic first validates the model with a `Late` in its place.
+Then `_bind` replaces the `Late` with an Output that checks the value when it resolves.
+
+Users write some of the arguments in a stack file. The other arguments are the wiring: values that the program gets from
+other resources, such as a network.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +29,28 @@ from .validation_errors import Loc, explain
 
 
 class Late:
-    """A value that is still an Output. It becomes a checked Output after its whole model has been validated."""
+    """A late value. It becomes a checked Output after its whole model has been validated."""
 
     def __init__(self, output: pulumi.Output[Any], marker: Marker) -> None:
         self.output = output
         self.marker = marker
 
     def checked(self, at: Loc, owner: Args) -> pulumi.Output[Any]:
-        """Return the same Output. It fails with the message of the field if it resolves to an invalid value."""
+        """Return the same Output. It fails with the message of the field if it resolves to an invalid value.
+
+        `at` is the place of the field in `owner`, the whole model.
+        """
         source = self.output
 
         async def check(value: Any) -> Any:
-            secret = await source.is_secret()
+            is_secret = await source.is_secret()
             try:
-                if self.marker.secrecy not in (None, secret):
-                    wrong = InitErrorDetails(type=_secrecy_problem(wanted=not secret), input=None)
-                    raise Invalid.from_exception_data("", [wrong])
+                if self.marker.secrecy not in (None, is_secret):
+                    problem = InitErrorDetails(type=_secrecy_problem(must_be_secret=not is_secret), input=None)
+                    raise Invalid.from_exception_data("", [problem])
                 return _adapter(self.marker.item).validate_python(value)
             except Invalid as error:
-                raise owner.wrong(explain(error, type(owner), under=at, show=not secret)) from None
+                raise owner.wrong(explain(error, type(owner), under=at, show=not is_secret)) from None
 
         return source.apply(check)
 
@@ -60,7 +70,7 @@ class Marker:
             if is_late(value):
                 return Late(pulumi.Output.from_input(value), self)
             if self.secrecy:
-                raise _secrecy_problem(wanted=True)
+                raise _secrecy_problem(must_be_secret=True)
             return inner(value)
 
         return core_schema.no_info_wrap_validator_function(check, handler.generate_schema(self.item))
@@ -92,7 +102,7 @@ else:
     class SecretInput:
         """An Output of a `T` that is marked as secret. Errors of such a field never show its value.
 
-        In a preview, it can be unknown if an Output is secret. It is checked when the value resolves.
+        In a preview, it may be unknown whether an Output is secret. This is checked when the Output resolves.
         """
 
         def __class_getitem__(cls, item: Any) -> Any:
@@ -107,15 +117,15 @@ else:
     In = Input  # the name in the first releases
 
 
-def _secrecy_problem(*, wanted: bool) -> PydanticCustomError:
+def _secrecy_problem(*, must_be_secret: bool) -> PydanticCustomError:
     """Return the error for a plain value that must be secret, or for a secret value that must be plain."""
-    if wanted:
+    if must_be_secret:
         hint = "pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) returns"
         return invalid("must be a secret Output, so that neither state nor logs have it in plain text", safe_hint=hint)
     return invalid("is a secret, but this field is stored in plain text", safe_hint="put it under secrets")
 
 
-def _whole(value: Any) -> Any:
+def _whole_number(value: Any) -> Any:
     """Accept 2.0 for 2, as the engine and YAML may pass it. Refuse text and booleans, which Python would convert."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -124,7 +134,7 @@ def _whole(value: Any) -> Any:
     return value
 
 
-Integer = Annotated[int, BeforeValidator(_whole)]
+Integer = Annotated[int, BeforeValidator(_whole_number)]
 """A whole number. A float without a fraction is accepted."""
 
 StrictBool = Annotated[bool, Field(strict=True)]
@@ -143,10 +153,10 @@ class Args(BaseModel):
     )
 
     WIRING: ClassVar[frozenset[str]] = frozenset()
-    """The fields that other resources provide. Users choose the other fields in a stack file."""
+    """The fields that the program fills in from other resources. Users set the other fields in a stack file."""
 
     DECIDED: ClassVar[Mapping[str, str]] = {}
-    """Names that users may expect as fields but that this package decides, each with the reason."""
+    """Names that users may expect as fields, each with the reason why this package sets the value instead."""
 
     _late: list[pulumi.Output[Any]] = PrivateAttr(default_factory=list)
     _subject: str = PrivateAttr(default="")
@@ -195,7 +205,7 @@ class Args(BaseModel):
 
         Args:
             choices: The fields in the stack file, by their camelCase names.
-            known: The wiring that is known already. The fields are checked against it.
+            known: The wiring that is known before the deployment. The fields are checked against it.
         """
         wiring = {to_camel(name) for name in cls.WIRING}
         problems = [
@@ -203,10 +213,10 @@ class Args(BaseModel):
             for name in choices
             if name in wiring or name in cls.WIRING
         ]
-        taken = {problem.path for problem in problems}
-        given = {key: value for key, value in choices.items() if key not in taken}
+        rejected = {problem.path for problem in problems}
+        fields = {key: value for key, value in choices.items() if key not in rejected}
         try:
-            cls.__pydantic_validator__.validate_python({**(known or {}), **given})
+            cls.__pydantic_validator__.validate_python({**(known or {}), **fields})
         except Invalid as error:
             found = explain(error, cls, hidden=wiring)
             problems += [each for each in found if re.split(r"[.\[]", each.path)[0] not in wiring]
@@ -218,8 +228,8 @@ class Args(BaseModel):
         return tuple(to_camel(name) for name in cls.model_fields if name not in cls.WIRING)
 
     @classmethod
-    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - some need them
-        """Return valid placeholder wiring, to check a stack file without its other resources."""
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - some need them
+        """Return valid wiring with invented values, to check the fields of a stack file alone."""
         return {}
 
     async def settle(self) -> None:
@@ -254,7 +264,7 @@ def _adapter(item: Any) -> TypeAdapter[Any]:
 
 
 def _bind(value: Any, at: Loc, owner: Args) -> Any:
-    """Replace every Late in `value`, at any depth, with a checked Output that knows its full path."""
+    """Replace every Late in `value`, at any depth, with a checked Output whose errors name the full path."""
     if isinstance(value, Late):
         output = value.checked(at, owner)
         owner._late.append(output)

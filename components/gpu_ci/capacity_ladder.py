@@ -1,4 +1,7 @@
-"""The arguments of a capacity ladder: the offers that a pool tries, in order. The catalog checks them."""
+"""The arguments of a capacity ladder: the ordered list of machine types, markets and regions that a pool tries.
+
+Each entry (class Rung) is a step of the ladder. The catalog checks the steps.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ ComputeCapability = Annotated[str, Field(pattern=r"^[0-9]{1,2}(\.[0-9])?$"), Bef
 
 
 class JobNeeds(Args):
-    """The minimum that a job requires of its machine, on every rung."""
+    """The minimum that a job requires of its machine, on every step."""
 
     gpu_memory_gib: float = Field(default=0, ge=0, description="GiB of one GPU, by its nominal size: 24 for an L4")
     gpu_count: Integer = Field(default=1, ge=1, le=16, description="how many GPUs, 1 to 16")
@@ -72,12 +75,12 @@ class Rung(Args):
     )
 
     def plain(self) -> ladder.Rung:
-        """Return the rung in the catalog's type."""
+        """Return the step in the catalog's type."""
         return ladder.Rung(**{**dict(self), "zones": tuple(self.zones)})
 
 
 class CapacityLadder(Args):
-    """The machines that a pool tries to get, from the first rung on. Each rung meets the needs of the job."""
+    """The machines that a pool tries to get, from the first step on. Each step meets the needs of the job."""
 
     needs: JobNeeds | None = Field(
         default=None,
@@ -88,7 +91,7 @@ class CapacityLadder(Args):
     @field_validator("rungs")
     @classmethod
     def _rungs(cls, values: list[Rung], info: ValidationInfo) -> list[Rung]:
-        if "needs" not in info.data:  # invalid, which is already reported
+        if "needs" not in info.data:  # `needs` is invalid, which is already reported
             return values
         needs = info.data["needs"]
         problems = ladder.check_ladder([each.plain() for each in values], needs.plain() if needs else None)

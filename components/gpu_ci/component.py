@@ -31,28 +31,29 @@ class Component(pulumi.ComponentResource):
     def __init__(self, name: str, args: Args, opts: pulumi.ResourceOptions | None = None) -> None:
         naming.check(type(self).__name__, name)
         args.about(f"{type(self).__name__} '{name}'")
-        self._after = pulumi.ResourceOptions(depends_on=opts.depends_on if opts else None)
+        self._options_of_children = pulumi.ResourceOptions(depends_on=opts.depends_on if opts else None)
         own = copy.copy(opts)
         if own:
-            # The children wait, not the component. With --continue-on-error the engine skips all resources that depend
-            # on a failed one. A skipped component then fails when it registers its outputs, and the program ends:
-            # "cannot complete a resource … whose registration isn't pending" (pulumi 3.272.0).
+            # Only the children wait for `depends_on`. With --continue-on-error the engine skips all resources that
+            # depend on a failed one. If it skipped the component, the component would fail when it registers its
+            # outputs, and the program would end: "cannot complete a resource … whose registration isn't pending"
+            # (pulumi 3.272.0).
             own.depends_on = None
         super().__init__(self.TYPE, name, None, own)
 
     def child(self, **options: Any) -> pulumi.ResourceOptions:
         """Return the options of a child resource.
 
-        Of the caller's options, a child gets only `depends_on`: Pulumi applies it to the component alone, so the
-        children would be created at once. Pulumi itself passes the other options to the children that need them.
+        They contain the caller's `depends_on`, because Pulumi does not pass this option on to children. Pulumi itself
+        passes the other options to the children that need them.
         """
-        return pulumi.ResourceOptions.merge(self._after, pulumi.ResourceOptions(parent=self, **options))
+        return pulumi.ResourceOptions.merge(self._options_of_children, pulumi.ResourceOptions(parent=self, **options))
 
     @classmethod
     def output_names(cls) -> tuple[str, ...]:
         """Return the names of the annotated outputs, in the order of the class."""
-        own = [base for base in reversed(cls.__mro__) if issubclass(base, Component)]
-        hints = {name: str(hint) for base in own for name, hint in inspect.get_annotations(base).items()}
+        bases = [base for base in reversed(cls.__mro__) if issubclass(base, Component)]
+        hints = {name: str(hint) for base in bases for name, hint in inspect.get_annotations(base).items()}
         return tuple(name for name, hint in hints.items() if hint.startswith("pulumi.Output["))
 
     def register(self) -> None:

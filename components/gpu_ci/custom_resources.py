@@ -1,4 +1,7 @@
-"""Shared code of the plugin's custom resources: reading properties from the engine, checks, and log lines."""
+"""Shared code of the plugin's custom resources: reading properties from the engine, checks, and log lines.
+
+The engine sends the properties of a resource as a protobuf Struct. It wraps a secret value in a map with a signature.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,12 @@ class EngineLog:
     def __init__(self, engine: Callable[[], str]) -> None:
         self._engine = engine
 
-    def __call__(self, urn: str, text: str, stays: bool = False) -> None:
-        """Print a line. With `stays` it is a warning; without, it disappears when the resource is complete."""
+    def __call__(self, urn: str, text: str, is_warning: bool = False) -> None:
+        """Print a line under a resource. A line that is not a warning disappears when the resource is complete."""
         if not self._engine():
             return
-        severity = engine_pb2.WARNING if stays else engine_pb2.INFO
-        request = engine_pb2.LogRequest(severity=severity, message=text, urn=urn, ephemeral=not stays)
+        severity = engine_pb2.WARNING if is_warning else engine_pb2.INFO
+        request = engine_pb2.LogRequest(severity=severity, message=text, urn=urn, ephemeral=not is_warning)
         try:
             with grpc.insecure_channel(self._engine()) as channel:
                 engine_pb2_grpc.EngineStub(channel).Log(request, timeout=10)
@@ -43,39 +46,39 @@ class EngineLog:
             return
 
 
-def checked(request: Any, model: type[Args], in_plain: Mapping[str, str]) -> Any:
-    """Return the inputs with their defaults, and every problem of them. Unknown values pass.
+def checked(request: Any, model: type[Args], public: Mapping[str, str]) -> Any:
+    """Return the CheckResponse of the engine: the inputs with their defaults, and all problems. Unknown values pass.
 
     Args:
         request: The CheckRequest of the engine.
         model: The arguments of the resource.
-        in_plain: The inputs that must not be secret, each with the place that has its value in plain text.
+        public: The inputs that must not be secret. Each has a text that says where its value appears in plain text.
     """
-    given, hidden = to_plain(request.news), secret_names(request.news)
+    values, secrets = to_plain(request.news), secret_names(request.news)
     # If a failure names a property, the engine prints its value. Failures of secret properties therefore name none.
     failures = [
         provider_pb2.CheckFailure(reason=f"{problem.path}: {problem.reason}")
-        if re.split(r"[.\[]", problem.path)[0] in hidden
+        if re.split(r"[.\[]", problem.path)[0] in secrets
         else provider_pb2.CheckFailure(property=problem.path, reason=problem.reason)
-        for problem in model.choice_problems(given)
+        for problem in model.choice_problems(values)
     ]
     failures += [
         provider_pb2.CheckFailure(reason=f"{name}: is a secret, and would be in plain text {where}")
-        for name, where in in_plain.items()
-        if name in hidden
+        for name, where in public.items()
+        if name in secrets
     ]
     inputs = struct_pb2.Struct()
     inputs.CopyFrom(request.news)
     for name, field in model.model_fields.items():
-        if to_camel(name) not in given and not field.is_required() and field.default is not None:
+        if to_camel(name) not in values and not field.is_required() and field.default is not None:
             inputs[to_camel(name)] = field.default
     return provider_pb2.CheckResponse(inputs=inputs, failures=failures)
 
 
 def to_plain(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """Return the values without their secret wrapping. Unknown values become UNKNOWN of the SDK."""
-    found: dict[str, Any] = _to_plain(json_format.MessageToDict(struct))
-    return found
+    """Return the values without the wrapping of secrets. Unknown values become UNKNOWN of the SDK."""
+    values: dict[str, Any] = _to_plain(json_format.MessageToDict(struct))
+    return values
 
 
 def _to_plain(value: Any) -> Any:
@@ -90,30 +93,31 @@ def _to_plain(value: Any) -> Any:
 
 def secret_names(struct: struct_pb2.Struct) -> set[str]:
     """Return the names of the properties that are or contain a secret."""
-    return {name for name, value in json_format.MessageToDict(struct).items() if _holds_secret(value)}
+    return {name for name, value in json_format.MessageToDict(struct).items() if _contains_secret(value)}
 
 
-def _holds_secret(value: Any) -> bool:
+def _contains_secret(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return value.get(rpc._special_sig_key) == rpc._special_secret_sig or any(map(_holds_secret, value.values()))
-    return isinstance(value, list) and any(map(_holds_secret, value))
+        return value.get(rpc._special_sig_key) == rpc._special_secret_sig or any(map(_contains_secret, value.values()))
+    return isinstance(value, list) and any(map(_contains_secret, value))
 
 
 def redacted(text: str, inputs: struct_pb2.Struct) -> str:
-    """Return the text without the secret inputs, and without the last segment of those that are paths."""
-    given = to_plain(inputs)
-    whole = {str(given[name]) for name in secret_names(inputs)}
-    for secret in sorted(whole | {each.rpartition("/")[2] for each in whole}, key=len, reverse=True):
+    """Return the text with [secret] instead of each secret input, and of the last segment of a secret path."""
+    values = to_plain(inputs)
+    secrets = {str(values[name]) for name in secret_names(inputs)}
+    for secret in sorted(secrets | {each.rpartition("/")[2] for each in secrets}, key=len, reverse=True):
         text = text.replace(secret, "[secret]") if secret else text
     return text
 
 
 def as_sent(struct: struct_pb2.Struct, name: str) -> Any:
-    """Return one value as the engine sent it, including the secret wrapping."""
+    """Return one value as the engine sent it. A secret value is still wrapped."""
     return json_format.MessageToDict(struct).get(name)
 
 
 def with_outputs(inputs: struct_pb2.Struct, outputs: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Return the properties of a resource: its inputs and outputs."""
     properties = struct_pb2.Struct()
     properties.CopyFrom(inputs)
     properties.update(outputs)

@@ -1,4 +1,8 @@
-"""The error messages of this package: a problem, a report of several problems, and hints."""
+"""The error messages of this package: a problem, a report of several problems, and hints.
+
+Validators of the models raise `invalid(...)`, or `raise_problems(...)` for several places. `validation_errors.explain`
+turns these errors of pydantic into Problems.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +23,14 @@ _LAST_NUMBER = re.compile(r"([0-9]+)([^0-9]*)$")
 
 
 # The prefixes that the SDK and the engine add to a provider's message, each time that they pass it on.
-_HANDED_ON = re.compile(
+_PREFIXES = re.compile(
     r"^((invoke|invocation) of \S+ (failed|returned an error): |invoking \S+: |\d+ errors? occurred:\s*\* )*"
 )
 
 
 def provider_message(error: Exception) -> str:
     """Return the message of a provider's error on one line, without the prefixes of the SDK and the engine."""
-    return _HANDED_ON.sub("", " ".join(str(error).split()))
+    return _PREFIXES.sub("", " ".join(str(error).split()))
 
 
 @dataclass(frozen=True)
@@ -94,9 +98,9 @@ def invalid(text: str, *, hint: str = "", expected: str = "", safe_hint: str = "
 
     Args:
         text: What is wrong.
-        hint: What to do. It may contain the value; it is not shown for a secret.
+        hint: What to do. The text may contain the value, so the hint is not shown if the value may be a secret.
         expected: What a valid value looks like.
-        safe_hint: A hint that never contains the value. It is always shown.
+        safe_hint: What to do, without the value. This hint is always shown.
     """
     context = {"text": text, "hint": hint, "expected": expected, "safe_hint": safe_hint}
     return PydanticCustomError("gpu_ci", "{text}", context)
@@ -116,19 +120,25 @@ def raise_problems(problems: Sequence[InitErrorDetails]) -> None:
 def whole_value(rule: Callable[[Any], Any]) -> WrapValidator:
     """Return a validator that checks the entries of a list or map, and applies a rule to the whole value.
 
-    If entries are invalid, the rule still runs, and the report has the problems of both. The rule then gets the
-    entries as the user wrote them, of any type.
+    The rule also runs if an entry is invalid, so that one report has all problems. The rule then gets the value as the
+    user wrote it, so its entries may have any type.
     """
 
     return WrapValidator(lambda value, entries: validate_whole_and_entries(value, entries, rule))
 
 
 def validate_whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: Callable[[Any], Any]) -> Any:
-    """Check a value like `whole_value`, for a field whose rule needs the fields before it."""
+    """Check a value in the same way as `whole_value`. Field validators call this if the rule needs earlier fields.
+
+    Args:
+        value: The list or map.
+        entries: The validator of the entries, which pydantic passes to a validator of mode "wrap".
+        rule: The rule for the whole value.
+    """
     try:
-        found = entries(value)
+        validated = entries(value)
     except ValidationError as error:
-        problems = _again(error)
+        problems = _as_details(error)
         # The rule cannot check a value of the wrong type, such as a list instead of a map.
         if not any(line["type"].endswith("_type") and not line["loc"] for line in error.errors()):
             try:
@@ -136,12 +146,12 @@ def validate_whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: 
             except PydanticCustomError as problem:
                 problems.append(at_path(problem, value))
             except ValidationError as more:
-                problems += _again(more)
+                problems += _as_details(more)
         raise ValidationError.from_exception_data("", problems) from None
-    return rule(found)
+    return rule(validated)
 
 
-def _again(error: ValidationError) -> list[InitErrorDetails]:
+def _as_details(error: ValidationError) -> list[InitErrorDetails]:
     """Return the problems of a failed validation in the form that can be raised again."""
     return [
         InitErrorDetails(
@@ -155,9 +165,9 @@ def _again(error: ValidationError) -> list[InitErrorDetails]:
 
 
 def unknown_key(path: str, key: str, known: Sequence[str], decided: Mapping[str, str] | None = None) -> Problem:
-    """Return the problem of an unknown key: misspelt, or `decided` by this package for the reason given there.
+    """Return the problem of an unknown key. The value is not shown, because it may be a secret.
 
-    The value is not shown, because it may be a secret.
+    `decided` has the keys whose values this package sets, each with the reason.
     """
     if decided and key in decided:
         return Problem(path, "cannot be set", repr(key), hint=f"remove it: {decided[key]}")

@@ -1,5 +1,7 @@
 """The list of components, found by reading the sources of this package. A component is imported at first use.
 
+The kind of a pool is the value of its field `kind` in a stack file, such as gce-runners.
+
 The fields of a kind are in the file of its component, the class with that `KIND`: `gce-runners` in gcp/runner_pool.py.
 """
 

@@ -15,7 +15,7 @@ from .errors import invalid, whole_value
 _KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _MOST = 64
-_OURS = "gpu-ci-"
+_RESERVED_PREFIX = "gpu-ci-"
 
 
 def _key(key: str) -> str:
@@ -24,9 +24,11 @@ def _key(key: str) -> str:
     return key
 
 
-def _not_ours(key: str) -> str:
-    if key.startswith(_OURS):
-        raise invalid(f"keys that start with {_OURS} are reserved for the labels of this package", hint="rename it")
+def _not_reserved(key: str) -> str:
+    if key.startswith(_RESERVED_PREFIX):
+        raise invalid(
+            f"keys that start with {_RESERVED_PREFIX} are reserved for the labels of this package", hint="rename it"
+        )
     return key
 
 
@@ -53,7 +55,7 @@ AllLabels = Annotated[dict[_Key, _Value], whole_value(_at_most(_MOST - 1))]
 """Google Cloud labels, validated before deployment."""
 
 # Four labels less than Google's limit, because components add their own.
-Labels = Annotated[dict[Annotated[_Key, AfterValidator(_not_ours)], _Value], whole_value(_at_most(_MOST - 4))]
+Labels = Annotated[dict[Annotated[_Key, AfterValidator(_not_reserved)], _Value], whole_value(_at_most(_MOST - 4))]
 """The labels that users choose. Their keys must not start with this package's prefix."""
 
 

@@ -1,4 +1,4 @@
-"""The smoke check and the boot agent as archives that Python can run on machines without this package."""
+"""The smoke check and the boot agent as archives (zip files) that Python can run on machines without this package."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 
 from .errors import ArgsError, Problem
 
-# The tokens before a statement: the end of another statement, the start or end of a block, or the end of the file.
-_BEGIN = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+# A statement begins after one of these tokens: the end of another statement, or the start or end of a block. Before the
+# first statement there is no token, so `_string_statements` uses the last token, the end of the file.
+_BEFORE_STATEMENT = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
 def smoke_archive() -> str:
@@ -65,39 +66,39 @@ def without_comments(source: str) -> str:
     """
     lines = [b"", *source.encode().splitlines()]  # Tokens number lines from 1.
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    gone: set[int] = set()
-    for text, is_alone in _texts(tokens):
-        (first, column), (last, _) = text.start, text.end
-        lines[first : last + 1] = [b" " * column + b"pass" * is_alone, *([b""] * (last - first))]
-        gone.update(range(first, last + 1))
+    removed: set[int] = set()
+    for docstring, is_only_statement in _string_statements(tokens):
+        (first, column), (last, _) = docstring.start, docstring.end
+        lines[first : last + 1] = [b" " * column + b"pass" * is_only_statement, *([b""] * (last - first))]
+        removed.update(range(first, last + 1))
     for token in tokens:
         number = token.start[0]
-        if token.type == tokenize.COMMENT and number not in gone:
+        if token.type == tokenize.COMMENT and number not in removed:
             lines[number] = lines[number].removesuffix(token.string.encode()).rstrip()
             if not lines[number]:
-                gone.add(number)
-    whole = {number for first, last in _long_strings(tokens) for number in range(first, last + 1)} - gone
-    kept = {number: line if number in whole else line.rstrip() for number, line in enumerate(lines)}
-    return b"".join(line + b"\n" for number, line in kept.items() if line or number in whole).decode()
+                removed.add(number)
+    in_strings = {number for first, last in _multi_line_strings(tokens) for number in range(first, last + 1)} - removed
+    kept = {number: line if number in in_strings else line.rstrip() for number, line in enumerate(lines)}
+    return b"".join(line + b"\n" for number, line in kept.items() if line or number in in_strings).decode()
 
 
-def _texts(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[tokenize.TokenInfo, bool]]:
+def _string_statements(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[tokenize.TokenInfo, bool]]:
     """Yield each statement that is only a string, such as a docstring, and True if its block has no other statement."""
     code = [token for token in tokens if token.type not in (tokenize.NL, tokenize.COMMENT)]
     for before, token, after, last in zip([code[-1], *code], code, code[1:], code[2:], strict=False):
-        if token.type == tokenize.STRING and before.type in _BEGIN and after.type == tokenize.NEWLINE:
+        if token.type == tokenize.STRING and before.type in _BEFORE_STATEMENT and after.type == tokenize.NEWLINE:
             yield token, before.type == tokenize.INDENT and last.type == tokenize.DEDENT
 
 
-def _long_strings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[int, int]]:
+def _multi_line_strings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[tuple[int, int]]:
     """Yield the first and last line of every multi-line string. Since Python 3.12, an f-string is several tokens."""
-    begun: list[int] = []
+    first_lines: list[int] = []
     for token in tokens:
         name = tokenize.tok_name[token.type]
         if name == "FSTRING_START":
-            begun.append(token.start[0])
+            first_lines.append(token.start[0])
         elif name in ("STRING", "FSTRING_END"):
-            first, last = begun.pop() if name == "FSTRING_END" else token.start[0], token.end[0]
+            first, last = first_lines.pop() if name == "FSTRING_END" else token.start[0], token.end[0]
             if last > first:
                 yield first, last
 

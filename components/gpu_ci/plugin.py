@@ -45,10 +45,11 @@ from .schema import NAME, as_json
 Service: TypeAlias = GateService | LimitsService | StoppedService
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-# Seconds between two checks that the parent process still runs.
-_LOOK_EVERY = 1.0
+_PARENT_CHECK_EVERY_SEC = 1.0
+"""The interval between two checks that the parent process still runs."""
 
-_constructing: ContextVar[str] = ContextVar("_constructing")
+_constructed_type: ContextVar[str] = ContextVar("_constructed_type")
+"""The type token of the component that the current request creates."""
 
 
 class Package(pulumi.provider.Provider):
@@ -108,10 +109,10 @@ class Servicer(ProviderServicer):
         return kind(changes=kind.DIFF_NONE if same else kind.DIFF_SOME)
 
     async def Construct(self, request: Any, context: Context) -> Any:
-        _constructing.set(request.type)
+        _constructed_type.set(request.type)
         try:
             response = await self._construct(request, context)
-            # Otherwise an error in an apply without dependents would be lost.
+            # Wait for every apply, because an error in one that no output depends on would otherwise be lost.
             await wait_for_rpcs(await_all_outstanding_tasks=True)
         except Exception as error:  # any error must reach the user as text
             await self._fail(error, context)
@@ -120,7 +121,7 @@ class Servicer(ProviderServicer):
     async def _construct_inputs(self, inputs: struct_pb2.Struct, input_dependencies: Any) -> dict[str, Any]:  # type: ignore[override]
         """Return the arguments, validated by the model of the component. Wait for every Output among them."""
         raw = await ProviderServicer._construct_inputs(inputs, input_dependencies)
-        model: type[Args] = component_of(_constructing.get()).ARGS
+        model: type[Args] = component_of(_constructed_type.get()).ARGS
         args = model(**raw)
         await args.settle()
         return {"args": args}
@@ -153,16 +154,16 @@ class Servicer(ProviderServicer):
         return await self._service(request).diff(request)
 
     async def Create(self, request: Any, context: Context) -> Any:
-        return await self._answered(self._service(request).create(request), context)
+        return await self._with_grpc_status(self._service(request).create(request), context)
 
     async def Update(self, request: Any, context: Context) -> Any:
-        return await self._answered(self._service(request).update(request), context)
+        return await self._with_grpc_status(self._service(request).update(request), context)
 
     async def Read(self, request: Any, context: Context) -> Any:
-        return await self._answered(self._service(request).read(request), context)
+        return await self._with_grpc_status(self._service(request).read(request), context)
 
     async def Delete(self, request: Any, context: Context) -> Any:
-        return await self._answered(self._service(request).delete(request), context)
+        return await self._with_grpc_status(self._service(request).delete(request), context)
 
     async def Cancel(self, request: Any, context: Context) -> Any:
         self._cancel()
@@ -181,7 +182,8 @@ class Servicer(ProviderServicer):
         for service in self._services.values():
             service.cancel()
 
-    async def _answered(self, work: Any, context: Context) -> Any:
+    async def _with_grpc_status(self, work: Any, context: Context) -> Any:
+        """Await the work. End the call with the code and the text of a Refused error."""
         try:
             return await work
         except Refused as error:
@@ -205,7 +207,7 @@ async def serve(engine_address: str) -> None:
     print(port, flush=True)  # noqa: T201 - the plugin protocol
     while os.getppid() == parent and not stop.is_set():
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
+            await asyncio.wait_for(stop.wait(), _PARENT_CHECK_EVERY_SEC)
     await servicer.close()
     await server.stop(grace=1)
 

@@ -138,11 +138,12 @@ def _object(model: type[Args], token: str, types: dict[str, Any]) -> str:
 
 def _one_of(models: list[type[Args]], token: str, types: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a choice of models. The discriminator is the field with one fixed value in each model."""
-    keys = {tag_of(model): f"#/types/{_object(model, token, types)}" for model in models}
-    ((name, _), *_) = keys
+    references = {tag_of(model): f"#/types/{_object(model, token, types)}" for model in models}
+    ((name, _), *_) = references
+    mapping = {value: reference for (_, value), reference in references.items()}
     return {
-        "oneOf": [{"type": "object", "$ref": key} for key in keys.values()],
-        "discriminator": {"propertyName": name, "mapping": {word: key for (_, word), key in keys.items()}},
+        "oneOf": [{"type": "object", "$ref": reference} for reference in mapping.values()],
+        "discriminator": {"propertyName": name, "mapping": mapping},
     }
 
 

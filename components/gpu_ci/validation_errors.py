@@ -1,4 +1,8 @@
-"""Converts pydantic's validation errors to problems with paths, expected values and hints."""
+"""Converts pydantic's validation errors to problems with paths, expected values and hints.
+
+A choice of models is a union of models. One field, the discriminator, has a fixed value in each of them, and its value
+selects the model.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +39,10 @@ _TEXTS = {
     "literal_error": "must be one of {expected}",
     "string_pattern_mismatch": "has a form that is not accepted",
 }
-_MEANT = "did you mean "
+_DID_YOU_MEAN = "did you mean "
 _HIDDEN = "a value that is not shown, because it may be a secret"
-_NO_MAP = ("dict_type", "model_type", "model_attributes_type")
-_ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
+_NOT_A_MAP = ("dict_type", "model_type", "model_attributes_type")
+_AT_LEAST_ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
 """Texts for a minimum length of one."""
 
 
@@ -81,12 +85,12 @@ def explain(
 
 def without_misspelt(problems: list[Problem]) -> list[Problem]:
     """Drop the problem of a missing key if an unknown key next to it has that key as its suggestion."""
-    meant = {
-        f"{each.path.rpartition('.')[0]}.{each.hint.removeprefix(_MEANT)}".lstrip(".")
+    suggested = {
+        f"{each.path.rpartition('.')[0]}.{each.hint.removeprefix(_DID_YOU_MEAN)}".lstrip(".")
         for each in problems
-        if each.text == "unknown key" and each.hint.startswith(_MEANT)
+        if each.text == "unknown key" and each.hint.startswith(_DID_YOU_MEAN)
     }
-    return [each for each in problems if each.text != _TEXTS["missing"] or each.path not in meant]
+    return [each for each in problems if each.text != _TEXTS["missing"] or each.path not in suggested]
 
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
@@ -101,17 +105,17 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     if isinstance(value, pulumi.Output | Unknown):
         text = "must be known before anything is created, so it cannot be an Output"
         return Problem(path, text, expected=description)
-    if tag and kind in _NO_MAP:
-        return _no_choice(path, value, description, (tag, keys), show)
-    ours = context if kind == "gpu_ci" else {}
-    meant = _same_word(value, context["expected"]) if kind == "literal_error" and show else ""
-    one = _ONE.get(kind, "") if context.get("min_length") == 1 else ""
+    if tag and kind in _NOT_A_MAP:
+        return _choice_not_a_map(path, value, description, (tag, keys), show)
+    own = context if kind == "gpu_ci" else {}
+    suggestion = _same_word(value, context["expected"]) if kind == "literal_error" and show else ""
+    text = _AT_LEAST_ONE.get(kind, "") if context.get("min_length") == 1 else ""
     return Problem(
         path,
-        one or _TEXTS.get(kind, "").format(**context) or _pydantic_text(line["msg"]),
+        text or _TEXTS.get(kind, "").format(**context) or _pydantic_text(line["msg"]),
         got="nothing" if kind == "missing" else _got(value) if show else _HIDDEN,
-        expected=ours.get("expected") or description,
-        hint=ours.get("safe_hint") or (ours.get("hint", "") if show else "") or meant or example,
+        expected=own.get("expected") or description,
+        hint=own.get("safe_hint") or (own.get("hint", "") if show else "") or suggestion or example,
     )
 
 
@@ -136,20 +140,20 @@ def _unknown_choice(kind: str, path: str, context: Mapping[str, Any], choices: l
     return Problem(path, "is not one of the choices", repr(context["tag"]) if show else _HIDDEN, expected, hint)
 
 
-def _no_choice(path: str, value: Any, description: str, choice: tuple[str, list[str]], show: bool) -> Problem:
+def _choice_not_a_map(path: str, value: Any, description: str, choice: tuple[str, list[str]], show: bool) -> Problem:
     """Return the problem of a choice of models that is not a map. Users often write only the discriminator's value."""
     tag, choices = choice
     word = nearest(value, choices) if show and isinstance(value, str) else ""
-    meant = f"write it as {{{tag}: {word}}}" if word else f"such as {{{tag}: {choices[0]}}}"
+    hint = f"write it as {{{tag}: {word}}}" if word else f"such as {{{tag}: {choices[0]}}}"
     expected = f"{description}; {tag} is one of {', '.join(choices)}"
-    return Problem(path, "must be a map", _got(value) if show else _HIDDEN, expected, meant)
+    return Problem(path, "must be a map", _got(value) if show else _HIDDEN, expected, hint)
 
 
 def _locate(loc: Loc, model: type[BaseModel]) -> Place:
     """Return the information about a place in a model."""
     path, description, redacted, example = "", "", False, ""
-    at: list[type[BaseModel]] = [model]
-    by_name = False  # The next step is the name of an entry. A field may have the same name.
+    at: list[type[BaseModel]] = [model]  # the models that the value at the path may have
+    by_name = False  # True if the next step is the key of a map, which may equal the name of a field
     for step in loc:
         if step == "[key]":  # pydantic adds this step if the key is wrong, not its value
             continue
@@ -168,16 +172,16 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
             description = field.description or ""
             at = list(nested_models(field.annotation, *field.metadata))
             by_name = get_origin(field.annotation) is dict and bool(at)
-            redacted = redacted or _holds_secrets(field.annotation, *field.metadata)
+            redacted = redacted or _takes_secrets(field.annotation, *field.metadata)
     if len(at) > 1:
         return Place(path, description, [tag_of(each)[1] for each in at], tag_of(at[0])[0], redacted, example)
     keys = [str(field.alias) for each in at for field in each.model_fields.values()]
     return Place(path, description, keys, "", redacted, example)
 
 
-def _holds_secrets(*annotations: Any) -> bool:
+def _takes_secrets(*annotations: Any) -> bool:
     """Return True if a field takes secret Outputs or a collection of them. Its invalid values may be secrets too."""
-    return any(getattr(each, "secrecy", None) or _holds_secrets(*get_args(each)) for each in annotations)
+    return any(getattr(each, "secrecy", None) or _takes_secrets(*get_args(each)) for each in annotations)
 
 
 def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:

@@ -210,7 +210,7 @@ def test_the_words_of_an_end_are_the_agents_also_where_the_script_says_them() ->
     words = SCRIPT.read_text()
     tables = words.split("declare -A ")[1:3]
     said = [dict(re.findall(r'^  \[([a-z-]+)\]="(.*)"$', table, re.MULTILINE)) for table in tables]
-    reasons = set(re.findall(r"\bended ([a-z-]+) \"", words))
+    reasons = set(re.findall(r"\bend_machine ([a-z-]+) \"", words))
     stop = set(re.findall(r"\[([a-z-]+)\]=true", words))
     assert reasons == {"no-config", "no-tool", "check-failed", "stopped", "crashed"}
     assert said[0] == {reason: OUTCOMES[reason].meaning for reason in reasons}

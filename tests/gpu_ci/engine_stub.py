@@ -77,7 +77,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer, engine_pb2_grpc.EngineS
 
 
 class Plugin:
-    """A running plugin with an engine beside it."""
+    """A running plugin, and a stub of the engine."""
 
     def __init__(self, servicer: Servicer, stub: Any, monitor: Monitor, address: str) -> None:
         self.servicer = servicer

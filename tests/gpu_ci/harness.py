@@ -45,7 +45,7 @@ class Row:
 
 
 class RefusedLookup(grpc.RpcError):
-    """What the engine hands on of a provider that refuses a lookup; an answer of `Calls` may raise it."""
+    """The error of the engine for a provider that rejects a lookup. An answer of `Calls` may raise it."""
 
     def code(self) -> grpc.StatusCode:
         return grpc.StatusCode.UNKNOWN
@@ -105,7 +105,7 @@ class _Unused(mocks.Mocks):
 
 @dataclass
 class Deployment:
-    """What a program registered."""
+    """The resources that a program registered."""
 
     rows: list[Row]
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -175,7 +175,7 @@ def _settings(recorder: Recorder, preview: bool) -> settings.Settings:
 
 
 def _cancel_rest(loop: asyncio.AbstractEventLoop) -> None:
-    """A program that failed leaves futures nobody will ask for."""
+    """A program that failed leaves futures whose results are never read."""
     rest = asyncio.all_tasks(loop)
     for task in rest:
         task.cancel()

@@ -1,4 +1,4 @@
-"""What several tests of gpu_ci need: every component with arguments that work, and answers for what clouds compute."""
+"""Shared by tests of gpu_ci: every component with valid arguments, and answers for values that clouds compute."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ CONTROLLER = {"serviceAccountName": "arc", "namespace": "arc-systems", "version"
 
 
 def scale_set_wiring() -> dict[str, Any]:
-    """What a runner scale set is given; made in the running program, because an Output needs its loop."""
+    """Return the wiring of a scale set. Call it in the running program, because an Output needs its event loop."""
     key = "-----BEGIN RSA PRIVATE KEY-----\nhush-hush\n-----END RSA PRIVATE KEY-----\n"
     app = {"id": "1234567", "installation_id": "7654321", "private_key": key}
     return {

@@ -1,4 +1,4 @@
-"""Arguments: what is wrong is told at once, in one form, whether the value is here or comes later."""
+"""Arguments: all problems are in one report, with the same message for a plain value and for an Output."""
 
 from __future__ import annotations
 

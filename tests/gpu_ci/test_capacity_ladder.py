@@ -1,4 +1,4 @@
-"""A capacity ladder in a stack file: what is wrong with it is told where it stands, all at once."""
+"""A capacity ladder in a stack file: one report has all problems, each at its path."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def alone(component: type[Component]) -> Built:
 
 @cache
 def beside_another(component: type[Component]) -> dict[str, Row]:
-    """What is registered by name: "first", then "one" inside of "outer" with options of its own, which waits for
+    """Return the resources by name: "first", then "one" inside of "outer" with options of its own, which waits for
     "first", and another component, "two", at the top."""
     options: dict[str, Any] = {
         "aliases": [pulumi.Alias(name="old")],
@@ -137,7 +137,7 @@ def beside_another(component: type[Component]) -> dict[str, Row]:
 
 
 def children(rows: Mapping[str, Row], name: str) -> list[Row]:
-    """What the component of this name has made."""
+    """Return the resources of the component of this name."""
     return [row for row in rows.values() if row.name.startswith(f"{name}-")]
 
 

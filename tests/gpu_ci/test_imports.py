@@ -1,4 +1,4 @@
-"""What is not used is not loaded. Each question is put to a fresh interpreter."""
+"""A program loads only the packages that it uses. Each question is put to a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAVY = ("pulumi", "pydantic", "pulumi_aws", "pulumi_gcp", "googleapiclient", "g
 
 
 def loaded(statement: str, *names: str) -> list[str]:
-    """Which of these modules are loaded after a statement."""
+    """Return those of the modules that are loaded after a statement."""
     code = f"{statement}\nimport sys\nprint(*[name for name in {names!r} if name in sys.modules])"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 

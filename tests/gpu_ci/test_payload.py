@@ -1,4 +1,4 @@
-"""What a machine boots with: the check, packed the same everywhere, and small enough for one metadata value."""
+"""The archives with which a machine boots: equal bytes everywhere, and small enough for one metadata value."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.gpu_ci.support import run
 
 
 class Vault(Args):
-    """What is hidden, and what is not."""
+    """Return the redacted and the shown values."""
 
     hidden: dict[str, SecretInput[Annotated[str, Field(max_length=5)]]] = Field(default={}, description="secrets")
     shown: PlainInput[str] = Field(default="", description="no secret")

@@ -1,4 +1,4 @@
-"""Reports from AWS about a node group whose check did not pass: EKS health issues and Auto Scaling activities."""
+"""The reports of AWS about a node group whose check failed: health issues of EKS, and activities of Auto Scaling."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pulumi
 
 from .limits.eks_api import Account, ApiError, AwsClient
 
-_ACTIVITIES = 3
-# The messages of Auto Scaling are long. For a sold-out type they list every other zone.
-_LONGEST = 400
+_MOST_ACTIVITIES = 3
+# The messages of Auto Scaling are long. If no capacity is left for a type, they list every other zone.
+_MOST_CHARACTERS = 400
 
 
 class NodeGroupHealth(Protocol):
@@ -37,7 +37,7 @@ class AwsHealth:
 
     def activities(self, scaling_group: str) -> list[Mapping[str, Any]]:
         found = AwsClient("autoscaling", self._account).call(
-            "describe_scaling_activities", AutoScalingGroupName=scaling_group, MaxRecords=_ACTIVITIES
+            "describe_scaling_activities", AutoScalingGroupName=scaling_group, MaxRecords=_MOST_ACTIVITIES
         )
         return list(found.get("Activities", []))
 
@@ -47,25 +47,27 @@ def after_failed_check(
 ) -> pulumi.ResourceTransformation:
     """Add a warning to the Job that checks the pool. The warning contains AWS's reports, and appears if the Job fails.
 
+    Cluster, group and account may be Outputs. They are known when a check fails, because it runs on the group's nodes.
+
     Args:
-        owner: The component that the warning is shown under.
+        owner: The component under which the warning is shown.
         pool: The pool's name.
         cluster: The cluster's name.
         group: The name of the node group.
-        account: The scaling_group, region, profile and role_arn. All of them may be Outputs, and are known when a check
-        fails, because it runs on the group's nodes.
+        account: The scaling_group, region, profile and role_arn.
     """
-    known: dict[str, Any] = {}
-    pulumi.Output.all(cluster=cluster, group=group, **account).apply(known.update)
+    values: dict[str, Any] = {}
+    pulumi.Output.all(cluster=cluster, group=group, **account).apply(values.update)
 
     def warn(failed: pulumi.ErrorHookArgs) -> bool:
-        if failed.failed_operation == "create" and known:
-            asked = Account(known["region"], known["profile"] or "", known["role_arn"] or "")
-            pulumi.log.warn(f"{pool}: {report(asked, known['cluster'], known['group'], known['scaling_group'])}", owner)
-        return False
+        if failed.failed_operation == "create" and values:
+            aws_account = Account(values["region"], values["profile"] or "", values["role_arn"] or "")
+            text = report(aws_account, values["cluster"], values["group"], values["scaling_group"])
+            pulumi.log.warn(f"{pool}: {text}", owner)
+        return False  # do not retry the Job
 
     def transform(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        # Without hooks on the Job, the engine has no support for hooks.
+        # A Job without hooks means that the engine does not support them (failure_hints.py).
         if args.type_ != "kubernetes:batch/v1:Job" or args.opts.hooks is None:
             return None
         options = copy.copy(args.opts)
@@ -83,11 +85,11 @@ def report(
     scaling_group: str,
     health: Callable[[Account], NodeGroupHealth] = AwsHealth,
 ) -> str:
-    """Return the issues of EKS and the last activities of Auto Scaling as lines. The function never raises ApiError."""
-    found = health(account)
+    """Return the issues of EKS and the last activities of Auto Scaling as lines. An ApiError becomes a line too."""
+    queries = health(account)
     lines = [
-        *_lines("EKS", lambda: [_issue(each) for each in found.issues(cluster, group)]),
-        *_lines("Auto Scaling", lambda: [_activity(each) for each in found.activities(scaling_group)]),
+        *_lines("EKS", lambda: [_issue(each) for each in queries.issues(cluster, group)]),
+        *_lines("Auto Scaling", lambda: [_activity(each) for each in queries.activities(scaling_group)]),
     ]
     return f"what AWS reports of the node group {group}:\n" + "\n".join(f"  {line}" for line in lines)
 
@@ -112,4 +114,4 @@ def _activity(activity: Mapping[str, Any]) -> str:
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"

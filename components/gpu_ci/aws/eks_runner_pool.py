@@ -52,7 +52,7 @@ class JobSmokeSettings(Args):
 class EksRunnerPoolArgs(GpuNodeGroupArgs):
     """The arguments of a runner pool on EKS: its nodes, and the software that runs on them."""
 
-    # The user chooses the cluster of a pool.
+    # The cluster of a pool is a field of the stack file, so it is not wiring.
     WIRING: ClassVar[frozenset[str]] = (GpuNodeGroupArgs.WIRING - {"cluster_name"}) | {
         "namespace",
         "namespace_gpus",
@@ -117,8 +117,8 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
         return validate_whole_and_entries(value, choices, partial(node_capacity.smoke, others=info.data))
 
     @classmethod
-    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
-        wiring = super().stand_in_wiring(region, choices)
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
+        wiring = super().placeholder_wiring(region, choices)
         return {
             **{name: value for name, value in wiring.items() if name != "cluster_name"},
             "namespace": "gpu-ci",
@@ -142,14 +142,14 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
 class EksRunnerPool(Component):
     """GPU runners on Amazon EKS. Their nodes start on demand, and a check of some nodes must pass before runners start.
 
-    Creates: a GpuNodeGroup; a SmokeJob on one of its nodes, or on smoke.nodes of them; and a RunnerScaleSet. The scale
-    set is created, or changed, only after the check of the current nodes has passed.
+    Creates: a GpuNodeGroup, a SmokeJob on smoke.nodes of its nodes, and a RunnerScaleSet. The scale set is created or
+    changed only after the check of the current nodes has passed.
     Costs: nothing while no node runs and minIdle is 0. Each change of the nodes costs smoke.nodes nodes, by default
     one, for the minutes of the check.
     Does not: create the cluster, its autoscaler, the device plugin, the namespace or the controller. EKS changes nodes
     in place. If the check fails, the nodes are already changed, and runners of the previous scale set start on them.
-    Replaces on change of: the check for everything that nodes are made of; the node group for instanceTypes, market,
-    zones, amiType and the cluster; the scale set for its name, group and labels.
+    Replaces on change of: the check for every setting of the nodes. The node group for instanceTypes, market, zones,
+    amiType and the cluster. The scale set for its name, group and labels.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:aws:EksRunnerPool"
@@ -183,7 +183,7 @@ class EksRunnerPool(Component):
         machine, runner = args.machines[0], args.runner
         nodes = GpuNodeGroup(
             f"{name}-nodes",
-            GpuNodeGroupArgs(**{**_those_of(GpuNodeGroupArgs, args), "pool": name}),
+            GpuNodeGroupArgs(**{**_fields_of(GpuNodeGroupArgs, args), "pool": name}),
             self.child(),
         )
         smoke = SmokeJob(
@@ -243,15 +243,15 @@ class EksRunnerPool(Component):
         self.node_role_arn = nodes.node_role_arn
         self.verdict = smoke.verdict
         self.smoke_summary = pulumi.Output.all(args.namespace, smoke.job_name, smoke.proven_nodes).apply(
-            lambda found: (
-                f"{name}: the check passed on {'1 node' if found[2] == 1 else f'{found[2]} nodes'}; its report is in "
-                f"the log of the Job {found[0]}/{found[1]}"
+            lambda values: (
+                f"{name}: the check passed on {'1 node' if values[2] == 1 else f'{values[2]} nodes'}; its report is in "
+                f"the log of the Job {values[0]}/{values[1]}"
             )
         )
         self.proven_nodes = smoke.proven_nodes
         self.register()
 
 
-def _those_of(model: type[Args], args: Args) -> dict[str, Any]:
-    """Return the fields that one model shares with another."""
+def _fields_of(model: type[Args], args: Args) -> dict[str, Any]:
+    """Return the fields of `model` from arguments that have them all."""
     return {name: getattr(args, name) for name in model.model_fields}

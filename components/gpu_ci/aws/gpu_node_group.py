@@ -49,8 +49,8 @@ class GpuNodeGroup(Component):
     (Bottlerocket includes one), the EFA device plugin and the add-on eks-node-monitoring-agent. Local disks of an
     instance stay unused. A capacity block must have no nodes before it begins and before its nodes are changed.
     Replaces on change of: the node group for instanceTypes, market, zones, amiType, the cluster and its subnets. Other
-    changes are in place. For a change of the image release or the launch template, including the tags of machines, EKS
-    drains nodes one by one and starts new ones.
+    changes are in place. After a change of the image release or the launch template, EKS drains nodes one by one and
+    starts new ones. The launch template contains the tags of machines.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:aws:GpuNodeGroup"
@@ -72,12 +72,12 @@ class GpuNodeGroup(Component):
 
     def __init__(self, name: str, args: GpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        if args.market == "spot" and (others := more_spot_types(args.machines, args.region)):
+        if args.market == "spot" and (other_types := more_spot_types(args.machines, args.region)):
             # AWS recommends several types (docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, "Spot").
             # Fewer types are only a warning, because some GPUs are available in one type only.
             pulumi.log.warn(
                 "instanceTypes: spot capacity is easier to get and to keep with several instance types; hint: add "
-                f"{', '.join(others)}",
+                f"{', '.join(other_types)}",
                 self,
             )
         tags = merge(args.tags, {"gpu-ci-pool": args.pool or name})
@@ -86,9 +86,9 @@ class GpuNodeGroup(Component):
         nodes = self._nodes(name, args, tags, role, attached, template)
         # The name is unknown until EKS has created the group.
         scaling = nodes.resources.apply(partial(_scaling_group, args.subject))
-        for word, (key, value) in group_tags(name, args, args.cluster_name).items():
+        for short_name, (key, value) in group_tags(name, args, args.cluster_name).items():
             aws.autoscaling.Tag(
-                f"{name}-asg-{word}",
+                f"{name}-asg-{short_name}",
                 autoscaling_group_name=scaling,
                 region=args.region,
                 # EKS itself sets labels and taints of nodes. These tags are for programs that read the group.
@@ -143,22 +143,22 @@ class GpuNodeGroup(Component):
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
             ),
-            # These sizes apply to a new group only. On any change of a size, the provider also sends the desired size
-            # from the state, and EKS terminates the nodes beyond it
-            # (terraform-provider-aws@012e0a32:internal/service/eks/ node_group.go, expandNodegroupScalingConfig).
-            # NodeGroupLimits therefore changes the maximum by itself.
+            # These sizes apply to a new group only. With every change of a size, the provider also sends the desired
+            # size from the state. EKS would then terminate the nodes above that size
+            # (terraform-provider-aws@012e0a32:internal/service/eks/node_group.go, expandNodegroupScalingConfig).
+            # NodeGroupLimits therefore changes the maximum.
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(min_size=0, max_size=args.max, desired_size=0),
             # MINIMAL terminates a node before it starts another. With scarce GPUs there may be no capacity to start one
             # first.
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL"),
             node_repair_config=_repair(args),
-            # No pod selects by the second map, so the autoscaler needs no tag for it.
+            # No pod selects nodes by OPERANDS_OFF, so Cluster Autoscaler needs no tag for that label.
             labels=node_labels(name, args) | gpu_nodes.OPERANDS_OFF,
             taints=[
                 aws.eks.NodeGroupTaintArgs(
                     key=gpu_nodes.TAINT_KEY,
                     value=gpu_nodes.TAINT_VALUE,
-                    effect=_as_eks_writes(gpu_nodes.TAINT_EFFECT),
+                    effect=_effect_of_eks(gpu_nodes.TAINT_EFFECT),
                 )
             ],
             tags=tags,
@@ -167,14 +167,14 @@ class GpuNodeGroup(Component):
 
 
 def subnet_ids(args: GpuNodeGroupArgs) -> pulumi.Output[list[str]]:
-    """Return the subnets of the chosen zones, after late values have been checked too."""
+    """Return the subnets of the chosen zones. Check the arguments again when their Outputs are known."""
 
-    def checked(known: dict[str, Any]) -> list[str]:
+    def checked(values: dict[str, Any]) -> list[str]:
         try:
-            type(args)(**dict(args) | known)
+            type(args)(**dict(args) | values)
         except ArgsError as error:
             raise ArgsError(args.subject, error.problems) from None
-        return [known["subnets"][zone] for zone in args.chosen_zones]
+        return [values["subnets"][zone] for zone in args.chosen_zones]
 
     wiring = ("kubernetes_version", "offerings", "subnets")
     return pulumi.Output.all(**{key: getattr(args, key) for key in wiring}).apply(checked)
@@ -204,6 +204,6 @@ def _repair(args: GpuNodeGroupArgs) -> aws.eks.NodeGroupNodeRepairConfigArgs:
     )
 
 
-def _as_eks_writes(effect: str) -> str:
+def _effect_of_eks(effect: str) -> str:
     """Return NO_SCHEDULE for Kubernetes' NoSchedule, as the EKS API writes it."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", effect).upper()

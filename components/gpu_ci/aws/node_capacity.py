@@ -14,15 +14,15 @@ from .nodes.rules import machines_of
 
 # The CPUs and memory of a node that runners cannot use. The kubelet reserves memory by the maximum number of pods, and
 # the cluster's own pods run on the node (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). The real
-# amount varies, so these values are this project's own, with a margin: a pod that fits on no node stays pending without
-# an error.
-_CPUS_KEPT = 1
-_MEMORY_SHARE, _MEMORY_KEPT_GIB = 0.9, 1
+# amount varies. These values are this project's own, with a margin, because a pod that fits on no node stays pending
+# without an error.
+_RESERVED_CPUS = 1
+_USABLE_MEMORY_SHARE, _RESERVED_MEMORY_GIB = 0.9, 1
 
 
 def free_for_pods(machine: Machine) -> tuple[int, int]:
     """Return the CPUs and the GiB of memory that all pods of one node can use."""
-    return machine.vcpus - _CPUS_KEPT, int(machine.memory_gib * _MEMORY_SHARE) - _MEMORY_KEPT_GIB
+    return machine.vcpus - _RESERVED_CPUS, int(machine.memory_gib * _USABLE_MEMORY_SHARE) - _RESERVED_MEMORY_GIB
 
 
 def runner(value: RunnerChoices | Mapping[str, Any], others: Mapping[str, Any]) -> RunnerChoices | Mapping[str, Any]:
@@ -34,26 +34,26 @@ def runner(value: RunnerChoices | Mapping[str, Any], others: Mapping[str, Any]) 
     cpus, memory = free_for_pods(smallest)
     problems = []
     for key, free, unit in (("cpus", cpus, "CPUs"), ("memoryGib", memory, "GiB")):
-        if (wanted := _requested(value, key)) > free:
+        if (requested := _requested(value, key)) > free:
             error = invalid(
                 f"is more than the {free} {unit} that {smallest.machine_type} has for pods, so no runner would start",
                 hint=f"{key}: {free}, or a larger instance type",
             )
-            problems.append(at_path(error, wanted, key))
+            problems.append(at_path(error, requested, key))
     if disk_gib := others.get("disk_gib"):
         free = free_for_pods_gib(disk_gib)
-        if (wanted := _requested(value, "ephemeralStorageGib")) > free:
+        if (requested := _requested(value, "ephemeralStorageGib")) > free:
             error = invalid(
                 f"is more than the {free} GiB that a disk of {disk_gib} GiB has for pods, so no runner would start",
                 hint=f"ephemeralStorageGib: {free}, or a larger diskGib",
             )
-            problems.append(at_path(error, wanted, "ephemeralStorageGib"))
-    if (wanted := _requested(value, "gpus")) > smallest.gpu_count >= 1:
+            problems.append(at_path(error, requested, "ephemeralStorageGib"))
+    if (requested := _requested(value, "gpus")) > smallest.gpu_count >= 1:
         error = invalid(
             f"is more than the {smallest.gpu_count:g} of {smallest.machine_type}, so no runner would start",
             hint=f"gpus: {smallest.gpu_count:g}, or an instance type with more GPUs",
         )
-        problems.append(at_path(error, wanted, "gpus"))
+        problems.append(at_path(error, requested, "gpus"))
     raise_problems(problems)
     return value
 
@@ -82,27 +82,27 @@ def min_idle(value: int, others: Mapping[str, Any]) -> int:
 
     If the runner or the disk is invalid, the limit is the number of GPUs.
     """
-    machines, most = machines_of(others), others.get("max")
+    machines, max_nodes = machines_of(others), others.get("max")
     runner, disk_gib = others.get("runner"), others.get("disk_gib")
-    if machines and most:
+    if machines and max_nodes:
         gpus = int(max(machines[0].gpu_count, 1))
-        on_a_node = runners_on_a_node(runner, machines[0], disk_gib) if runner and disk_gib else gpus
-        all_of_them = most * on_a_node
-        if value > all_of_them:
+        runners_per_node = runners_on_a_node(runner, machines[0], disk_gib) if runner and disk_gib else gpus
+        capacity = max_nodes * runners_per_node
+        if value > capacity:
             raise invalid(
-                f"is more than the {all_of_them} runners that fit on {most} nodes", hint="lower minIdle, or raise max"
+                f"is more than the {capacity} runners that fit on {max_nodes} nodes", hint="lower minIdle, or raise max"
             )
     return value
 
 
 def smoke(value: Any, others: Mapping[str, Any]) -> Any:
     """Return check settings with at most as many nodes as the pool may have."""
-    most = others.get("max")
+    max_nodes = others.get("max")
     nodes = value.get("nodes") if isinstance(value, Mapping) else value.nodes
-    if most and isinstance(nodes, int) and nodes > most:
+    if max_nodes and isinstance(nodes, int) and nodes > max_nodes:
         error = invalid(
-            f"is more than the pool's maximum of {most} nodes, so the check could never pass",
-            hint=f"nodes: {most}, which is the whole pool, or raise max",
+            f"is more than the pool's maximum of {max_nodes} nodes, so the check could never pass",
+            hint=f"nodes: {max_nodes}, which is the whole pool, or raise max",
         )
         raise_problems([at_path(error, nodes, "nodes")])
     return value

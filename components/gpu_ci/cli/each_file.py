@@ -1,4 +1,4 @@
-"""Run one command over several stack files. An error in one file does not stop the others."""
+"""Runs one command for several stack files. An error in one file does not stop the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def ask_each(
 ) -> None:
     """Call `ask` for the given files, or for every stack file of this folder, and print the results in order.
 
-    Exits with 1 if `is_bad` is true for a result or a file has problems, and with 2 if a file is not a stack file.
+    The exit code is 2 if a file is not a stack file, and 1 if a file has problems or `is_bad` returns True for a
+    result.
     """
     answers = [(path, _answer(path, ask)) for path in files_of(names)]
     if as_json:

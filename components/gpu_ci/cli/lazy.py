@@ -30,10 +30,10 @@ class Lazy(click.Group):
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.COMMANDS:
-            raise click.UsageError(f"no command {args[0]!r}\n  hint: {self.meant(args[0], context)}", context)
+            raise click.UsageError(f"no command {args[0]!r}\n  hint: {self.suggestion(args[0], context)}", context)
         return super().resolve_command(context, args)
 
-    def meant(self, word: str, context: click.Context) -> str:
+    def suggestion(self, word: str, context: click.Context) -> str:
         """Return a hint for a name that is not a command: the closest command, or all of them."""
         near = closest(word, self.COMMANDS)
         return (

@@ -9,7 +9,8 @@ import click
 import gpu_catalog
 from click.shell_completion import CompletionItem
 
-_LISTED = 30  # the most names that a hint lists
+_MOST_LISTED = 30
+"""The maximum number of names that a hint lists."""
 
 
 def _near(word: str, known: Iterable[str]) -> str:
@@ -35,9 +36,9 @@ class Name(click.ParamType[Any]):
 
     Args:
         name: The kind of name, for messages.
-        known: Returns the names that a shell completes.
-        look_up: Returns the value for a name, or raises UnknownName. Without it, the value is the name.
-        meant: Returns a hint for a name that does not exist.
+        known: A function that returns the existing names, for the completion in a shell.
+        look_up: A function that returns the value for a name, or raises UnknownName. Without it, the value is the name.
+        suggest: A function that returns a hint for a name that does not exist.
     """
 
     def __init__(
@@ -45,12 +46,12 @@ class Name(click.ParamType[Any]):
         name: str,
         known: Callable[[], Iterable[str]],
         look_up: Callable[[str], Any] | None = None,
-        meant: Callable[[str, Iterable[str]], str] = _near,
+        suggest: Callable[[str, Iterable[str]], str] = _near,
     ):
         self.name = name
         self._known = known
         self._look_up = look_up
-        self._meant = meant
+        self._suggest = suggest
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         if not isinstance(value, str):
@@ -63,12 +64,12 @@ class Name(click.ParamType[Any]):
             self._refuse(text, hint, parameter, context)
         spelled = {each.lower(): each for each in self._known()}
         if value.lower() not in spelled:
-            self._refuse(f"unknown {self.name} {value!r}", self._meant(value, spelled.values()), parameter, context)
+            self._refuse(f"unknown {self.name} {value!r}", self._suggest(value, spelled.values()), parameter, context)
         return spelled[value.lower()]
 
     def _refuse(self, text: str, hint: str, parameter: click.Parameter | None, context: click.Context | None) -> None:
         known = list(self._known())
-        listed = f"one of {', '.join(known)}" if len(known) <= _LISTED else "gpu-ci catalog lists all of them"
+        listed = f"one of {', '.join(known)}" if len(known) <= _MOST_LISTED else "gpu-ci catalog lists all of them"
         self.fail(f"{text}\n  hint: {hint or listed}", parameter, context)
 
     def shell_complete(self, _: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -103,8 +104,8 @@ def machines_and_files(_: click.Context, __: click.Parameter, incomplete: str) -
 CLOUD = Name("cloud", lambda: gpu_catalog.CLOUDS)
 MACHINE = Name("machine type", _machines, gpu_catalog.machine)
 GPU = Name("GPU", lambda: [each.key for each in gpu_catalog.gpus()], gpu_catalog.gpu)
-REGION = Name("region with a GPU", gpu_catalog.regions, meant=_near_place)
-ZONE = Name("zone with a GPU", _zones, meant=_near_zone)
+REGION = Name("region with a GPU", gpu_catalog.regions, suggest=_near_place)
+ZONE = Name("zone with a GPU", _zones, suggest=_near_zone)
 MARKET = Name("market", lambda: gpu_catalog.MARKETS, gpu_catalog.market)
 DTYPE = Name("number type", _dtypes)
 ARCHITECTURE = Name("architecture", lambda: ("x86_64", "arm64"))

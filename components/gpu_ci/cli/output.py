@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 # The width of output that does not go to a terminal. Scripts need lines that are neither cut off nor folded.
-_WIDE = 10_000
-# The least width of a column that is folded, with a normal gap between columns and with the smallest.
-_READABLE, _TIGHT = 12, 7
-_WORD = 30  # longer words are broken
+_UNLIMITED_WIDTH = 10_000
+# The minimum width of a folded column: with a normal gap between columns, and with a gap of one character.
+_LEAST_WIDTH, _LEAST_WIDTH_SMALL_GAP = 12, 7
+_LONGEST_WORD = 30  # longer words are broken
 # Columns that are never folded, because users copy their text. The others are folded on a narrow terminal.
-_WHOLE = ("machine", "pool", "region", "quota", "fact", "source")
+_NEVER_FOLDED = ("machine", "pool", "region", "quota", "fact", "source")
 
 
 class Failure(click.ClickException):
@@ -97,7 +97,7 @@ def note(text: str) -> None:
 def console() -> Console:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False, soft_wrap=False)
+    return Console(width=None if sys.stdout.isatty() else _UNLIMITED_WIDTH, highlight=False, soft_wrap=False)
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = "") -> None:
@@ -110,10 +110,12 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
     from rich.table import Table
     from rich.text import Text
 
-    figures = right.split("|")
+    right_aligned = right.split("|")
     lines = [tuple(row) for row in rows]
     terminal = console()
-    columns = [Column(heading, [row[at] for row in lines], heading in figures) for at, heading in enumerate(headings)]
+    columns = [
+        Column(heading, [row[at] for row in lines], heading in right_aligned) for at, heading in enumerate(headings)
+    ]
     gap = next((gap for gap in (3, 2, 1) if _width(columns, gap) <= terminal.width), 0)
     if not gap:
         print_records(headings, lines)
@@ -123,8 +125,8 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
     widths = _widths(columns, gap, terminal.width)
     for column, width in zip(columns, widths, strict=True):
         heading = column.heading if gap == 3 else column.heading.replace(" ", "\n")
-        justification: Literal["left", "right"] = "right" if column.is_figure else "left"
-        table.add_column(heading, overflow="fold", justify=justification, width=width)
+        justify: Literal["left", "right"] = "right" if column.is_right_aligned else "left"
+        table.add_column(heading, overflow="fold", justify=justify, width=width)
     for row in lines:
         table.add_row(*(Text(cell) for cell in row))
     with terminal.capture() as capture:
@@ -138,24 +140,27 @@ class Column:
 
     heading: str
     cells: Sequence[str]
-    is_figure: bool
+    is_right_aligned: bool
 
     @property
-    def is_whole(self) -> bool:
+    def is_never_folded(self) -> bool:
         """True if the text of the column is never folded."""
-        return self.is_figure or self.heading in _WHOLE
+        return self.is_right_aligned or self.heading in _NEVER_FOLDED
 
     def longest(self, gap: int) -> int:
-        """Return the width at which no cell is folded. In a table with a small gap, a heading has one line a word."""
+        """Return the width at which no cell is folded. With a gap below 3, each line of a heading has one word."""
         headings = [self.heading] if gap == 3 else self.heading.split()
         return max(map(len, [*headings, *self.cells]), default=0)
 
     def least(self, gap: int) -> int:
         """Return the smallest readable width."""
-        if self.is_whole:
+        if self.is_never_folded:
             return self.longest(gap)
         longest_word = max((len(word) for cell in self.cells for word in cell.split()), default=0)
-        return min(self.longest(gap), max(_READABLE if gap > 1 else _TIGHT, min(longest_word, _WORD)))
+        return min(
+            self.longest(gap),
+            max(_LEAST_WIDTH if gap > 1 else _LEAST_WIDTH_SMALL_GAP, min(longest_word, _LONGEST_WORD)),
+        )
 
 
 def _width(columns: Sequence[Column], gap: int) -> int:
@@ -163,7 +168,7 @@ def _width(columns: Sequence[Column], gap: int) -> int:
 
 
 def _widths(columns: Sequence[Column], gap: int, room: int) -> list[int]:
-    """Return the width of each column. The room beyond the least widths goes to the folded columns in equal steps."""
+    """Return the width of each column. Folded columns share the space beyond the minimum widths equally."""
     widths = [column.least(gap) for column in columns]
     room -= _width(columns, gap)
     while folded := [at for at, column in enumerate(columns) if widths[at] < column.longest(gap)][:room]:

@@ -1,4 +1,4 @@
-"""Reading of stack files without the Pulumi engine, so that a file of any project can be checked."""
+"""Reads stack files without the Pulumi engine, so that a file of any project can be checked."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gpu_ci.stack.lines import LineOf, lines_of, no_line
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 
-_OF_POOLS = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
+_POOL_KEYS = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
 _PROJECT = "gcp:project"
-_READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", *_OF_POOLS)
+_READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", *_POOL_KEYS)
 """The keys that `gpu-ci check` reads. The modules of the others load Pulumi's packages, which `cost` can do without."""
 
 
@@ -69,12 +69,12 @@ class StackFile:
     @cached_property
     def checked(self) -> tuple[list[PoolSpec], list[Problem]]:
         """The pools of a known kind, and every problem of the pools."""
-        if unread := [each for each in self.secret_keys if each.path in _OF_POOLS]:
+        if unread := [each for each in self.secret_keys if each.path in _POOL_KEYS]:
             return [], unread
         site, github = self.value("gpu-ci:site"), self.value("gpu-ci:github")
         registration = requirements.managed_registration(site, github)
         choices, found = pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS), registration=registration)
-        return choices, requirements.with_incompatible(found, choices, site, github)
+        return choices, requirements.add_incompatible(found, choices, site, github)
 
     @property
     def clusters(self) -> list[Problem]:
@@ -102,7 +102,7 @@ class StackFile:
     def pools(self) -> list[tuple[str, Any]]:
         """Name and arguments of each pool without a problem."""
         choices, problems = self.checked
-        return list(pools.in_order(choices, problems))
+        return list(pools.valid_pools(choices, problems))
 
     @cached_property
     def quotas(self) -> tuple[Quotas, list[Problem]]:
@@ -167,7 +167,7 @@ def parse(path: Path, text: str) -> StackFile:
             f"{path}: is not a stack file",
             got="the project's file, Pulumi.yaml" if project else "a file without a map under config",
             expected="a file with config: at its top, such as Pulumi.staging.yaml",
-            hint=_neighbours(path, but=path),
+            hint=_stack_files_hint(path, but=path),
         )
     return StackFile(path, document["config"], tuple(key for key in document if key != "config"), lines_of(text))
 
@@ -176,21 +176,23 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file", hint=_neighbours(path)) from None
+        raise InputError(f"{path}: no such file", hint=_stack_files_hint(path)) from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not text", got=f"the byte {error.start + 1} is not UTF-8") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read", got=error.strerror or str(error), hint=_neighbours(path)) from None
+        raise InputError(
+            f"{path}: cannot be read", got=error.strerror or str(error), hint=_stack_files_hint(path)
+        ) from None
 
 
-def _neighbours(path: Path, but: Path | None = None) -> str:
+def _stack_files_hint(path: Path, but: Path | None = None) -> str:
     """Return a hint with the stack files in the same folder."""
     folder = path if path.is_dir() else path.parent
     names = sorted(str(each) for each in folder.glob("Pulumi.*.yaml") if each != but)
     return f"the folder has {', '.join(names)}" if names else ""
 
 
-class _Strict(yaml.SafeLoader):
+class _StrictLoader(yaml.SafeLoader):
     """A YAML loader that refuses duplicate keys and reads yes, on and dates as text, unlike YAML 1.1."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -222,34 +224,34 @@ class _Strict(yaml.SafeLoader):
 
 _NULL = "tag:yaml.org,2002:null"
 _BOOL, _DATE = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"
-_Strict.yaml_implicit_resolvers = {
+_StrictLoader.yaml_implicit_resolvers = {
     first: [(tag, form) for tag, form in resolvers if tag not in (_BOOL, _DATE)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Strict.add_implicit_resolver(_BOOL, re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
+_StrictLoader.add_implicit_resolver(_BOOL, re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
 
 def _document(path: Path, text: str) -> Any:
     try:
-        return yaml.load(text, _Strict)  # noqa: S506 - it is a SafeLoader
+        return yaml.load(text, _StrictLoader)  # noqa: S506 - it is a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise _no_yaml(f"{path}{at}", _without_values(error.problem or "a syntax error")) from None
+        raise _invalid_yaml(f"{path}{at}", _without_values(error.problem or "a syntax error")) from None
     except yaml.reader.ReaderError as error:
-        raise _no_yaml(f"{path}:{text[: error.position].count(chr(10)) + 1}", error.reason) from None
+        raise _invalid_yaml(f"{path}:{text[: error.position].count(chr(10)) + 1}", error.reason) from None
     except RecursionError:
-        raise _no_yaml(str(path), "the nesting is too deep") from None
+        raise _invalid_yaml(str(path), "the nesting is too deep") from None
 
 
-def _no_yaml(where: str, why: str) -> ProblemsFound:
-    """Return the error for invalid YAML. It shows no text of the file, as any part of it may be a secret."""
-    text = f"{where}: is not valid YAML: {why}"
-    hint = _TAB if "'\\t'" in why else ""
+def _invalid_yaml(place: str, reason: str) -> ProblemsFound:
+    """Return the error for invalid YAML. It shows no text of the file, because any part of it may be a secret."""
+    text = f"{place}: is not valid YAML: {reason}"
+    hint = _TAB_HINT if "'\\t'" in reason else ""
     return ProblemsFound(f"{text}\n  hint: {hint}" if hint else text, [{"text": text, "hint": hint}])
 
 
-_TAB = "indent with spaces: YAML takes no tab there"
+_TAB_HINT = "indent with spaces: YAML takes no tab there"
 _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 
 

@@ -77,7 +77,7 @@ class BuildPoolArgs(Args):
         return rules.network(value)
 
     @classmethod
-    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
         return {"project": "acme-ci"}
 
     @property
@@ -129,20 +129,20 @@ class BuildPool(Component):
     def __init__(self, name: str, args: BuildPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         self._name, self._args = name, args
-        if text := rules.without_a_way(args.triggers, args.network, public=args.public_egress):
+        if text := rules.unreachable_sources(args.triggers, args.network, public=args.public_egress):
             pulumi.log.warn(text, self)
         workers = self._workers()
         repository = self._repository()
         host = f"{args.region}-docker.pkg.dev/"
         self.registry = pulumi.Output.concat(host, args.project, "/", repository.repository_id)
         self.pool = workers.id
-        pushing = self._account("account", "build", repository, "writer")
+        writing = self._account("account", "build", repository, "writer")
         # A pull request can contain untrusted code. Its service account must not be able to write anything that a later
         # build uses.
-        with_pulls = any(isinstance(each.event, PullRequestEvent) for each in args.triggers.values())
-        reading = self._account("pull-account", "pull", repository, "reader") if with_pulls else pushing
+        has_pull_trigger = any(isinstance(each.event, PullRequestEvent) for each in args.triggers.values())
+        reading = self._account("pull-account", "pull", repository, "reader") if has_pull_trigger else writing
         for key, trigger in sorted(args.triggers.items()):
-            account, grants = reading if isinstance(trigger.event, PullRequestEvent) else pushing
+            account, grants = reading if isinstance(trigger.event, PullRequestEvent) else writing
             github_trigger(
                 f"{name}-trigger-{key}",
                 # Trigger names are unique in the project, so the name must differ from those of other stacks.
@@ -159,7 +159,7 @@ class BuildPool(Component):
                 # A push can start a build as soon as the trigger exists. Without these grants the build would fail.
                 self.child(depends_on=grants),
             )
-        self.service_account_email = pushing[0].email
+        self.service_account_email = writing[0].email
         self.register()
 
     def _workers(self) -> gcp.cloudbuild.WorkerPool:
@@ -212,14 +212,14 @@ class BuildPool(Component):
         )
 
     def _account(
-        self, role: str, prefix: str, repository: gcp.artifactregistry.Repository, may: Literal["writer", "reader"]
+        self, role: str, prefix: str, repository: gcp.artifactregistry.Repository, access: Literal["writer", "reader"]
     ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
         """Create the service account of builds, with grants of the three permissions that a build needs."""
         args = self._args
         account = gcp.serviceaccount.Account(
             f"{self._name}-{role}",
             account_id=naming.fit(f"{prefix}-{self._name}-{pulumi.get_stack()}", 30),  # Google's limit
-            display_name=f"{'pull request ' if may == 'reader' else ''}builds of the pool {self._name}",
+            display_name=f"{'pull request ' if access == 'reader' else ''}builds of the pool {self._name}",
             project=args.project,
             opts=self.child(),
         )
@@ -238,12 +238,12 @@ class BuildPool(Component):
             for right, granted in (("log-writer", "logging.logWriter"), ("pool-user", "cloudbuild.workerPoolUser"))
         ]
         registry_grant = gcp.artifactregistry.RepositoryIamMember(
-            f"{self._name}-{role}-registry-{may}",
+            f"{self._name}-{role}-registry-{access}",
             member=member,
             project=args.project,
             location=args.region,
             repository=repository.name,
-            role=f"roles/artifactregistry.{may}",
+            role=f"roles/artifactregistry.{access}",
             opts=self.child(),
         )
         return account, [*grants, registry_grant]

@@ -12,7 +12,7 @@ from ..args import Args, Input, Integer
 from ..component import Component
 from ..labels import merge
 from .machine.args import GpuMachineArgs
-from .machine.boot import free_metadata
+from .machine.boot import custom_metadata
 from .machine.template import machine_template
 from .resource_names import ServiceAccountEmail
 
@@ -31,14 +31,14 @@ class GpuInstanceTemplateArgs(GpuMachineArgs):
     service_account_email: Input[ServiceAccountEmail] = Field(
         description="the service account of the machines, as <name>@<project>.iam.gserviceaccount.com"
     )
-    metadata: Annotated[dict[str, Input[str]], AfterValidator(free_metadata)] = Field(
+    metadata: Annotated[dict[str, Input[str]], AfterValidator(custom_metadata)] = Field(
         default={},
         description="additional metadata for the software on the machines; no secrets, because every process on a "
         "machine can read it",
     )
 
     @classmethod
-    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
         return {
             "project": "acme-ci",
             "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci",

@@ -1,6 +1,8 @@
 """Log-based metrics and alert policies of Cloud Monitoring over the log of the runner manager.
 
-The log lines are those of `gpu_manager.metrics.log_lines` and of the manager's events.
+The log lines are those of `gpu_manager.metrics.log_lines` and of the manager's events. A pass of the manager is one
+round of observing, deciding and acting. A whole pass covers all pools of the instance. With several instances, each
+instance serves a share of the pools.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ Channel = Annotated[str, Field(pattern=r"^projects/[^/]+/notificationChannels/[0
 _RESOURCE = "cloud_run_worker_pool"
 # Discovery document logging v2, LogMetric.name: at most 100 characters.
 _PREFIX_MOST = 60
-# One missing minute must not raise an alert, because lines reach Cloud Monitoring some minutes late.
+# The window of a query. Lines reach Cloud Monitoring some minutes late, so one missing minute must not raise an alert.
 _WINDOW_SEC = 300
 
 
@@ -107,8 +109,8 @@ class ManagerMetrics:
     def alerts(self, alerts: ManagerAlerts, instances: int, after: Sequence[pulumi.Resource]) -> None:
         """Create an alert policy for a stalled manager, and one for late jobs."""
         passes = self._series(PASSES)
-        # A query without data has no result. With several shares, a query over all of them would not detect a missing
-        # share.
+        # A query without data has no result, so `absent_over_time` detects that no instance runs. With several shares,
+        # the second query also detects that one of them is missing.
         stalled = f"absent_over_time({passes}[{_WINDOW_SEC}s])"
         if instances > 1:
             stalled += f" or count(count by (share) (increase({passes}[{_WINDOW_SEC}s]) > 0)) < {instances}"

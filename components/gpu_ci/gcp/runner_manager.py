@@ -107,8 +107,8 @@ class RunnerManagerArgs(ManagerChoices):
     @field_validator("machine_accounts")
     @classmethod
     def _pools(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if wrong := too_many_instances(info.data.get("instances", 1), len(value)):
-            raise invalid(f"instances {wrong['text']}", expected=wrong["expected"], hint=wrong["hint"])
+        if problem := too_many_instances(info.data.get("instances", 1), len(value)):
+            raise invalid(f"instances {problem['text']}", expected=problem["expected"], hint=problem["hint"])
         return value
 
 
@@ -190,7 +190,7 @@ class RunnerManager(Component):
         grants = [*self._machine_grants(), *self._state_grants(bucket), self._key_grant(), *self._stopped_machines()]
         self.state_object = pulumi.Output.concat("gs://", bucket.name, "/state.json")
         pool = self._worker_pool(pulumi.Output.concat("gs://", bucket.name, "/", configuration.name), grants)
-        self._observe()
+        self._metrics_and_alerts()
         self.service_account_email = self._account.email
         self.worker_pool = pool.id
         self.register()
@@ -221,9 +221,9 @@ class RunnerManager(Component):
         return granted
 
     def _stopped_machines(self) -> list[pulumi.Resource]:
-        """Create the resource that deletes stopped machines.
+        """Create the resource whose deletion deletes the stopped machines.
 
-        The manager depends on it, so Pulumi deletes the manager first. Otherwise the manager would create more
+        The manager depends on that resource, so Pulumi deletes the manager first. A running manager would create new
         machines.
         """
         args = self._args
@@ -253,13 +253,13 @@ class RunnerManager(Component):
             opts=self.child(),
         )
 
-    def _role(self, what: str, calls: Any) -> pulumi.Output[str]:
+    def _role(self, purpose: str, calls: Any) -> pulumi.Output[str]:
         """Create a custom role with the permissions of these calls. The id of a role cannot change."""
         role = gcp.projects.IAMCustomRole(
-            f"{self._name}-{what}-role",
+            f"{self._name}-{purpose}-role",
             project=self._args.project,
-            role_id=naming.fit(f"gpu-ci-{self._name}-{what}-{pulumi.get_stack()}", _ROLE_ID_MOST).replace("-", "_"),
-            title=f"GPU runner manager {self._name}: {what}",
+            role_id=naming.fit(f"gpu-ci-{self._name}-{purpose}-{pulumi.get_stack()}", _ROLE_ID_MOST).replace("-", "_"),
+            title=f"GPU runner manager {self._name}: {purpose}",
             permissions=manager_permissions.permissions(calls),
             opts=self.child(),
         )
@@ -305,24 +305,24 @@ class RunnerManager(Component):
     def _pool_name(self) -> str:
         return naming.fit(f"gpu-{self._name}-{pulumi.get_stack()}", _POOL_NAME_MOST)
 
-    def _observe(self) -> None:
+    def _metrics_and_alerts(self) -> None:
         """Create metrics and alerts if `metrics` and `alerts` are set."""
         args = self._args
         labels = merge(args.labels, {"gpu-ci-pool": self._name})
-        made = ManagerMetrics(self._name, args.project, args.region, self._pool_name(), labels, self.child)
+        monitoring = ManagerMetrics(self._name, args.project, args.region, self._pool_name(), labels, self.child)
         if args.alerts:
-            made.alerts(args.alerts, args.instances, made.metrics((PASSES, LATE)))
+            monitoring.alerts(args.alerts, args.instances, monitoring.metrics((PASSES, LATE)))
         if args.metrics:
-            made.metrics(MEASURED)
+            monitoring.metrics(MEASURED)
 
     def _key_name(self) -> pulumi.Output[str]:
         """Return the secret's name for Cloud Run, without the project if that is the worker pool's project.
 
         Source: run v2, SecretVolumeSource.
         """
-        _, home, _, name = self._args.app_key.split("/")
+        _, project_of_key, _, name = self._args.app_key.split("/")
         project = pulumi.Output.from_input(self._args.project)
-        return project.apply(lambda own: name if own == home else self._args.app_key)
+        return project.apply(lambda own: name if own == project_of_key else self._args.app_key)
 
 
 def _digest(text: str) -> str:

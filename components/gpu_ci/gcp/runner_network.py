@@ -17,7 +17,7 @@ from .resource_names import REGION, Network, Project
 # connections.
 _IAP = "35.235.240.0/20"
 # The rules of Google's default network have priority 65534. Rules without a priority have 1000 (compute v1, Firewall).
-_REFUSED, _LET_IN = 1000, 900
+_DENY_PRIORITY, _ALLOW_PRIORITY = 1000, 900
 
 # Minimum and maximum number of NAT ports of one machine. They limit its concurrent connections to one destination. With
 # the default, a fixed 64 ports, package downloads of a job lose connections
@@ -46,14 +46,12 @@ class RunnerNetworkArgs(NetworkChoices):
 class RunnerNetwork(Component):
     """A subnetwork for runners with access to the internet and to Google APIs, closed to incoming connections.
 
-    Creates: a VPC network unless `network` is set; a subnetwork with Private Google Access; a Cloud Router with NAT for
-    that subnetwork; and a firewall rule that denies incoming traffic to it. With `iapSsh`: also a firewall rule that
-    allows SSH through Identity-Aware Proxy.
-    Costs: the NAT's addresses by the hour while it has any, and the traffic through it. Logs of the connections that
-    the NAT dropped, and flow logs, are billed per GiB.
-    Does not: allow traffic between machines, or give any machine a public address.
-    Replaces on change of: everything for region; the subnetwork, router and NAT for network; the subnetwork for an
-    ipRange that does not contain the old one.
+    Creates: a VPC network unless `network` is set, and a subnetwork with Private Google Access. A Cloud Router with NAT
+    for that subnetwork, and a firewall rule that denies incoming traffic to it. With `iapSsh`: also a firewall rule
+    that allows SSH through Identity-Aware Proxy. Costs: the NAT's addresses by the hour while it has any, and the
+    traffic through it. Logs of the connections that the NAT dropped, and flow logs, are billed per GiB. Does not: allow
+    traffic between machines, or give any machine a public address. Replaces on change of: everything for region. For
+    network, the subnetwork, router and NAT. For ipRange, the subnetwork, unless the new range contains the old one.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerNetwork"
@@ -113,7 +111,7 @@ class RunnerNetwork(Component):
             ssh = {"allows": [{"protocol": "tcp", "ports": ["22"]}], "source_ranges": [_IAP]}
             firewall_rules.append(self._firewall(name, "iap-ssh", args, ssh))
         self.subnetwork = pulumi.Output.all(subnetwork.id, nat.id, *(each.id for each in firewall_rules)).apply(
-            lambda made: str(made[0])
+            lambda values: str(values[0])
         )
         self.register()
 
@@ -124,7 +122,7 @@ class RunnerNetwork(Component):
             project=args.project,
             network=self.network,
             direction="INGRESS",
-            priority=_LET_IN if "allows" in rule else _REFUSED,
+            priority=_ALLOW_PRIORITY if "allows" in rule else _DENY_PRIORITY,
             destination_ranges=[args.ip_range],
             **rule,
             opts=self.child(),

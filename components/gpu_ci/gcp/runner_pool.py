@@ -104,16 +104,17 @@ class RunnerPoolArgs(GpuMachineArgs):
         if value is None or "ladder" not in info.data or not ladder.own_machine(info.data):
             return value
         offers = [info.data, *(ladder.choices(rung, info.data) for rung in info.data["ladder"])]
-        return ladder.cheapest_usd(value, offers)
+        return ladder.price_ceiling(value, offers)
 
     @field_validator("ladder_subnetworks")
     @classmethod
     def _ladder_subnetworks(cls, values: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if "ladder" not in info.data or not ladder.own_machine(info.data):
             return values
-        rungs = [ladder.choices(rung, info.data)["zones"][0] for rung in info.data["ladder"]]
-        own = region_of(info.data["zones"][0])
-        if missing := [region for region in dict.fromkeys(map(region_of, rungs)) if region not in (own, *values)]:
+        zones = [ladder.choices(rung, info.data)["zones"][0] for rung in info.data["ladder"]]
+        own_region = region_of(info.data["zones"][0])
+        regions = dict.fromkeys(map(region_of, zones))
+        if missing := [region for region in regions if region not in (own_region, *values)]:
             raise invalid(f"has no subnetwork for {', '.join(missing)}, which ladder uses")
         return values
 
@@ -124,11 +125,11 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     @field_validator("smoke", "runner", "github", "secrets")
     @classmethod
-    def _against_machine(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_against_earlier_pool_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(rules, str(info.field_name))(value, info.data)
 
     @classmethod
-    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
         ladder_subnetworks = {each: f"projects/acme-ci/regions/{each}/subnetworks/ci" for each in COMPUTE}
         return {
             "project": "acme-ci",
@@ -141,23 +142,23 @@ class RunnerPoolArgs(GpuMachineArgs):
         return self.runner_labels or rules.default_runner_labels(name)
 
     def demand(self, name: str) -> Demand:
-        """Return what the pool `name` requires from Google. Its cost and its quotas follow from that."""
+        """Return the machines and disks that the pool `name` requires. Its cost and its quotas follow from them."""
         return rules.demand(name, self, self.max, self.standby.stopped_size if self.standby else 0)
 
     def ladder_demands(self, name: str) -> list[Demand]:
-        """Return the demand of each rung of the ladder, as if all of its machines ran."""
+        """Return the demand of each step of the ladder, as if all machines of the pool came from that step."""
         return [rung.demand(name) for rung in self.rungs[1:]]
 
     @property
     def rungs(self) -> list[RunnerPoolArgs]:
-        """The arguments for the pool's own machine, followed by those for each rung of the ladder."""
-        found = [self]
+        """The arguments for the pool's own machine, followed by those for each step of the ladder."""
+        offers = [self]
         for rung in self.ladder:
             changed = ladder.choices(rung, dict(self))
             region = region_of(changed["zones"][0])
             subnetwork = self.subnetwork if region == self.region else self.ladder_subnetworks[region]
-            found.append(self.model_copy(update={**changed, "subnetwork": subnetwork, "ladder": []}))
-        return found
+            offers.append(self.model_copy(update={**changed, "subnetwork": subnetwork, "ladder": []}))
+        return offers
 
     @property
     def template_name(self) -> str:
@@ -232,14 +233,17 @@ class RunnerPool(Component):
             opts=self.child(),
         )
         for secret in args.secrets:
-            self._may_read(f"{name}-{naming.fit(secret, 60)}-reader", secret, account)
+            self._grant_secret(f"{name}-{naming.fit(secret, 60)}-reader", secret, account)
         # The check machine writes its result to the log and reads the key, so the check waits for both grants.
         app_key = args.github.private_key if args.github else None
-        key = [self._may_read(f"{name}-app-key-reader", app_key, account)] if app_key else []
-        grants = [log_writer, *key]
+        key_grant = [self._grant_secret(f"{name}-app-key-reader", app_key, account)] if app_key else []
+        grants = [log_writer, *key_grant]
         gate = self._checked_template(name, name, args, args.zones, account, grants)
         self.rung_templates: list[tuple[RunnerPoolArgs, pulumi.Output[str] | None]] = [(args, None)]
-        """Each rung with its checked template, as input of the runner manager. None means the pool's own template."""
+        """The pool's own machine and each step of the ladder, with the checked template, for the runner manager.
+
+        None means the pool's own template.
+        """
         for rung, template in self._templates_of_ladder(name, args, account, grants):
             self.rung_templates.append((rung, template))
         group = self._group(name, args, gate.checked_template)
@@ -253,23 +257,23 @@ class RunnerPool(Component):
     def _templates_of_ladder(
         self, name: str, args: RunnerPoolArgs, account: gcp.serviceaccount.Account, grants: Sequence[pulumi.Resource]
     ) -> Iterator[tuple[RunnerPoolArgs, pulumi.Output[str] | None]]:
-        """Yield each rung of the ladder with the checked template of its region and machine.
+        """Yield each step of the ladder with the checked template of its region and machine.
 
-        The market does not affect the GPU, so rungs that differ only in their market share a template. A pool's own
+        The market does not affect the GPU, so steps that differ only in their market share a template. A pool's own
         template with a reservation is not shared, because it is valid for that reservation only.
         """
         rungs = args.rungs[1:]
-        checked: dict[str, pulumi.Output[str] | None] = {} if args.reservation else {args.template_name: None}
+        templates: dict[str, pulumi.Output[str] | None] = {} if args.reservation else {args.template_name: None}
         for rung in rungs:
             key = rung.template_name
-            if key not in checked:
+            if key not in templates:
                 zones = [zone for each in rungs if each.template_name == key for zone in each.zones]
                 # Google's limit is 63 characters. The suffix -template and Pulumi's random suffix need the rest.
                 gate = self._checked_template(
                     naming.fit(f"{name}-{key}", 45), name, rung, list(dict.fromkeys(zones)), account, grants
                 )
-                checked[key] = gate.checked_template
-            yield rung, checked[key]
+                templates[key] = gate.checked_template
+            yield rung, templates[key]
 
     def _checked_template(
         self,
@@ -306,7 +310,7 @@ class RunnerPool(Component):
             opts=self.child(depends_on=[*grants]),
         )
 
-    def _may_read(self, logical_name: str, secret: str, account: gcp.serviceaccount.Account) -> pulumi.Resource:
+    def _grant_secret(self, logical_name: str, secret: str, account: gcp.serviceaccount.Account) -> pulumi.Resource:
         """Grant the machines read access to one secret, and to no other secret of its project."""
         return gcp.secretmanager.SecretIamMember(
             logical_name,
@@ -348,8 +352,8 @@ class RunnerPool(Component):
 
 
 def _standby(chosen: Standby | None) -> dict[str, Any]:
-    """Return the group's standby policy in the form of the Compute Engine API."""
+    """Return the standby arguments of the managed instance group."""
     if chosen is None:
-        return {"target_stopped_size": 0}  # if omitted, the machines of an earlier setting would stay, and cost
+        return {"target_stopped_size": 0}  # without it, stopped machines of an earlier setting would stay, and cost
     policy = {"mode": chosen.mode.upper().replace("-", "_"), "initial_delay_sec": chosen.initial_delay_sec}
     return {"standby_policy": policy, "target_stopped_size": chosen.stopped_size}

@@ -15,7 +15,7 @@ _REPOSITORY = re.compile(r"[-a-zA-Z0-9_.]{1,100}")
 # The same, github/util.go, secretNameRegexp; and "Names must not start with the GITHUB_ prefix" of
 # docs.github.com/en/actions/reference/security/secrets. The rule also applies to variables.
 _SETTING = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_KEPT = "GITHUB_"
+_RESERVED_PREFIX = "GITHUB_"
 # As in pulumi.com/registry/packages/github/api-docs/enterpriseactionsrunnergroup: "my-organization/my-repo/.github/
 # workflows/cool-workflow.yaml@refs/tags/v1". For characters that a ref must not contain, see
 # git-scm.com/docs/git-check-ref-format.
@@ -38,8 +38,8 @@ def _repository(value: str) -> str:
 
 
 def _setting(value: str) -> str:
-    if value.upper().startswith(_KEPT):
-        raise invalid(f"starts with {_KEPT}, which GitHub reserves", safe_hint="use another prefix")
+    if value.upper().startswith(_RESERVED_PREFIX):
+        raise invalid(f"starts with {_RESERVED_PREFIX}, which GitHub reserves", safe_hint="use another prefix")
     if value[:1].isdigit():
         raise invalid(
             "starts with a digit, which GitHub does not allow", safe_hint="add a letter or an underscore at the start"
@@ -53,19 +53,19 @@ def _workflow(value: str) -> str:
     if "@" not in value:
         raise invalid("has no ref, so workflows from any branch would be allowed", hint=f"{value}@refs/heads/main")
     if not _WORKFLOW.fullmatch(value):
-        hint = did_you_mean(value, [_guess(value)])
+        hint = did_you_mean(value, [_with_workflow_folder(value)])
         raise invalid("is not a workflow", hint=hint or "acme/web/.github/workflows/gpu.yml@refs/heads/main")
     return value
 
 
-def _guess(value: str) -> str:
+def _with_workflow_folder(value: str) -> str:
     """Return the value with the folder of workflows inserted."""
     path, _, ref = value.partition("@")
     owner, _, rest = path.strip("/").partition("/")
     return f"{owner}/{rest.partition('/')[0]}/.github/workflows/{rest.rpartition('/')[2]}@{ref}"
 
 
-def _alone(places: Iterable[tuple[int | str, Any]]) -> None:
+def _refuse_duplicates(places: Iterable[tuple[int | str, Any]]) -> None:
     """Raise an error for duplicate names. Unknown names are not compared."""
     seen: dict[str, str] = {}
     problems = []
@@ -80,12 +80,12 @@ def _alone(places: Iterable[tuple[int | str, Any]]) -> None:
 
 
 def _each_once(values: list[Any]) -> list[Any]:
-    _alone(enumerate(values))
+    _refuse_duplicates(enumerate(values))
     return values
 
 
 def _keys_once(values: dict[str, Any]) -> dict[str, Any]:
-    _alone((name, name) for name in values)
+    _refuse_duplicates((name, name) for name in values)
     return values
 
 

@@ -1,4 +1,8 @@
-"""GitHub's Actions Runner Controller, which starts runner pods for the jobs of scale sets."""
+"""GitHub's Actions Runner Controller (ARC), which starts runner pods for the jobs of runner scale sets.
+
+A runner scale set is a group of identical runners, which a job names in runs-on (runner_scale_set.py). For each set,
+the controller starts a listener: a pod that asks GitHub for jobs.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +59,9 @@ class ArcControllerArgs(Args):
 class ArcController(Component):
     """GitHub's Actions Runner Controller, which manages the runner scale sets of a cluster.
 
-    Creates: a namespace, the custom resource definitions, and the Helm release of the controller. Existing definitions
-    are taken over.
-    Costs: nothing in addition to the capacity for its pod, and for one listener per scale set, on nodes without GPUs.
+    Creates: a namespace, the custom resource definitions, and the Helm release of the controller. It also takes over
+    definitions that exist.
+    Costs: only the capacity for its pod, and for one listener per scale set, on nodes without GPUs.
     Does not: remove the definitions, because that would delete every scale set of the cluster. It needs a provider with
     server-side apply, which is the default.
     Replaces on change of: the release and the namespace for namespace. Everything else is updated in place, the
@@ -77,7 +81,7 @@ class ArcController(Component):
 
     def __init__(self, name: str, args: ArcControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        made = kubernetes.core.v1.Namespace(
+        namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={
                 "name": args.namespace,
@@ -90,30 +94,30 @@ class ArcController(Component):
         # or kubectl installed. Creating an existing definition would fail (pulumi-kubernetes 4.29.0).
         definitions = [
             kubernetes.apiextensions.v1.CustomResourceDefinitionPatch(
-                f"{name}-{one['spec']['names']['plural']}",
+                f"{name}-{definition['spec']['names']['plural']}",
                 metadata={
-                    "name": one["metadata"]["name"],
-                    "annotations": {**one["metadata"]["annotations"], "pulumi.com/patchForce": "true"},
+                    "name": definition["metadata"]["name"],
+                    "annotations": {**definition["metadata"]["annotations"], "pulumi.com/patchForce": "true"},
                 },
-                spec=one["spec"],
+                spec=definition["spec"],
                 # Deleting a definition would delete every scale set of the cluster, with its jobs.
                 opts=self.child(retain_on_delete=True),
             )
-            for one in arc_definitions.definitions()
+            for definition in arc_definitions.definitions()
         ]
         release = kubernetes.helm.v3.Release(
             f"{name}-release",
             name=name,
-            namespace=made.metadata.name,
+            namespace=namespace.metadata.name,
             chart=f"{CHARTS}/gha-runner-scale-set-controller",
             version=versions.ARC_CHARTS,
             values=_values(name, args),
             skip_crds=True,
-            # The names of its cluster roles depend on the release only, and two controllers would both manage every
-            # scale set.
+            # The old release is deleted first, because both releases would create cluster roles of the same names. Two
+            # controllers would also both manage every scale set.
             opts=self.child(depends_on=definitions, delete_before_replace=True),
         )
-        self.namespace = made.metadata.name
+        self.namespace = namespace.metadata.name
         self.service_account_name = release.id.apply(lambda _: name)
         self.version = pulumi.Output.from_input(versions.ARC_CHARTS)
         self.register()
@@ -133,7 +137,7 @@ def _values(name: str, args: ArcControllerArgs) -> dict[str, Any]:
         "serviceAccount": {"create": True, "name": name},
         "flags": flags,
         **({"metrics": addresses} if args.metrics else {}),
-        "affinity": gpu_nodes.elsewhere(),
+        "affinity": gpu_nodes.off_gpu_nodes(),
         "podSecurityContext": POD_SECURITY,
         # The image runs as user 65532, and the chart mounts the only folder to which it writes.
         "securityContext": {**CONTAINER_SECURITY, "readOnlyRootFilesystem": True},

@@ -21,7 +21,7 @@ _DEFAULT = "default"
 ConfigName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)]
 
 
-def _default_once(value: dict[str, Any]) -> dict[str, Any]:
+def _without_default(value: dict[str, Any]) -> dict[str, Any]:
     if _DEFAULT in value:
         error = invalid(
             "is the name of the default configuration", safe_hint="use another name, or set it under sharing"
@@ -55,7 +55,7 @@ class DevicePluginArgs(Args):
         default=WholeGpus(kind="none"),
         description="how to share the GPUs of nodes without a named configuration",
     )
-    configs: Annotated[dict[ConfigName, Sharing], whole_value(_default_once)] = Field(
+    configs: Annotated[dict[ConfigName, Sharing], whole_value(_without_default)] = Field(
         default={},
         description="additional configurations by name, for nodes with the label "
         "nvidia.com/device-plugin.config=<name>",
@@ -78,7 +78,7 @@ class DevicePlugin(Component):
     """NVIDIA's device plugin on the GPU nodes of a cluster, with a configuration for each way to share GPUs.
 
     Creates: a namespace that allows pods to mount folders of the node, and the Helm release of the plugin.
-    Costs: nothing in addition to the capacity for its pods on each GPU node.
+    Costs: only the capacity for its pods on each GPU node.
     Does not: install drivers or the container toolkit, divide GPUs for MIG, or label nodes. It cannot keep GPUs from
     containers that did not request any. An image with NVIDIA_VISIBLE_DEVICES=all gets every GPU of its node with any
     deviceListStrategy, unless the node's /etc/nvidia-container-runtime/config.toml contains
@@ -103,7 +103,7 @@ class DevicePlugin(Component):
 
     def __init__(self, name: str, args: DevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        made = kubernetes.core.v1.Namespace(
+        namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={
                 "name": args.namespace,
@@ -115,7 +115,7 @@ class DevicePlugin(Component):
         release = kubernetes.helm.v3.Release(
             f"{name}-release",
             name=name,
-            namespace=made.metadata.name,
+            namespace=namespace.metadata.name,
             chart="nvidia-device-plugin",
             repository_opts={"repo": "https://nvidia.github.io/k8s-device-plugin"},
             version=versions.DEVICE_PLUGIN_CHART,
@@ -123,7 +123,7 @@ class DevicePlugin(Component):
             # The name of its cluster role depends on the release only, so two releases cannot exist at the same time.
             opts=self.child(delete_before_replace=True),
         )
-        self.namespace = made.metadata.name
+        self.namespace = namespace.metadata.name
         self.version = release.id.apply(lambda _: versions.DEVICE_PLUGIN_CHART)
         self.register()
 
@@ -131,19 +131,22 @@ class DevicePlugin(Component):
 def _values(args: DevicePluginArgs) -> dict[str, Any]:
     """Return the chart's values. They are complete, so that the chart's defaults do not matter."""
     configs = {_DEFAULT: args.sharing, **args.configs}
-    without = {"key": gpu_nodes.POOL_LABEL, "operator": "NotIn", "values": args.built_in_pools}
+    off_built_in_pools = {"key": gpu_nodes.POOL_LABEL, "operator": "NotIn", "values": args.built_in_pools}
     return {
-        # With named configurations and no separate migStrategy, the chart gives the plugin CAP_SYS_ADMIN (_helpers.tpl,
-        # requiresCapSysAdmin). If the toolkit restricts GPUs to some containers, that capability identifies the ones
-        # that may see all GPUs (NVIDIA/nvidia-container-toolkit@d34b304: internal/config/image/privileged.go). Without
-        # it the plugin crashes on such nodes, including those of EKS since April 2026 (awslabs/amazon-eks-ami#2706).
+        # The configurations are a map, and migStrategy is not set separately. In this case the chart gives the plugin
+        # the capability CAP_SYS_ADMIN (_helpers.tpl, requiresCapSysAdmin). On nodes whose container toolkit restricts
+        # GPUs, only containers with that capability may see all GPUs (NVIDIA/nvidia-container-toolkit@d34b304:
+        # internal/config/image/privileged.go). Without it the plugin crashes there, also on nodes of EKS since April
+        # 2026 (awslabs/amazon-eks-ami#2706).
         "config": {"map": {key: as_text(each) for key, each in configs.items()}, "default": _DEFAULT},
         "deviceListStrategy": args.device_list_strategy,
         # The plugin writes the CDI specification itself, from the node's driver files (docs/cdi.md).
         **({"nvidiaDriverRoot": "/"} if args.device_list_strategy == "cdi-cri" else {}),
         # If the plugin finds no GPU on a GPU node, the node is broken. The crash of its pod reports that.
         "failOnInitError": True,
-        "affinity": gpu_nodes.required(gpu_nodes.on_gpu_nodes(), *([without] if args.built_in_pools else [])),
+        "affinity": gpu_nodes.required(
+            gpu_nodes.on_gpu_nodes(), *([off_built_in_pools] if args.built_in_pools else [])
+        ),
         "tolerations": [gpu_nodes.toleration()],
         "priorityClassName": args.priority_class,
         "resources": {"requests": {"cpu": f"{args.cpu_milli}m", "memory": f"{args.memory_mib}Mi"}},

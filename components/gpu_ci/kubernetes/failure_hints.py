@@ -15,9 +15,9 @@ def after_failure(
 ) -> dict[str, Any]:
     """Return resource options that make `owner` log a warning if one of these operations fails.
 
-    The options are empty for an engine without error hooks, and in a preview, which creates nothing. The first hook
-    starts a callback server in the program, and a program that fails at that time crashes in grpc (seen with grpcio on
-    3.11).
+    The options are empty for an engine without error hooks. They are also empty in a preview, because the first hook
+    starts a callback server in the program. A program that fails at that time crashes in grpc (seen with grpcio on
+    Python 3.11).
     """
     if pulumi.runtime.is_dry_run() or not monitor_supports_feature(resource_pb2.RESOURCE_MONITOR_FEATURE_ERROR_HOOKS):
         return {}

@@ -83,17 +83,16 @@ class GpuNamespaceArgs(Args):
 class GpuNamespace(Component):
     """A namespace that limits the GPUs of its pods, and their network access.
 
-    Creates: the namespace with its pod security level; a GPU quota; its default service account without a token; a
-    Secret for each of imagePullSecrets; and three network policies. The policies deny all traffic, and then allow DNS
-    of kube-system and NodeLocal DNSCache, and egressPorts of public addresses. Components that pull with these Secrets
-    must depend on this component, because its output does not wait for them. A changed password replaces only its
-    Secret.
+    Creates: the namespace with its pod security level, a GPU quota, and its default service account without a token. A
+    Secret for each of imagePullSecrets. Three network policies, which deny all traffic except DNS of kube-system and
+    NodeLocal DNSCache, and egressPorts of public addresses. Components that pull with these Secrets must depend on this
+    component, because its output does not wait for them. A changed password replaces only its Secret.
     Costs: nothing.
     Does not: enforce the policies. The cluster's network plugin enforces them, on EKS only with its network policy
     agent enabled. The component cannot limit traffic to GitHub, because a NetworkPolicy supports addresses but no host
     names. All public addresses are therefore open on these ports. Private ranges are closed. 169.254.0.0/16 and
-    fd00:ec2::/32, where machines and pods get their cloud credentials, are closed too, except for port 53 of
-    169.254.20.10 (NodeLocal DNSCache). A cache with another address is not reachable.
+    fd00:ec2::/32 are closed too, because machines and pods get their cloud credentials there. Port 53 of 169.254.20.10
+    (NodeLocal DNSCache) is open. A cache with another address is not reachable.
     Replaces on change of: everything, including every pod in it, for namespace. Everything else is updated in place.
     """
 
@@ -106,7 +105,7 @@ class GpuNamespace(Component):
 
     def __init__(self, name: str, args: GpuNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        made = kubernetes.core.v1.Namespace(
+        namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={
                 "name": args.namespace or name,
@@ -117,15 +116,15 @@ class GpuNamespace(Component):
             },
             opts=self.child(),
         )
-        self._within = made.metadata.name
-        fence: list[pulumi.CustomResource] = [
+        self._namespace = namespace.metadata.name
+        restrictions: list[pulumi.CustomResource] = [
             kubernetes.core.v1.ResourceQuota(
-                f"{name}-quota", metadata=self._named("gpus"), spec={"hard": _hard(args)}, opts=self.child()
+                f"{name}-quota", metadata=self._metadata("gpus"), spec={"hard": _quota_limits(args)}, opts=self.child()
             ),
             # Kubernetes creates this service account itself. A patch takes it over without a conflict.
             kubernetes.core.v1.ServiceAccountPatch(
                 f"{name}-default-account",
-                metadata=self._named("default"),
+                metadata=self._metadata("default"),
                 automount_service_account_token=False,
                 opts=self.child(),
             ),
@@ -133,31 +132,31 @@ class GpuNamespace(Component):
         policies: dict[str, Any] = {
             "deny": network_rules.closed(),
             "dns": network_rules.to_dns(),
-            "egress": network_rules.to_the_world(args.egress_ports, args.private_ranges),
+            "egress": network_rules.to_public_addresses(args.egress_ports, args.private_ranges),
         }
         for role, spec in policies.items():
-            fence.append(
+            restrictions.append(
                 kubernetes.networking.v1.NetworkPolicy(
-                    f"{name}-{role}", metadata=self._named(role), spec=spec, opts=self.child()
+                    f"{name}-{role}", metadata=self._metadata(role), spec=spec, opts=self.child()
                 )
             )
         for login in args.image_pull_secrets:
             kubernetes.core.v1.Secret(
                 f"{name}-pull-{login.name}",
-                metadata=self._named(login.name),
+                metadata=self._metadata(login.name),
                 type="kubernetes.io/dockerconfigjson",
                 string_data={
                     ".dockerconfigjson": pulumi.Output.from_input(login.password).apply(_docker_config(login))
                 },
                 opts=self.child(),
             )
-        self.namespace = pulumi.Output.all(self._within, *(each.id for each in fence)).apply(
-            lambda found: str(found[0])
+        self.namespace = pulumi.Output.all(self._namespace, *(each.id for each in restrictions)).apply(
+            lambda values: str(values[0])
         )
         self.register()
 
-    def _named(self, name: str) -> Any:
-        return {"name": name, "namespace": self._within}
+    def _metadata(self, name: str) -> Any:
+        return {"name": name, "namespace": self._namespace}
 
 
 def _docker_config(login: ImagePullSecret) -> Callable[[str], str]:
@@ -173,7 +172,7 @@ def _docker_config(login: ImagePullSecret) -> Callable[[str], str]:
     return render
 
 
-def _hard(args: GpuNamespaceArgs) -> dict[str, str]:
+def _quota_limits(args: GpuNamespaceArgs) -> dict[str, str]:
     """Return the limits of the quota. For an extended resource Kubernetes counts requests only.
 
     Source: kubernetes.io/docs/concepts/policy/resource-quotas, "Resource Quota For Extended Resources".

@@ -1,7 +1,7 @@
 """The taint and labels of GPU nodes, for components that create such nodes and components that run on them.
 
-If a node group, a device plugin and a runner use different names, no pod is scheduled and no error explains it. This
-module is therefore the only place that defines them.
+This module is the only place that defines these names. If a node group, a device plugin and a runner used different
+names, no pod would be scheduled, and no error would explain it.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ def required(*expressions: dict[str, Any]) -> dict[str, Any]:
 
 
 def on_gpu_nodes() -> dict[str, Any]:
-    """Return the expression that matches every node with these labels."""
+    """Return the expression that matches every node with the labels of GPU nodes."""
     return {"key": PRESENT_LABEL, "operator": "In", "values": ["true"]}
 
 
-def elsewhere() -> dict[str, Any]:
+def off_gpu_nodes() -> dict[str, Any]:
     """Return the affinity of pods that must not run on GPU nodes.
 
     The taint is not sufficient, because a node may have the label without the taint.

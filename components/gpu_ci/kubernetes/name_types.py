@@ -16,7 +16,7 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _RESOURCE = r"^nvidia\.com/(gpu|mig-[0-9]+g\.[0-9]+gb(\.me)?)(\.shared)?$"
 
 
-def _not_kept(value: str) -> str:
+def _not_reserved(value: str) -> str:
     if value == "default" or value.startswith("kube-"):
         raise invalid(
             "is a namespace of Kubernetes itself", safe_hint="use a namespace for this purpose only, such as gpu-ci"
@@ -31,7 +31,7 @@ def _each_once(values: list[Any]) -> list[Any]:
 
 
 EachOnce = whole_value(_each_once)
-NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_kept)]
+NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_reserved)]
 Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
 # The values that a label may have on EKS and in Kubernetes (the page above, "Labels"). A Secret's name is a subdomain:
 # labels separated by dots.
@@ -42,7 +42,7 @@ Registry = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?$")]
 _REPOSITORY = r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+"
 
 
-def _by_digest(value: Any) -> Any:
+def _has_digest(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(rf"{_REPOSITORY}(:[\w.-]+)?", value):
         raise invalid(
             "has no digest: its tag can point to another, unchecked image later",
@@ -54,7 +54,7 @@ def _by_digest(value: Any) -> Any:
 
 # A wrong value may contain a password, so errors redact it.
 Image = Annotated[
-    str, Redacted(), BeforeValidator(_by_digest), Field(pattern=rf"^{_REPOSITORY}(:[\w.-]+)?@sha256:[0-9a-f]{{64}}$")
+    str, Redacted(), BeforeValidator(_has_digest), Field(pattern=rf"^{_REPOSITORY}(:[\w.-]+)?@sha256:[0-9a-f]{{64}}$")
 ]
 
 PullSecrets = Annotated[list[SecretName], EachOnce]

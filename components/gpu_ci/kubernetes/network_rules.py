@@ -21,15 +21,15 @@ _CREDENTIALS = [ip_network(each) for each in ("169.254.0.0/16", "fe80::/10", "fd
 _PRIVATE = [ip_network(each) for each in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")]
 
 
-def _private(value: str) -> str:
+def _private_range(value: str) -> str:
     try:
         network = ip_network(value)
     except ValueError:
         raise invalid(
             "is not a range of addresses, or does not start at its first address", hint="10.20.0.0/16"
         ) from None
-    # Python accepts a single address, a mask and a zone as ranges. Kubernetes does not: its NetworkPolicy accepts what
-    # Go's ParseCIDR does (k8s.io/kubernetes v1.36.0, pkg/apis/networking/validation/validation.go, ValidateIPBlock).
+    # Python also accepts a single address, a mask or a zone as a range. A NetworkPolicy accepts only the format of Go's
+    # ParseCIDR (k8s.io/kubernetes v1.36.0, pkg/apis/networking/validation/validation.go, ValidateIPBlock).
     if not re.fullmatch(r"[0-9A-Fa-f:.]+/[0-9]+", value):
         raise invalid("is not an address followed by / and the number of its significant bits", hint="10.20.0.0/16")
     if any(network.version == other.version and network.overlaps(other) for other in _CREDENTIALS):
@@ -47,7 +47,7 @@ def _within(inner: _Network, outer: _Network) -> bool:
     return isinstance(outer, IPv6Network) and inner.subnet_of(outer)
 
 
-PrivateRange = Annotated[str, AfterValidator(_private)]
+PrivateRange = Annotated[str, AfterValidator(_private_range)]
 
 # The default address of NodeLocal DNSCache. It is on an interface of the node, so no pod selector can match it
 # (kubernetes.io/docs/tasks/administer-cluster/nodelocaldns; kubernetes/kubernetes#70555). Without the cache, no
@@ -69,14 +69,14 @@ def to_dns() -> dict[str, Any]:
     return _egress([servers, {"ipBlock": {"cidr": _NODE_LOCAL_DNS}}], [("UDP", 53), ("TCP", 53)])
 
 
-def to_the_world(ports: list[int], private: list[str]) -> dict[str, Any]:
+def to_public_addresses(ports: list[int], private: list[str]) -> dict[str, Any]:
     """Return a policy that allows these ports of public addresses, and of the given private ranges."""
-    closed_off = [*_PRIVATE, *_CREDENTIALS]
-    world = [
-        {"ipBlock": {"cidr": everything, "except": [str(each) for each in closed_off if each.version == version]}}
-        for everything, version in (("0.0.0.0/0", 4), ("::/0", 6))
+    excluded = [*_PRIVATE, *_CREDENTIALS]
+    public = [
+        {"ipBlock": {"cidr": all_addresses, "except": [str(each) for each in excluded if each.version == version]}}
+        for all_addresses, version in (("0.0.0.0/0", 4), ("::/0", 6))
     ]
-    return _egress([*world, *({"ipBlock": {"cidr": each}} for each in private)], [("TCP", port) for port in ports])
+    return _egress([*public, *({"ipBlock": {"cidr": each}} for each in private)], [("TCP", port) for port in ports])
 
 
 def _egress(to: list[dict[str, Any]], ports: list[tuple[str, int]]) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""A runner scale set: pods with GPUs, each of which runs one GitHub job and ends."""
+"""A runner scale set of GitHub's Actions Runner Controller (ARC): pods with GPUs, each of which runs one job and ends.
+
+The chart gha-runner-scale-set creates an AutoscalingRunnerSet. The controller (arc_controller.py) registers that set at
+GitHub, and starts its listener. The listener is a pod that asks GitHub for jobs, and requests one runner for each job.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,15 @@ __all__ = ["ControllerReference", "GithubApp", "RunnerScaleSet", "RunnerScaleSet
 
 
 _REGISTER_SEC = 180
+"""The maximum time for the controller to register the set at GitHub."""
 
 
 class RunnerScaleSet(Component):
     """Runners in pods with GPUs. Each starts for one job that names the set, and ends with it.
 
-    Creates: a Secret with the App's key; the Helm release of the scale set with its listener; a patch of the runner set
-    that waits until GitHub has registered it; and a ConfigMap if there are hooks or jobs run in separate pods.
-    Costs: nothing at rest in addition to the listener, on nodes without GPUs; with minIdle, nodes for that many
+    Creates: a Secret with the App's key, and the Helm release of the scale set with its listener. A patch that waits
+    until the set is registered at GitHub. A ConfigMap, if there are hooks or jobs run in separate pods.
+    Costs: without jobs, only the listener, which runs on a node without GPUs. With minIdle, also the nodes of that many
     runners.
     Does not: start nodes, which an autoscaler does for pending pods, or create the runner group. It rejects personal
     access tokens. The label self-hosted does not match the set, nor does a list of labels in runs-on.
@@ -61,26 +66,27 @@ class RunnerScaleSet(Component):
             },
             opts=self.child(),
         )
-        mounted = None
-        if found := pod.files(args):
+        files_name = None
+        if files := pod.files(args):
             # Pulumi generates the name, so that a change creates another ConfigMap. Running runners keep the old one.
-            mounted = kubernetes.core.v1.ConfigMap(
-                f"{name}-files", metadata={"namespace": args.namespace}, data=found, opts=self.child()
+            files_name = kubernetes.core.v1.ConfigMap(
+                f"{name}-files", metadata={"namespace": args.namespace}, data=files, opts=self.child()
             ).metadata.name
-        called = args.scale_set_name or name
+        set_name = args.scale_set_name or name
         release = kubernetes.helm.v3.Release(
             f"{name}-release",
-            name=called,
+            name=set_name,
             namespace=args.namespace,
             chart=f"{CHARTS}/gha-runner-scale-set",
             version=versions.ARC_CHARTS,
-            # Removal waits for the set's finalizers, which wait for its jobs, so that no job loses its runner
+            # Helm's removal of the release waits for the set's finalizers, and these wait for the running jobs
             # (EphemeralRunnerSetReconciler.cleanUpEphemeralRunners in actions/actions-runner-controller@9bb16ae).
             timeout=args.drain_timeout_sec,
-            values=_values(called, args, secret.metadata.name, mounted),
-            # Two releases of one name cannot exist at the same time. Labels are sent only when a set is created
-            # (createRunnerScaleSet in the same), and the listener's name depends on group and address
-            # (scaleSetListenerName), so a changed set would keep the old ones.
+            values=_values(set_name, args, secret.metadata.name, files_name),
+            # A change of these values replaces the release, because the controller would not apply all of them to an
+            # existing set. It sends labels to GitHub only for a new set (createRunnerScaleSet, in the same repository).
+            # The listener's name depends on group and URL (scaleSetListenerName). The old release is deleted first,
+            # because two releases cannot have the same name.
             opts=self.child(
                 delete_before_replace=True,
                 replacement_trigger=[
@@ -96,8 +102,8 @@ class RunnerScaleSet(Component):
             api_version="actions.github.com/v1alpha1",
             kind="AutoscalingRunnerSet",
             metadata={
-                # The name depends on the release, so that another release gets another patch.
-                "name": release.id.apply(lambda _: called),
+                # The name is an output of the release, so that a new release gets a new patch.
+                "name": release.id.apply(lambda _: set_name),
                 "namespace": args.namespace,
                 # Helm does not wait for custom resources. The controller sets this annotation once GitHub has created
                 # the scale set (createRunnerScaleSet in actions/actions-runner-controller@9bb16ae).
@@ -107,27 +113,28 @@ class RunnerScaleSet(Component):
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{_REGISTER_SEC}s", update=f"{_REGISTER_SEC}s"),
             ),
         )
-        self.scale_set_name = registered.id.apply(lambda _: called)
+        self.scale_set_name = registered.id.apply(lambda _: set_name)
         self.register()
 
 
 def _values(
-    called: str, args: RunnerScaleSetArgs, secret: pulumi.Output[str], mounted: pulumi.Output[str] | None
+    set_name: str, args: RunnerScaleSetArgs, secret_name: pulumi.Output[str], files_name: pulumi.Output[str] | None
 ) -> dict[str, Any]:
+    """Return the values of the chart."""
     return {
         "githubConfigUrl": args.github_config_url,
-        "githubConfigSecret": secret,
+        "githubConfigSecret": secret_name,
         **({"runnerGroup": args.runner_group} if args.runner_group is not None else {}),
-        "runnerScaleSetName": called,
+        "runnerScaleSetName": set_name,
         **({"scaleSetLabels": args.scale_set_labels} if args.scale_set_labels else {}),
         "maxRunners": args.max,
         "minRunners": args.min_idle,
-        # Without this value the chart searches the cluster for the controller, and fails in a preview if there is none.
+        # Without this value, the chart searches the cluster for the controller. A preview of a new cluster would fail.
         "controllerServiceAccount": {
             "name": args.controller.service_account_name,
             "namespace": args.controller.namespace,
         },
         **pod.container_mode(args),
         "listenerTemplate": pod.listener(),
-        "template": pod.template(args, mounted),
+        "template": pod.template(args, files_name),
     }

@@ -1,4 +1,4 @@
-"""The gate of a pool of nodes: a Job that checks CUDA on them before dependent resources are created."""
+"""The gate of a pool of nodes: a Job that runs the smoke check on them before dependent resources are created."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ class SmokeJob(Component):
 
     Creates: a ConfigMap with the check, and a Job. The Job's pod runs on one node with all of that node's GPUs. A
     second container without a GPU request verifies that it sees none. For several nodes, the Job has one such pod on
-    each, and a headless Service by which the pods find each other. No pod ends before all run, so a node that does not
-    start fails the check, as does a GPU with wrong results. The Job stays after its end, so that the next preview finds
-    it.
-    Costs: the checked nodes, unless they run anyway, for the minutes of the check; with several nodes, until a minute
-    after the last one has started.
+    each, and a headless Service by which the pods find each other. No pod ends before all run, so the check also fails
+    if a node does not start. The Job stays after its end, so that the next preview finds it.
+    Costs: the checked nodes for the minutes of the check, unless they run anyway. With several nodes, the check ends a
+    minute after the last one has started.
     Does not: check more nodes than that number, or nodes that start later. If jobs use the GPUs of a node, the check
     waits until they end.
     Replaces on change of: everything but Pulumi's own timeout. A Job is immutable, so each change is a new check. The
@@ -89,11 +88,14 @@ class SmokeJob(Component):
             opts=self.child(
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{args.deadline_sec + 300}s"),
                 **after_failure(
-                    self, f"{name}-job-failed", lambda failed: _explained(args.pool, failed, kubeconfig), ("create",)
+                    self,
+                    f"{name}-job-failed",
+                    lambda failed: _failure_warning(args.pool, failed, kubeconfig),
+                    ("create",),
                 ),
             ),
         )
-        self.proven_nodes = job.status.apply(lambda status: _proven(status, args.nodes))
+        self.proven_nodes = job.status.apply(lambda status: _passed_nodes(status, args.nodes))
         self.verdict = self.proven_nodes.apply(lambda _: "pass")
         self.job_name = job.metadata.name
         self.register()
@@ -107,7 +109,7 @@ def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[s
         "backoffLimit": 0,
         # The time counts from the Job's start and includes pending pods.
         "activeDeadlineSeconds": args.deadline_sec,
-        **(smoke_peers.counts(args.nodes) if peers is not None else {}),
+        **(smoke_peers.job_settings(args.nodes) if peers is not None else {}),
         "template": {
             "metadata": {
                 "labels": {gpu_nodes.POOL_LABEL: args.pool},
@@ -122,8 +124,8 @@ def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[s
     }
 
 
-def _explained(pool: str, failed: pulumi.ErrorHookArgs, kubeconfig: Sequence[str]) -> str:
-    """Return an explanation of a failed check, with the reasons from the cluster's events."""
+def _failure_warning(pool: str, failed: pulumi.ErrorHookArgs, kubeconfig: Sequence[str]) -> str:
+    """Return the warning about a failed check, with the reasons from the cluster's events."""
     meta = (failed.new_inputs or {}).get("metadata") or {}
     namespace, job = str(meta.get("namespace")), str(meta.get("name"))
     try:
@@ -138,7 +140,7 @@ def _fingerprint(values: list[str]) -> str:
     return hashlib.sha256("\n".join(values).encode()).hexdigest()[:16]
 
 
-def _proven(status: kubernetes.batch.v1.outputs.JobStatus | None, nodes: int) -> int:
+def _passed_nodes(status: kubernetes.batch.v1.outputs.JobStatus | None, nodes: int) -> int:
     """Return the number of nodes that passed. Raise RunError if the Job has not succeeded."""
     if status is None or status.succeeded != nodes:
         raise pulumi.RunError(

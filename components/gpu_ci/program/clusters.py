@@ -1,4 +1,7 @@
-"""The clusters of a stack: it looks up each cluster and creates the resources that the pools on it share."""
+"""The clusters of a stack: looks up each EKS cluster, and creates the resources that the pools on it share.
+
+The wiring of a pool is the set of arguments that the program adds to the fields of the stack file.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from gpu_ci.kubernetes.arc_controller import ArcController
 from gpu_ci.kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs, ImagePullSecret
 from gpu_ci.kubernetes.scale_set.args import Dind, OwnImage, RunnerChoices
-from gpu_ci.stack.cluster import DEVICE_LISTS, WHAT_NODES_TAKE, Cluster
+from gpu_ci.stack.cluster import DEVICE_LISTS, STRATEGY_HINT, Cluster
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.site import SITE
 from gpu_ci.validation_errors import join
@@ -83,9 +86,11 @@ def _cluster(
     provider = kubernetes.Provider(f"{short_name}-cluster", kubeconfig=kubeconfig)
     in_cluster = pulumi.ResourceOptions(providers=[provider])
     controller, gpus_advertised = (
-        _shared(short_name, described, pools, in_cluster) if described.managed else _found(short_name, described)
+        _create_shared(short_name, described, pools, in_cluster)
+        if described.managed
+        else _refer_to_shared(short_name, described)
     )
-    gpus = _gpus(pools)
+    gpus = _most_gpus(pools)
     namespace = GpuNamespace(
         f"{short_name}-runners",
         GpuNamespaceArgs(
@@ -107,7 +112,8 @@ def _cluster(
             "namespace_gpus": gpus,
             # The API server may be in a private range, and jobs in pods of their own need access to it.
             "closed_to_cluster": described.network_policies and not described.private_ranges,
-            # The list of pools on which the plugin does not run is left out, because it does not affect other pools.
+            # The list of pools on which the plugin does not run is not included, because it does not affect other
+            # pools.
             "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
             "controller": controller,
             "kubeconfig": kubeconfig,
@@ -191,7 +197,7 @@ def _checked_version(
                 f"gives jobs of {', '.join(on)} no GPU: containerd has CDI off on AL2023 with Kubernetes {found}",
                 "'cdi-cri'",
                 "volume-mounts, or Kubernetes 1.32 or newer",
-                WHAT_NODES_TAKE,
+                STRATEGY_HINT,
             )
             raise pulumi.RunError(problem.render(stack_file()))
         return found
@@ -199,7 +205,7 @@ def _checked_version(
     return version.apply(check)
 
 
-def _shared(
+def _create_shared(
     short_name: str,
     described: Cluster,
     pools: Sequence[tuple[str, EksRunnerPoolArgs]],
@@ -218,7 +224,7 @@ def _shared(
         ),
         in_cluster,
     )
-    controller = ArcController(_arc(short_name), described.controller, in_cluster)
+    controller = ArcController(_controller_name(short_name), described.controller, in_cluster)
     return {
         "service_account_name": controller.service_account_name,
         "namespace": controller.namespace,
@@ -226,20 +232,20 @@ def _shared(
     }, [plugin]
 
 
-def _found(short_name: str, described: Cluster) -> tuple[dict[str, Any], list[pulumi.Resource]]:
-    """Return the controller that another stack has created. Its name follows from the name of the cluster."""
+def _refer_to_shared(short_name: str, described: Cluster) -> tuple[dict[str, Any], list[pulumi.Resource]]:
+    """Return the controller that another stack creates. Its name is derived from the name of the cluster."""
     return {
-        "service_account_name": _arc(short_name),
+        "service_account_name": _controller_name(short_name),
         "namespace": described.controller.namespace,
         "version": versions.ARC_CHARTS,
     }, []
 
 
-def _arc(short_name: str) -> str:
+def _controller_name(short_name: str) -> str:
     return f"{short_name}-arc"
 
 
-def _gpus(pools: Sequence[tuple[str, EksRunnerPoolArgs]]) -> int:
+def _most_gpus(pools: Sequence[tuple[str, EksRunnerPoolArgs]]) -> int:
     """Return the largest number of GPUs in use: all nodes of the pools, and the extra nodes of each pool's check."""
     return sum((args.max + args.smoke.nodes) * max(1, int(args.machines[0].gpu_count)) for _, args in pools)
 
@@ -267,10 +273,8 @@ def _offerings(
 
     def zones_of(name: str) -> pulumi.Output[list[str]]:
         return found.apply(
-            lambda all_of_them: sorted(
-                place
-                for place, each in zip(all_of_them.locations, all_of_them.instance_types, strict=True)
-                if each == name
+            lambda offers: sorted(
+                zone for zone, each in zip(offers.locations, offers.instance_types, strict=True) if each == name
             )
         )
 

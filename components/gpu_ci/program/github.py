@@ -26,26 +26,26 @@ def build(github_settings: Github | None, site: Site) -> dict[str, Any]:
         return {}
     owner, app = site.github.owner, site.github.app
     values = values_of(_references(github_settings, app))
-    # One provider for each owner, so that resources of the former owner are deleted with the former owner's provider.
+    # The provider's name contains the owner. After a change of the owner, the old provider deletes the old resources.
     provider = github.Provider(f"github-{owner}", owner=owner, app_auth=_app(app, values) if app else None)
-    options = pulumi.ResourceOptions(providers=[provider], transformations=[_belonging_to(owner)])
-    found: dict[str, Any] = {"owner": owner}
+    options = pulumi.ResourceOptions(providers=[provider], transformations=[_replace_with_owner(owner)])
+    outputs: dict[str, Any] = {"owner": owner}
     if github_settings.runner_group:
         args = github_settings.runner_group
         if args.group_name is None:
             args = args.model_copy(update={"group_name": f"gpu-{pulumi.get_stack()}"})
         args.set_source(stack_file(), f"{GITHUB}.runnerGroup")
-        found["runnerGroup"] = RunnerGroup("runners", args, options).group_name
+        outputs["runnerGroup"] = RunnerGroup("runners", args, options).group_name
     places = {
         name: _secrets(name, args, values, options).place for name, args in sorted(github_settings.secrets.items())
     }
     rulesets = {
         name: RepositoryRules(name, args, options).ruleset_id for name, args in sorted(github_settings.rules.items())
     }
-    return found | {name: made for name, made in (("secrets", places), ("rules", rulesets)) if made}
+    return outputs | {name: made for name, made in (("secrets", places), ("rules", rulesets)) if made}
 
 
-def _belonging_to(owner: str) -> pulumi.ResourceTransformation:
+def _replace_with_owner(owner: str) -> pulumi.ResourceTransformation:
     """Return a transformation that replaces all GitHub resources if the owner changes.
 
     The engine does not replace a resource because its provider changes. Without the transformation, the resources would

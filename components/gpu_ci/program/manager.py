@@ -1,4 +1,8 @@
-"""The runner manager of a stack: its configuration (`pulumi stack output manager --json`) and its resources."""
+"""The runner manager of a stack: its configuration (`pulumi stack output manager --json`) and its resources.
+
+The configuration lists, for each pool, the places in which the manager may start machines, in order (key `rungs`). The
+first places are the pool's own zones. The other places are the steps of its capacity ladder.
+"""
 
 from __future__ import annotations
 
@@ -79,13 +83,14 @@ def _args(built: Built) -> Any:
 
 def _pool(built: Built) -> dict[str, Any]:
     name, args = built.pool.name, _args(built)
-    own_objective = {} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}
+    wait_objective = {} if args.wait_objective_sec is None else {"waitObjectiveSec": args.wait_objective_sec}
     standby = {"standby": args.standby.stopped_size} if args.standby else {}
     ceiling = {"priceCeilingUsd": args.price_ceiling_usd} if args.price_ceiling_usd else {}
-    # A machine has this time to download the runner. If the manager registers it, waiting for that takes as long again.
+    # A machine has registerSec to download the runner. If the manager registers the runner, the machine may wait for
+    # that for the same time again.
     ready_sec = args.runner.register_sec * (2 if args.github.registered_by == "manager" else 1)
     return {
-        **own_objective,
+        **wait_objective,
         "name": name,
         "project": args.project,
         "template": built.component.state()["template"],
@@ -115,7 +120,7 @@ def _component(built: Built) -> Any:
 
 
 def _places(name: str, rung: Any, template: pulumi.Output[str] | None) -> Iterator[dict[str, Any]]:
-    """Yield each zone of a rung. The template is left out if it is the pool's own."""
+    """Yield a place for each zone of a step. The template is omitted if it is the pool's own."""
     [found] = cost.of_stack([rung.demand(name)]).pools
     for zone in rung.zones:
         yield {

@@ -18,12 +18,12 @@ def values_of(references: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
     All secrets are read before one is used, so that one report has the problems of all of them.
     """
     answers = pulumi.Output.all(*(_answer(place, reference) for place, reference in references.items()))
-    versions = answers.apply(_none_refused)
+    versions = answers.apply(_versions_or_error)
     return {place: pulumi.Output.secret(versions[at].secret_data) for at, place in enumerate(references)}
 
 
 def _answer(place: str, reference: str) -> pulumi.Output[Any]:
-    """Return the version of a secret, or a Problem if it cannot be read."""
+    """Return the latest version of a secret, or a Problem if it cannot be read."""
 
     def refused(error: Exception) -> Any:
         *_, project, _, secret = reference.split("/")
@@ -41,7 +41,7 @@ def _answer(place: str, reference: str) -> pulumi.Output[Any]:
     return found.recover(refused)
 
 
-def _none_refused(answers: list[Any]) -> list[Any]:
+def _versions_or_error(answers: list[Any]) -> list[Any]:
     if problems := [each for each in answers if isinstance(each, Problem)]:
         raise ArgsError(stack_file(), problems)
     return answers

@@ -56,7 +56,7 @@ class SettingsError(pulumi.RunError):
 
 def load() -> Settings:
     """Read and check the stack file. Raise SettingsError with every problem of the file."""
-    present = _present()
+    present = _all_keys()
     problems = checks.unknown_keys(present) + _plain_secrets(present)
     values = {path: _read(path, problems) for path in checks.KEYS}
     checked = checks.check(values, present, {problem.path for problem in problems})
@@ -88,8 +88,8 @@ def load_or_exit() -> Settings:
 def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool:
     model = spec.component.ARGS
     # Pools on clusters get placeholders here. `clusters.with_cluster` replaces them with the outputs of the cluster.
-    known = spec.wiring() if "namespace" in model.WIRING else {}
-    args = model(**spec.choices, **{**known, **site.wiring(shared_wiring, spec.region, model.WIRING)})
+    placeholders = spec.wiring() if "namespace" in model.WIRING else {}
+    args = model(**spec.choices, **{**placeholders, **site.wiring(shared_wiring, spec.region, model.WIRING)})
     return Pool(spec.name, spec.kind, spec.component, args)
 
 
@@ -136,6 +136,6 @@ def _plain_secrets(present: Sequence[str]) -> list[Problem]:
     return provider_secrets.in_plain_text(texts, [path for path in texts if runtime_config.is_config_secret(path)])
 
 
-def _present() -> list[str]:
+def _all_keys() -> list[str]:
     """Return all keys of the stack file, including those of providers."""
     return sorted(runtime_config.CONFIG.get() or runtime_config.get_config_env())

@@ -20,8 +20,8 @@ def stack_file() -> str:
 def stack_lines(values: Mapping[str, Any]) -> LineOf:
     """Return a function that finds the line of a path in that file.
 
-    It finds none where the file has other values than these, which the engine handed over: the engine then read
-    another file (`--config-file`, or `stackConfigDir` of Pulumi.yaml).
+    The function finds no lines if the file's values differ from `values`, which come from the engine. The engine has
+    then read another file (`--config-file`, or `stackConfigDir` of Pulumi.yaml).
     """
     try:
         root = pulumi.runtime.get_root_directory()  # the program itself runs in the folder `main`

@@ -11,7 +11,7 @@ from gpu_ci.catalog import cost, staleness
 from gpu_ci.github import plans
 from gpu_ci.stack import prerequisites
 from gpu_ci.stack.pools import images
-from gpu_ci.stack.provider_secrets import unseen_by_gates
+from gpu_ci.stack.provider_secrets import keys_gates_ignore
 from gpu_ci.stack.quotas import demands
 from gpu_ci.stack.warnings import GROUP, MANAGER_APP, RUNNER_APP, short_session, stack_warnings
 
@@ -30,7 +30,7 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *map(str, ended),
         *_old_runners(pools, today),
         *(
-            unseen_by_gates(settings.keys, os.environ)
+            keys_gates_ignore(settings.keys, os.environ)
             if "gce-runners" in {pool.kind for pool in settings.pools}
             else []
         ),
@@ -38,7 +38,10 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *settings.quotas.warnings,
         *prerequisites.other_projects(pools, settings.project),
         *stack_warnings(
-            pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools], _given(settings)
+            pools,
+            settings.clusters,
+            [getattr(args, "cluster_name", None) for _, args in pools],
+            _registration_keys(settings),
         ),
         *_plans(settings),
     ]
@@ -49,16 +52,16 @@ def prerequisites_of_builds(settings: Settings) -> list[str]:
     return prerequisites.build_pools((pool.name, pool.args) for pool in settings.pools)
 
 
-def _given(settings: Settings) -> list[str]:
+def _registration_keys(settings: Settings) -> list[str]:
     """Return those of the keys RUNNER_APP, GROUP and MANAGER_APP that the stack file has."""
     owner, github = settings.site.github, settings.github
-    there = {
+    values = {
         # The runner manager's App registers runners, too.
         RUNNER_APP: owner and (owner.manager_app or owner.runner_app),
         GROUP: github and github.runner_group,
         MANAGER_APP: owner and owner.manager_app,
     }
-    return [key for key, value in there.items() if value is not None]
+    return [key for key, value in values.items() if value is not None]
 
 
 def _plans(settings: Settings) -> list[str]:
@@ -70,6 +73,6 @@ def _plans(settings: Settings) -> list[str]:
 
 
 def _old_runners(pools: Iterable[tuple[str, Any]], today: date) -> list[str]:
-    """Return a warning for each outdated version of GitHub's runner. GitHub stops sending jobs to old versions."""
+    """Return a warning for each outdated version of the GitHub runner. GitHub stops sending jobs to old versions."""
     registered = (args.runner.version for _, args in pools if getattr(args, "github", None) is not None)
     return [str(each) for version in dict.fromkeys(registered) for each in staleness.runner(version, today)]

@@ -1,4 +1,4 @@
-"""Check a whole stack file: every key that the program reads, and what the keys require of each other."""
+"""Checks a whole stack file: every key that the program reads, and the dependencies between keys."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def check(
     """Check a stack file.
 
     Args:
-        values: the decoded value of each of KEYS, None for a missing one and for one in `unread`.
-        present: every key of the file.
-        unread: the keys whose values cannot be read, because they are secret. Their problem is reported elsewhere.
-        complete: whether the file has to give the project, and what pools need around them. A file of another program
-            need not.
+        values: The decoded value of each of KEYS. The value of a missing key, and of a key in `unread`, is None.
+        present: Every key of the file.
+        unread: The keys whose values are secret and cannot be read. The caller reports them.
+        complete: True if the file must have the project, subnetworks and registration that its pools need. A file of
+        another program need not have them.
     """
     project, site, github = values[PROJECT], values[SITE], values[GITHUB]
     project_needed = complete or project is not None
@@ -59,16 +59,16 @@ def check(
     problems += requirements.missing_registration(choices, site, github, unread) if complete else []
     problems += requirements.missing_for_manager(choices, values, unread)
     problems += requirements.duplicate_scale_sets(choices)
-    problems = requirements.with_incompatible(problems, choices, site, github)
-    in_order = list(pools.in_order(choices, problems))
+    problems = requirements.add_incompatible(problems, choices, site, github)
+    valid = list(pools.valid_pools(choices, problems))
     granted, found = quotas.check(
-        values[QUOTAS], quotas.demands(in_order), str(project or ""), quotas.ladder_demands(in_order)
+        values[QUOTAS], quotas.demands(valid), str(project or ""), quotas.ladder_demands(valid)
     )
     return Checked(choices, granted, problems + found)
 
 
 def unknown_keys(present: Collection[str]) -> list[Problem]:
-    """Report keys of this package that the program does not read: misspelt ones, and ones that belong in the site."""
+    """Report keys of this package that the program does not read, such as misspelt keys and fields of gpu-ci:site."""
     known = [path for path in KEYS if path.startswith(_NAMESPACE)]
     site_keys = {f"{_NAMESPACE}{name}": f"{SITE}.{name}" for name in Site.choice_names()}
     found = []
@@ -85,7 +85,7 @@ def _project_problems(project: Any, present: Collection[str]) -> list[Problem]:
 
 
 def _misspelt(problem: Problem, present: Collection[str]) -> Problem:
-    """Name a key of the stack file that resembles a missing one. The namespace `gcp:` has many other keys."""
+    """Return the problem of a missing key with a hint that names a similar key of the file, if there is one."""
     near = next((key for key in sorted(present) if key not in KEYS and did_you_mean(key, [problem.path])), "")
     if problem.text != "is missing" or not near:
         return problem

@@ -19,7 +19,7 @@ from ..kubernetes.name_types import EachOnce, NamespaceName, Registry, SecretNam
 from ..kubernetes.network_rules import PrivateRange
 
 DEVICE_LISTS = "deviceListStrategy"
-WHAT_NODES_TAKE = "leave it out: volume-mounts is what nodes of every pool take"
+STRATEGY_HINT = "leave it out: volume-mounts is what nodes of every pool take"
 """A hint for settings of the device plugin that nodes of pools do not use."""
 
 
@@ -93,10 +93,10 @@ class Cluster(Args):
     @field_validator("device_plugin", mode="wrap")
     @classmethod
     def _device_plugin(cls, value: Any, choices: ValidatorFunctionWrapHandler) -> Any:
-        return validate_whole_and_entries(value, choices, _taken)
+        return validate_whole_and_entries(value, choices, _supported_strategy)
 
 
-def _taken(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | Mapping[str, Any]:
+def _supported_strategy(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | Mapping[str, Any]:
     """Refuse a strategy based on NVIDIA_VISIBLE_DEVICES: the nodes ignore it (aws/nodes/user_data.py).
 
     Otherwise any image could request GPUs with that variable.
@@ -106,7 +106,7 @@ def _taken(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | M
         error = invalid(
             "gives jobs no GPU: nodes of pools take none from NVIDIA_VISIBLE_DEVICES",
             expected="volume-mounts or cdi-cri",
-            hint=WHAT_NODES_TAKE,
+            hint=STRATEGY_HINT,
         )
         raise_problems([at_path(error, strategy, DEVICE_LISTS)])
     return plugin

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 CLUSTERS = "gpu-ci:clusters"
-_MADE_FOR = {"": "runners", "controller": "controller", "devicePlugin": "device plugin"}
+_COMPONENTS = {"": "runners", "controller": "controller", "devicePlugin": "device plugin"}
 """The components with a namespace of their own, by key."""
 
 
@@ -54,11 +54,15 @@ def problems(clusters: Any, pools: Iterable[OnCluster] = ()) -> list[Problem]:
     for name, each in sorted(clusters.items()):
         on = [pool for pool in choices if pool.choices.get("clusterName") == name]
         found += section(Cluster, join(CLUSTERS, name), each or {})
-        found += _namespaces_of_two(name, each) + _no_plugin(name, each, on) + _gpus_without_runners(name, each, on)
+        found += (
+            _shared_namespaces(name, each)
+            + _pools_without_plugin(name, each, on)
+            + _wrong_gpu_resources(name, each, on)
+        )
     return found
 
 
-def _namespaces_of_two(name: str, described: Any) -> list[Problem]:
+def _shared_namespaces(name: str, described: Any) -> list[Problem]:
     """Report components with the same namespace. Each creates its own, and Kubernetes refuses the second of a name."""
     from .cluster import Cluster
 
@@ -79,7 +83,7 @@ def _namespaces_of_two(name: str, described: Any) -> list[Problem]:
             problems.append(
                 Problem(
                     ".".join(filter(None, (join(CLUSTERS, name), part, "namespace"))),
-                    f"is the namespace of the {_MADE_FOR[owner]} already, and each has its own",
+                    f"is the namespace of the {_COMPONENTS[owner]} already, and each has its own",
                     repr(namespace),
                     "a name for this alone",
                     "give one of the two another name",
@@ -88,14 +92,14 @@ def _namespaces_of_two(name: str, described: Any) -> list[Problem]:
     return problems
 
 
-def _no_plugin(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
+def _pools_without_plugin(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
     """Report pools in `builtInPools` whose nodes have no device plugin of their own.
 
     The stack's plugin does not run on the nodes of these pools, so they would have no plugin at all.
     """
     plugin = described.get("devicePlugin") if isinstance(described, Mapping) else None
-    kept_off = plugin.get("builtInPools") if isinstance(plugin, Mapping) else None
-    without = {_name(pool) for pool in pools if not _brings_plugin(pool)}
+    built_in_pools = plugin.get("builtInPools") if isinstance(plugin, Mapping) else None
+    without = {_name(pool) for pool in pools if not _has_built_in_plugin(pool)}
     return [
         Problem(
             f"{join(CLUSTERS, name)}.devicePlugin.builtInPools[{at}]",
@@ -104,12 +108,12 @@ def _no_plugin(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Pr
             "pools of Bottlerocket in other stacks; those of this one are known",
             "remove it",
         )
-        for at, pool in enumerate(kept_off if isinstance(kept_off, list) else ())
+        for at, pool in enumerate(built_in_pools if isinstance(built_in_pools, list) else ())
         if isinstance(pool, str) and pool in without
     ]
 
 
-def _gpus_without_runners(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
+def _wrong_gpu_resources(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
     """Report resource names of GPUs that the nodes do not have. Their pods would stay pending without a message."""
     from ..kubernetes.device_plugin import DevicePluginArgs
     from ..kubernetes.gpu_nodes import RESOURCE
@@ -121,7 +125,7 @@ def _gpus_without_runners(name: str, described: Any, pools: Sequence[OnCluster])
         given = resource_of(DevicePluginArgs(sharing=sharing).sharing)
     except ArgsError:
         return []  # already reported
-    placed = [pool for pool in pools if not _brings_plugin(pool)]
+    placed = [pool for pool in pools if not _has_built_in_plugin(pool)]
     if given != RESOURCE and placed:
         return [
             Problem(
@@ -146,7 +150,7 @@ def _gpus_without_runners(name: str, described: Any, pools: Sequence[OnCluster])
     ]
 
 
-def _brings_plugin(pool: OnCluster) -> bool:
+def _has_built_in_plugin(pool: OnCluster) -> bool:
     """Return True if the nodes have their own device plugin, as Bottlerocket does."""
     return str(pool.choices.get("amiType", "")).startswith("BOTTLEROCKET")
 

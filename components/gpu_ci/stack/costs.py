@@ -25,7 +25,7 @@ class Billed(Protocol):
 def of_pools(pools: Iterable[tuple[str, Args]]) -> cost.StackCost:
     """Return the cost of the pools. A pool without machines of its own costs nothing.
 
-    For a pool with a ladder, the cost is that of its most expensive rung.
+    For a pool with a ladder, the cost is that of its most expensive step.
     """
     found = list(pools)
     metered = [
@@ -40,6 +40,6 @@ def of_pools(pools: Iterable[tuple[str, Args]]) -> cost.StackCost:
 
 
 def _dearest(rungs: Iterable[Demand]) -> Demand:
-    """Return the most expensive rung. A rung with an unknown price counts as the most expensive."""
+    """Return the most expensive step. A step with an unknown price counts as the most expensive."""
     prices = {demand: price(demand.machine, demand.region, demand.market) for demand in rungs}
     return max(prices, key=lambda demand: found.usd_per_hour if (found := prices[demand]) else float("inf"))

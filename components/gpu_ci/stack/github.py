@@ -22,7 +22,7 @@ _PLACE = {"kind", "repository", "environment"}
 
 
 def _name(value: str) -> str:
-    """Refuse a name that cannot be part of a resource's name."""
+    """Return a name that can be part of a resource's name. Raise an error for any other."""
     if not re.fullmatch(naming.PATTERN, value):
         raise invalid("the name has a form that is not accepted", expected=naming.FORM, safe_hint="such as kernels")
     return value
@@ -67,7 +67,7 @@ class Github(Args):
 
     @field_validator("secrets")
     @classmethod
-    def _each_kept_once(cls, value: dict[str, SecretsByReference]) -> dict[str, SecretsByReference]:
+    def _each_secret_once(cls, value: dict[str, SecretsByReference]) -> dict[str, SecretsByReference]:
         """Refuse two entries with the same secret: each deployment would overwrite the other's value."""
         owners: dict[tuple[str, ...], str] = {}
         problems = []

@@ -19,7 +19,7 @@ _STEP = re.compile(r"[^.\[\]\"]+")
 def examples_of(args: type[Args], example: Mapping[str, Any]) -> dict[str, Any]:
     """Return an example value for every field: from the example, the field, or its default.
 
-    The value is None if the field is best left out.
+    The value is None for a field whose default is None. The hint is then to omit the field.
     """
     values: dict[str, Any] = {}
     for field in args.model_fields.values():

@@ -1,4 +1,4 @@
-"""Find the lines of a stack file that problems are about."""
+"""Finds the lines of a stack file to which problems refer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lines_of(text: str) -> LineOf:
 
 
 def no_line(_path: str) -> None:
-    """Find no line: the file is not known."""
+    """Return None, for problems of a file that is not known."""
     return
 
 

@@ -1,4 +1,8 @@
-"""Checks of the pools in a stack file: each with the model of its kind, then all together."""
+"""Checks the pools in a stack file: each with the model of its kind, then all of them together.
+
+The choices of a pool are the fields that the user wrote for it. Its wiring is the set of arguments that the program
+adds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from .hints import examples_of, shape, with_hint
 
 POOLS = "gpu-ci:pools"
 # The kind that examples use: the most common one.
-_USUAL = "gce-runners"
+_EXAMPLE_KIND = "gce-runners"
 _SHAPE = "pools by name, each with a kind and the fields of that kind"
 
 
@@ -33,7 +37,7 @@ class PoolSpec:
     choices: dict[str, Any]
     component: type[Component]
     known_wiring: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments known before deployment: those of its cluster, and the component that registers its runners."""
+    """The wiring that is known before deployment: values of its cluster, and the registration of its runners."""
 
     @property
     def path(self) -> str:
@@ -57,14 +61,14 @@ class PoolSpec:
         rungs = [rung for rung in ladder if isinstance(rung, Mapping)] if isinstance(ladder, list) else []
         return list(dict.fromkeys([self.region, *(_region_of(rung) for rung in rungs)]))
 
-    def alone(self) -> Args:
+    def args_with_placeholders(self) -> Args:
         """Return the arguments of the pool, with placeholders for values from other resources of the stack."""
         model = self.component.ARGS
         return model(**self.choices, **self.wiring())
 
     def wiring(self) -> dict[str, Any]:
         """Return placeholders for values from other resources of the stack, and the values that are known."""
-        return {**self.component.ARGS.stand_in_wiring(self.region, self.choices), **self.known_wiring}
+        return {**self.component.ARGS.placeholder_wiring(self.region, self.choices), **self.known_wiring}
 
 
 def _region_of(choices: Mapping[str, Any]) -> str:
@@ -75,14 +79,14 @@ def _region_of(choices: Mapping[str, Any]) -> str:
     return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
 
 
-def in_order(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:
+def valid_pools(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:
     """Yield name and arguments of the pools without a problem of their own."""
     wrong = [problem.path for problem in problems]
     for spec in choices:
         if any(path == spec.path or path.startswith((f"{spec.path}.", f"{spec.path}[")) for path in wrong):
             continue
         try:
-            yield spec.name, spec.alone()
+            yield spec.name, spec.args_with_placeholders()
         except ArgsError:
             # The arguments from its cluster are wrong, which is reported for the cluster.
             if "clusterName" not in spec.choices:
@@ -101,7 +105,7 @@ def check(
         registration: The wiring of pools whose runners the runner manager registers.
     """
     known = clusters.known_wiring(described)
-    example = f"l4: {{kind: {_USUAL}, …}}"
+    example = f"l4: {{kind: {_EXAMPLE_KIND}, …}}"
     if pools is None or pools == {}:
         hint = f"add one, such as {example} (docs/start/add-a-pool.md); to remove the last pool, run pulumi destroy"
         return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "nothing", _SHAPE, hint)]
@@ -117,11 +121,11 @@ def check(
         if kind_of_pool is None:
             continue
         given = {key: each for key, each in value.items() if key != kind_of_pool.key}
-        on = given.get("clusterName")
+        cluster = given.get("clusterName")
         model = kind_of_pool.component.ARGS
-        of_surroundings = known.get(on, {}) if isinstance(on, str) else {}
-        of_surroundings |= {key: each for key, each in (registration or {}).items() if key in model.WIRING}
-        spec = PoolSpec(name, kind_of_pool.component.KIND, given, kind_of_pool.component, of_surroundings)
+        known_wiring = known.get(cluster, {}) if isinstance(cluster, str) else {}
+        known_wiring |= {key: each for key, each in (registration or {}).items() if key in model.WIRING}
+        spec = PoolSpec(name, kind_of_pool.component.KIND, given, kind_of_pool.component, known_wiring)
         problems += clusters.unknown(path, given, known) if readable else []
         wrong = [problem for problem in _choice_problems(spec) if kind_of_pool.sure or problem.got != "nothing"]
         problems += [problem.under(path) for problem in wrong]
@@ -135,7 +139,7 @@ def _name_problems(name: str) -> list[Problem]:
     try:
         naming.check("pool", name)
     except ArgsError as error:
-        # Without the hash that marks a changed name. A name that looks like a secret is not shown.
+        # The suggestion omits the hash that `fit` adds. A name that looks like a secret is not shown.
         better = naming.fit(name, 40)[:-7] if redact(name) == name else "l4"
         [problem] = error.problems
         return [
@@ -165,7 +169,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
     """
     kinds = kind_names()
     if not isinstance(value, Mapping):
-        hint = f"such as {{kind: {_USUAL}, …}}; to remove the pool, delete its name too"
+        hint = f"such as {{kind: {_EXAMPLE_KIND}, …}}; to remove the pool, delete its name too"
         problems.append(Problem(path, "must be a map", shape(value), "a kind and the fields of that kind", hint))
         return None
     kind, expected = value.get("kind"), "one of " + ", ".join(kinds)
@@ -179,10 +183,10 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
     near = nearest(str(value.get(key)), kinds)
     likely = near or _likeliest(value)
     if kind is None:
-        hint = f"did you mean kind where it says {key}" if key != "kind" else f"add kind: {likely or _USUAL}"
+        hint = f"did you mean kind where it says {key}" if key != "kind" else f"add kind: {likely or _EXAMPLE_KIND}"
         problems.append(Problem(f"{path}.kind", "is missing", "nothing", expected, hint))
     else:
-        other = f"kinds and their fields are in docs/reference/pools.md, such as kind: {likely or _USUAL}"
+        other = f"kinds and their fields are in docs/reference/pools.md, such as kind: {likely or _EXAMPLE_KIND}"
         hint = f"did you mean {near}" if near else other
         got = repr(kind) if isinstance(kind, str) else shape(kind)
         problems.append(Problem(f"{path}.kind", "unknown kind of pool", got, expected, hint))
@@ -201,7 +205,7 @@ def _missing_package(kind: str) -> str:
 
 
 def _likeliest(value: Mapping[str, Any]) -> str:
-    """Return the kind that has the most of these keys, or nothing if several have as many."""
+    """Return the kind with the largest number of these keys, or "" if several kinds have the same number."""
     installed = [kind for kind in kind_names() if not _missing_package(kind)]
     fits = {kind: len(value.keys() & set(args_for(kind).choice_names())) for kind in installed}
     best = [kind for kind, fit in fits.items() if fit and fit == max(fits.values())]

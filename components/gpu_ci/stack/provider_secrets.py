@@ -33,7 +33,7 @@ _IDENTITY = {
 }
 
 
-def unseen_by_gates(present: Collection[str], environ: Mapping[str, str]) -> list[str]:
+def keys_gates_ignore(present: Collection[str], environ: Mapping[str, str]) -> list[str]:
     """Return a warning for each key of a stack file that authenticates pulumi-gcp but not the smoke gates.
 
     An empty variable counts as a missing one, as in the gates.

@@ -16,7 +16,7 @@ QUOTAS = "gpu-ci:quotas"
 
 
 @runtime_checkable
-class Asks(Protocol):
+class HasDemand(Protocol):
     """Arguments of a pool whose machines have a price and count against quotas."""
 
     def demand(self, name: str) -> Demand: ...
@@ -45,19 +45,19 @@ class Quotas:
 
 def demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
     """Return the machines that each pool requires, for pools of machines."""
-    return [args.demand(name) for name, args in pools if isinstance(args, Asks)]
+    return [args.demand(name) for name, args in pools if isinstance(args, HasDemand)]
 
 
 @runtime_checkable
-class Climbs(Protocol):
+class HasLadder(Protocol):
     """Arguments of a pool with a capacity ladder."""
 
     def ladder_demands(self, name: str) -> list[Demand]: ...
 
 
 def ladder_demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
-    """Return the machines of each rung of the pools' ladders, as if all machines of the pool were on that rung."""
-    return [demand for name, args in pools if isinstance(args, Climbs) for demand in args.ladder_demands(name)]
+    """Return the demand of each step of the pools' ladders, as if all machines of the pool came from that step."""
+    return [demand for name, args in pools if isinstance(args, HasLadder) for demand in args.ladder_demands(name)]
 
 
 def check(
@@ -65,7 +65,7 @@ def check(
 ) -> tuple[Quotas, list[Problem]]:
     """Return the limits and every problem with them. A limit that is too small for the pools is a problem.
 
-    A limit that is too small for a rung of a ladder is only a warning, because the pool can use other rungs.
+    A limit that is too small for a step of a ladder is only a warning, because the pool can use other steps.
     """
     if values is None:
         return Quotas(), []
@@ -77,7 +77,7 @@ def check(
     needed = quota.needs(demands)
     findings = {(each.need.region, each.need.metric): each for each in quota.compare(needed, given)}
     for demand in ladders:
-        # If several rungs count against one quota, at most one of them has all machines.
+        # Steps that use the same quota are compared one by one, because at most one of them has all machines.
         for each in quota.compare(quota.needs([demand]), given):
             findings.setdefault((each.need.region, each.need.metric), replace(each, certain=False))
     found = Quotas(given, tuple(findings.values()))

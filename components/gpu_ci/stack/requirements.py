@@ -1,4 +1,9 @@
-"""Checks that a stack file has the other keys its pools need: subnetworks, and the registration of runners."""
+"""Checks that a stack file has the other keys that its pools need: subnetworks, and the registration of runners.
+
+Runners register at GitHub as a GitHub App. On clusters, the controller registers them as `runnerApp`. On machines
+(Compute Engine VMs), the runner manager registers them as `managerApp`, or without a manager the machine as
+`runnerApp`.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +22,10 @@ def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]
     subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
-    joining = [spec for spec in choices if "subnetwork" in spec.component.ARGS.WIRING]
-    for spec in joining:
-        places_fine = not any(path.startswith((f"{spec.path}.zones", f"{spec.path}.ladder")) for path in wrong)
-        if subnetworks is None or spec.cloud != "gcp" or not places_fine:
+    with_subnetwork = [spec for spec in choices if "subnetwork" in spec.component.ARGS.WIRING]
+    for spec in with_subnetwork:
+        places_valid = not any(path.startswith((f"{spec.path}.zones", f"{spec.path}.ladder")) for path in wrong)
+        if subnetworks is None or spec.cloud != "gcp" or not places_valid:
             continue
         for region in spec.regions:
             if region not in subnetworks:
@@ -40,13 +45,13 @@ def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]
 
 
 def _regions(site: Any) -> set[str] | None:
-    """Return the regions that have a subnetwork, or None if the site is too invalid to know them."""
+    """Return the regions that have a subnetwork, or None if the site is not a map of maps."""
     if site is None:
         return set()
-    maps = [site.get(key) or {} for key in ("subnetworks", "networks")] if isinstance(site, Mapping) else [None]
-    return (
-        {str(region) for each in maps for region in each or ()} if all(isinstance(e, Mapping) for e in maps) else None
-    )
+    if not isinstance(site, Mapping):
+        return None
+    maps = [site.get(key) or {} for key in ("subnetworks", "networks")]
+    return {str(region) for each in maps for region in each} if all(isinstance(e, Mapping) for e in maps) else None
 
 
 _RUNNER_APP = (
@@ -71,8 +76,8 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
         owner.get(key) if isinstance(owner, Mapping) else None for key in ("app", "runnerApp", "managerApp")
     )
     on_clusters = [spec.name for spec in choices if "app" in spec.component.ARGS.WIRING]
-    by_themselves = app and group and not manager_app
-    machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING and by_themselves]
+    machines_register = app and group and not manager_app
+    machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING and machines_register]
     shape = "{id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-runner-app-key}"
     needed = {
         f"{SITE}.github.owner": (owner, on_clusters, "the organization, such as acme", "such as owner: acme"),
@@ -90,11 +95,11 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
         ),
     }
     problems = []
-    for path, (given, waiting, expected, hint) in needed.items():
+    for path, (value, pools, expected, hint) in needed.items():
         # The check of gpu-ci:github reports a missing owner too.
-        reported = path.endswith(".owner") and github is not None
-        if waiting and not given and not reported and not path.startswith(tuple(unread)):
-            text = f"is missing, and the runners of {', '.join(waiting)} need it"
+        is_reported = path.endswith(".owner") and github is not None
+        if pools and not value and not is_reported and not path.startswith(tuple(unread)):
+            text = f"is missing, and the runners of {', '.join(pools)} need it"
             if path.endswith(".runnerApp") and app:
                 text += ": the key of app, which may change runner groups, secrets and rules, is not for machines"
             problems.append(Problem(path, text, "nothing", expected, hint))
@@ -126,8 +131,8 @@ def missing_for_manager(choices: list[PoolSpec], values: Mapping[str, Any], unre
     }
     missing = [
         Problem(path, f"is missing, and {MANAGER} needs it", "nothing", expected, hint)
-        for path, (there, expected, hint) in needed.items()
-        if not there and not path.startswith(tuple(unread))
+        for path, (value, expected, hint) in needed.items()
+        if not value and not path.startswith(tuple(unread))
     ]
     return missing + (_too_many_instances(values[MANAGER], len(machines)) if machines else [])
 
@@ -149,7 +154,7 @@ def managed_registration(site: Any, github: Any) -> dict[str, Any]:
     return {"github": {"owner": "acme"}} if managed else {}
 
 
-def with_incompatible(found: list[Problem], choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
+def add_incompatible(found: list[Problem], choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
     """Add the problems of registering runners. Drop problems with fields that must be removed anyway."""
     more = incompatible(choices, site, github)
     return [problem for problem in found if not is_superseded(problem, more)] + more
@@ -162,7 +167,14 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     if not app or not group:
         return []
-    from ..gcp.pool.rules import ANOTHER_IMAGE, ANOTHER_WAY, NO_STANDBY, RUNNERLESS, STANDING, UNREADABLE
+    from ..gcp.pool.rules import (
+        NO_RUNNER_ON_COS,
+        NO_STANDBY_FOR_OWN_RUNNERS,
+        REMOVE_STANDBY,
+        SECRETS_UNREADABLE,
+        USE_OTHER_IMAGE,
+        USE_OTHER_SECRETS,
+    )
 
     problems = []
     for spec in choices:
@@ -173,34 +185,42 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
         driver = spec.choices.get("driver")
         if isinstance(driver, Mapping) and driver.get("source") == "cos":
             problems.append(
-                Problem(f"{spec.path}.driver.source", RUNNERLESS, "'cos'", "image or installer", ANOTHER_IMAGE)
+                Problem(f"{spec.path}.driver.source", NO_RUNNER_ON_COS, "'cos'", "image or installer", USE_OTHER_IMAGE)
             )
         if spec.choices.get("standby") and "github" not in spec.known_wiring:
             problems.append(
-                Problem(f"{spec.path}.standby", STANDING, shape(spec.choices["standby"]), "nothing here", NO_STANDBY)
+                Problem(
+                    f"{spec.path}.standby",
+                    NO_STANDBY_FOR_OWN_RUNNERS,
+                    shape(spec.choices["standby"]),
+                    "nothing here",
+                    REMOVE_STANDBY,
+                )
             )
         if secrets and docker != "rootful":
             expected = "nothing here, or runner.docker: rootful"
-            problems.append(Problem(f"{spec.path}.secrets", UNREADABLE, shape(secrets), expected, ANOTHER_WAY))
+            problems.append(
+                Problem(f"{spec.path}.secrets", SECRETS_UNREADABLE, shape(secrets), expected, USE_OTHER_SECRETS)
+            )
     return problems
 
 
-# If the field of the key is removed or corrected, the problems of the fields on the right disappear too.
-_WITH_IT = {"driver.source": ("driver", "image", "torch"), "standby": ("standby",)}
+# The correction of the field on the left also corrects the problems of the fields on the right.
+_CORRECTED_TOO = {"driver.source": ("driver", "image", "torch"), "standby": ("standby",)}
 
 
 def is_superseded(problem: Problem, incompatible: list[Problem]) -> bool:
     """Return True if the correction of another problem also corrects this one. Its own hint would not help."""
     if any(problem.text == each.text and problem.path.startswith(each.path) for each in incompatible):
         return True
-    over = [
-        each.path.removesuffix(key) + part
+    corrected = [
+        each.path.removesuffix(key) + field
         for each in incompatible
-        for key, fields in _WITH_IT.items()
+        for key, fields in _CORRECTED_TOO.items()
         if each.path.endswith(f".{key}")
-        for part in fields
+        for field in fields
     ]
-    return any(problem.path == path or problem.path.startswith(f"{path}.") for path in over)
+    return any(problem.path == path or problem.path.startswith(f"{path}.") for path in corrected)
 
 
 def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:

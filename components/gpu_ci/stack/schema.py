@@ -27,10 +27,12 @@ _FAMILIES = "GPUS_PER_GPU_FAMILY"
 
 
 def stack_schema(site: type[Args] | None = None, keys: Mapping[str, str] | None = None) -> Json:
-    """The schema of Pulumi.<stack>.yaml.
+    """Return the schema of Pulumi.<stack>.yaml.
 
-    `site` is the model of what a program asks besides pools and quotas, and `keys` where a stack file has each of its
-    fields. With them, any other key that begins with gpu-ci: is a mistake.
+    Args:
+        site: The model of the keys of a program other than pools and quotas. With it, the schema rejects any other key
+        that begins with gpu-ci:.
+        keys: The key of each field of `site` in a stack file.
     """
     kinds = {kind: component_for(kind) for kind in kind_names()}
     models: list[type[Args]] = [*(each.ARGS for each in kinds.values()), *([site] if site else [])]
@@ -131,7 +133,7 @@ def _tidy(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     if "discriminator" in schema:
-        schema = _by_word(schema)
+        schema = _by_discriminator(schema)
     if [*map(_is_null, schema.get("anyOf", []))] == [False, True]:
         schema = _or_null(schema)
     found = {
@@ -157,7 +159,7 @@ def _or_null(schema: Json) -> Json:
     return {**rest, "if": {"not": {"type": "null"}}, "then": own} if "$ref" in own or "allOf" in own else schema
 
 
-def _by_word(schema: Json) -> Json:
+def _by_discriminator(schema: Json) -> Json:
     """Replace a choice of models by if/then on the discriminator, so that errors refer to the selected model."""
     name, models = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
     rest = {key: value for key, value in schema.items() if key not in ("discriminator", "oneOf")}

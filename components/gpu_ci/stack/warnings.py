@@ -40,12 +40,12 @@ def stack_warnings(
     """
     named = list(pools)
     return [
-        *_longer_than_the_notice(named),
-        *_root_on_the_machine(named),
+        *_grace_beyond_notice(named),
+        *_root_with_app_key(named),
         *_missing_pull_secrets(named, clusters),
         *_overlapping_labels(named),
-        *_without_effect(named, [key for key in (RUNNER_APP, GROUP) if key not in present]),
-        *_without_manager(named, [key for key in (RUNNER_APP, GROUP, MANAGER_APP) if key not in present]),
+        *_unused_runner_settings(named, [key for key in (RUNNER_APP, GROUP) if key not in present]),
+        *_needs_manager(named, [key for key in (RUNNER_APP, GROUP, MANAGER_APP) if key not in present]),
         *unused(clusters, set(taken)),
     ]
 
@@ -121,7 +121,7 @@ def _logins(cluster: Any) -> list[Any]:
     return [each.name for each in getattr(cluster, "image_pull_secrets", ())]
 
 
-def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:
+def _root_with_app_key(pools: Iterable[tuple[str, Any]]) -> list[str]:
     """Warn about rootful Docker on machines that can read an App's key (docs/adr/0012)."""
     return [
         f"{join(POOLS, name)}.runner.docker: a job that has rootful Docker is root on its machine, and can read "
@@ -133,8 +133,8 @@ def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:
     ]
 
 
-def _without_effect(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> list[str]:
-    """Warn about settings of runners in a stack that registers none, or that has one of the two required keys."""
+def _unused_runner_settings(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> list[str]:
+    """Warn about settings of runners in a stack that registers no runners, because a required key is missing."""
     machines = [(name, args) for name, args in pools if "github" in args.WIRING]
     if len(missing) == 1 and machines:
         [other] = {RUNNER_APP, GROUP}.difference(missing)
@@ -152,24 +152,24 @@ def _without_effect(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) ->
     ]
 
 
-def _without_manager(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> list[str]:
+def _needs_manager(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> list[str]:
     """Warn about fields that only the runner manager reads, in a stack without one."""
-    given = f"hint: give {', '.join(missing)}"
+    hint = f"hint: give {', '.join(missing)}"
     found = []
     for name, args in pools if missing else ():
         path = join(POOLS, name)
         if getattr(args, "ladder", ()):
             text = "its templates are checked, but only the runner manager starts machines there"
-            found.append(f"{path}.ladder: {text}; {given}, or leave ladder out")
+            found.append(f"{path}.ladder: {text}; {hint}, or leave ladder out")
         if getattr(args, "price_ceiling_usd", None):
-            found.append(f"{path}.priceCeilingUsd: only the runner manager reads it; {given}, or leave it out")
+            found.append(f"{path}.priceCeilingUsd: only the runner manager reads it; {hint}, or leave it out")
         if "github" in args.WIRING and args.market == "flex-start":
             text = "a new size of the group gets no flex-start machine, only the runner manager does"
-            found.append(f"{path}.market: {text}; {given}")
+            found.append(f"{path}.market: {text}; {hint}")
     return found
 
 
-def _longer_than_the_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:
+def _grace_beyond_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:
     """Warn about a grace period longer than the notice of a spot node.
 
     It is not an error, because a node that is drained for another image gives a pod the whole period.

@@ -45,7 +45,7 @@ def args(**changes: Any) -> GpuNodeGroupArgs:
 
 
 def problems(**changes: Any) -> tuple[Problem, ...]:
-    """What is wrong with them after these changes."""
+    """Return the problems of the arguments after these changes."""
     try:
         args(**changes)
     except ArgsError as error:
@@ -74,7 +74,7 @@ _deployed: dict[str, Deployment] = {}
 
 
 def group(name: str = "l4", preview: bool = False, **changes: Any) -> Deployment:
-    """What a program registers that makes one node group; deployed once for all tests that ask for the same."""
+    """Return the resources of a program with one node group. Tests with equal arguments share one deployment."""
     key = repr((name, preview, changes))  # a Late is another one each time
     if key not in _deployed:
         _deployed[key] = deploy(

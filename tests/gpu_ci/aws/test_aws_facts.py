@@ -1,4 +1,4 @@
-"""What is written of AWS is what botocore and cfn-lint carry of it, so that a newer one shows where it has moved."""
+"""Compares facts about AWS with botocore and cfn-lint, so that a newer release of them shows a changed fact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faults GPU node groups on EKS are known for, each by its name, with who tells of it where somebody does."""
+"""The known faults of GPU node groups on EKS, each by its name, with the public report if there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of arguments of a node group that have the wrong form."""
+"""The messages for arguments of a node group in a wrong format."""
 
 from __future__ import annotations
 

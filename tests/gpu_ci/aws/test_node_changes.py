@@ -1,4 +1,4 @@
-"""What `pulumi up` does when an argument changes: nothing, an update in place, or another one made.
+"""The effect of a changed argument on `pulumi up`: no change, an update in place, or a replacement.
 
 Which properties AWS cannot change is read from the schemas cfn-lint carries (createOnlyProperties). That covers what
 CloudFormation and this package both make. Tags of the Auto Scaling group are not among it: its name decides them.
@@ -64,7 +64,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
 
 
 def verdict(type_: str, key: str) -> str:
-    """What a change of this input leads to."""
+    """Return the effect of a change of this input."""
     if type_ == LIMITS:
         return "replace" if key in ("clusterName", "nodeGroupName", "region") else "update"
     name = SCHEMAS[type_]
@@ -76,7 +76,7 @@ def verdict(type_: str, key: str) -> str:
 
 
 def happens(before: dict[str, Any], change: dict[str, Any]) -> dict[str, str]:
-    """What happens to each child that both have, by its role in its name."""
+    """Return the change of each child that both deployments have, by its role."""
     was = {row.urn: row for row in group(**before).rows}
     found: dict[str, str] = {}
     for row in group(**{**before, **change}).rows:

@@ -1,4 +1,4 @@
-"""How the tests ask the command: in this process, on one fixed day, in a folder of their own."""
+"""Calls the command for tests: in this process, on one fixed day, in a folder for each test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TODAY = date(2026, 11, 21)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call printed, and how it ended."""
+    """The output and the exit code of a call."""
 
     code: int
     out: str

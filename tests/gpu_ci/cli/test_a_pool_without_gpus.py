@@ -1,4 +1,4 @@
-"""A pool of another kind beside one with GPUs: what check, cost and quota say of it."""
+"""The output of check, cost and quota for a pool without GPUs next to a pool with GPUs."""
 
 from __future__ import annotations
 

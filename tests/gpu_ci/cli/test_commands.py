@@ -1,4 +1,4 @@
-"""What holds for every command: help, exit codes, whole output in pipes, no traceback, completion."""
+"""Properties of every command: help, exit codes, whole output in pipes, no traceback, completion."""
 
 from __future__ import annotations
 

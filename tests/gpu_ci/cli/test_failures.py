@@ -1,4 +1,4 @@
-"""What a script, and a person with several files, is told where something is wrong; and that no secret is."""
+"""Errors of commands for scripts and for users with several files. No error contains a secret."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 from gpu_catalog import Machine, queries, solver
 from gpu_catalog.setup import driver_source
 
-# What only other kinds of pools can choose, and what nobody chooses on a machine of Compute Engine.
+# The fields that only other kinds of pools have, and those that no user sets on a machine of Compute Engine.
 _UNSAID = ("kernel_module", "ami_type", "mig_profile", "gke_partition_size", "python")
 _OWN = "projects/acme-ci/global/images/gpu"
 _PLAIN = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"

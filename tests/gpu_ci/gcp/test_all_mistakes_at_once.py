@@ -1,4 +1,4 @@
-"""Pools with several mistakes: one report tells all of them, also those of fields that are held against a wrong one."""
+"""Pools with several mistakes: one report has all of them, also those of fields that depend on an invalid field."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_all_of_them_are_told_in_one_report(what: str) -> None:
 
 
 def test_what_only_follows_from_a_mistake_is_not_told() -> None:
-    """What a torch must be follows from the driver and the image, and one that fits the GPU may be right."""
+    """The required torch depends on the driver and the image. A torch that supports the GPU may be valid."""
     chosen = v100() | {"driver": {"source": "installer", "branch": 570}, "image": ARM, "torch": "2.14.0+cu126"}
     assert [each.path for each in RunnerPool.ARGS.choice_problems(without_kind(chosen))] == ["driver.branch", "image"]
     of_container = gpus(driver={"source": "cos", "checkImage": CONTAINER, "branch": 1}, image=COS)

@@ -1,4 +1,4 @@
-"""What a Cloud Build pool asks Google for."""
+"""The resources of a Cloud Build pool."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build(**changes: Any) -> Deployment:
 
 
 def triggered(event: Any, build_: Any, **changes: Any) -> dict[str, Any]:
-    """What a trigger asks for."""
+    """Return the inputs of a trigger."""
     main = {"repository": "acme/kernels", "event": event, "build": build_, **changes}
     return build(triggers={"main": main}).one(":Trigger").inputs
 

@@ -1,4 +1,4 @@
-"""What a stack file may choose for a Cloud Build pool, and what it is told when it chooses wrong."""
+"""Valid and invalid fields of a Cloud Build pool in a stack file, with the messages."""
 
 from __future__ import annotations
 

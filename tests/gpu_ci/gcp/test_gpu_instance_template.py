@@ -24,7 +24,7 @@ GCP = [machine for machine in machines(cloud="gcp") if not machine.legacy]
 
 
 def template(**choices: Any) -> dict[str, Any]:
-    """What Google is asked for."""
+    """Return the inputs of the template."""
     given = {**GpuInstanceTemplate.EXAMPLE, **WIRING, **MORE_WIRING, **choices}
     found = deploy(lambda: GpuInstanceTemplate("gpu", GpuInstanceTemplateArgs(**given)), computed=COMPUTED)
     return found.one("RegionInstanceTemplate").inputs

@@ -1,4 +1,4 @@
-"""The ladder of a runner pool: which rungs are refused, and which templates and checks they need."""
+"""The ladder of a runner pool: invalid steps, and the templates and checks of valid steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def problems(*rungs: Any, **changes: Any) -> list[Problem]:
 
 
 def made(*rungs: Any, **changes: Any) -> tuple[Deployment, list[Any]]:
-    """What a pool registers, and the rungs that its component has for the runner manager."""
+    """Return the resources of a pool, and the steps that its component has for the runner manager."""
     found: list[Any] = []
 
     def program() -> None:
@@ -67,7 +67,7 @@ def made(*rungs: Any, **changes: Any) -> tuple[Deployment, list[Any]]:
             {"region": "us-east1"},
             {"market": "flex-start", "maxRunDurationSec": 3600},
             "ladder[0].market",
-            "is missing: the pool's market is flex-start, which a rung cannot have",
+            "is missing: the pool's market is flex-start, which a step of a ladder cannot have",
         ),
         (
             {"region": "us-east1", "machineType": "g2-standrd-8"},

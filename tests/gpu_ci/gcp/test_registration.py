@@ -69,7 +69,7 @@ def test_where_the_manager_registers_its_machines_are_told_of_a_runner_and_of_no
     ],
 )
 def test_an_app_is_given_whole_or_not_at_all(given: dict[str, str], text: str) -> None:
-    """Half an App would leave the machines to a manager that nobody runs."""
+    """With an incomplete App, machines would wait for a manager that does not run."""
     hint = "without an App, the runner manager registers the runners, for organizations only"
     assert problems(github={**BY_MANAGER, **given}) == [("github", text, hint)]
 

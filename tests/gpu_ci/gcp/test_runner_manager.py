@@ -1,4 +1,4 @@
-"""What a runner manager on Google Cloud may do, where its key is, and that its rights are those of its code's calls."""
+"""The runner manager on Google Cloud: its key, and its permissions, which match the API calls of its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a runner network asks Google for, and what it refuses."""
+"""The resources of a runner network, and its invalid arguments."""
 
 from __future__ import annotations
 

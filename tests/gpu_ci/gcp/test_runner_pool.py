@@ -1,4 +1,4 @@
-"""What a GCE runner pool asks Google for."""
+"""The resources of a runner pool on Compute Engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stack file may choose for a GCE runner pool, and what it is told when it chooses wrong."""
+"""Valid and invalid fields of a gce-runners pool in a stack file, with the messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T4 = {"type": "nvidia-tesla-t4", "count": 1}
 
 
 def problems(**changes: Any) -> list[Problem]:
-    """What is wrong with the example after these changes; None removes a key."""
+    """Return the problems of the example after these changes. None removes a key."""
     choices = {key: value for key, value in {**RunnerPool.EXAMPLE, **changes}.items() if value is not None}
     return RunnerPoolArgs.choice_problems(choices)
 
@@ -188,6 +188,35 @@ def test_a_gpu_our_torch_has_no_kernels_for_is_refused_with_the_torch_that_has()
 def test_a_public_image_is_known_by_its_name(image: str, machine: str, path: str, text: str, expected: str) -> None:
     (found,) = problems(machineType=machine, image=image, zones=["us-central1-b"])
     assert (found.path, found.text, found.expected) == (path, text, expected)
+
+
+GB200 = {"machineType": "a4x-highgpu-4g", "zones": ["us-central1-a"], "market": "reservation", "reservation": "gb200s"}
+DEEP_LEARNING = "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-580"
+
+
+@pytest.mark.parametrize(
+    ("changes", "own", "text"),
+    [
+        ({"driver": {"source": "installer"}}, DEEP_LEARNING, "contains a driver, but driver.source is installer"),
+        (GB200, DEEP_LEARNING, "is for x86_64, but a4x-highgpu-4g is arm64"),
+    ],
+)
+def test_a_problem_of_the_default_image_names_it_because_the_file_does_not(
+    changes: dict[str, Any], own: str, text: str
+) -> None:
+    (of_default,) = problems(**changes)
+    assert (of_default.path, of_default.text) == ("image", f"the default image {text}")
+    (of_own,) = problems(**changes, image=own)
+    assert (of_own.path, of_own.text) == ("image", text)
+
+
+def test_a_problem_of_the_default_images_driver_names_the_default_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-550"
+    text = "driver branch 550 does not know the RTX PRO 6000: R575 is its first"
+    changes = {"machineType": "g4-standard-48", "zones": ["us-central1-b"], "image": old}
+    assert [each.text for each in problems(**changes)] == [text]
+    monkeypatch.setattr("gpu_ci.versions.GCE_IMAGE", old)
+    assert [each.text for each in problems(**changes)] == [f"the default image: {text}"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def hidden(value: str = HUSH) -> pulumi.Output[str]:
 
 
 def problems(model: type[Args], changes: Callable[[], dict[str, Any]]) -> list[Problem]:
-    """What is wrong with the example after these changes, now or when the values are there."""
+    """Return the problems of the example after these changes, at once or when its Outputs resolve."""
 
     async def settled() -> list[Problem]:
         try:

@@ -1,4 +1,4 @@
-"""What secrets and variables of GitHub ask of the engine."""
+"""The resources of secrets and variables on GitHub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runner group and the rules of a repository take, and what is told of what they do not."""
+"""Valid and invalid arguments of the runner group and of repository rules, with the messages."""
 
 from __future__ import annotations
 

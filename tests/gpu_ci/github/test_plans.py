@@ -1,4 +1,4 @@
-"""Which GitHub plan a stack file needs, before anything is made."""
+"""The GitHub plan that a stack file needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of a repository ask of the engine."""
+"""The resources of repository rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a runner group asks of the engine."""
+"""The resources of a runner group."""
 
 from __future__ import annotations
 

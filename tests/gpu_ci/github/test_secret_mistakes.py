@@ -1,4 +1,4 @@
-"""What secrets and variables of GitHub may be, and what is told of those that may not."""
+"""Valid and invalid secrets and variables on GitHub, with the messages."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_a_preview_lets_a_secret_pass_that_it_cannot_know_yet() -> None:
-    """What a lookup will answer is unknown, and is not marked as secret before it has been asked."""
+    """The result of a lookup is unknown in a preview, and is not yet marked as secret."""
     unknown = {"secrets": {"TOKEN": UNKNOWN}, "variables": {"REGION": UNKNOWN}}
     assert problems(SECRET, lambda: unknown) == []
 

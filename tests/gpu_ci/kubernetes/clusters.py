@@ -1,4 +1,4 @@
-"""What the tests of clusters build, and Kubernetes' own rules for where a pod may go."""
+"""Deployments for the tests of clusters, and the scheduling rules of Kubernetes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def scale_set(**changes: Any) -> Deployment:
 
 
 def values(deployment: Deployment) -> dict[str, Any]:
-    """What the one Helm release of a deployment is given."""
+    """Return the inputs of the one Helm release of a deployment."""
     found: dict[str, Any] = deployment.one(":Release").inputs["values"]
     return found
 
 
 def may_go(pod: Mapping[str, Any], labels: Mapping[str, str], taints: list[dict[str, str]]) -> bool:
-    """Whether the scheduler could place the pod there: its selector, its required affinity, and every taint tolerated
+    """Return True if the scheduler could place the pod there, by its selector, required affinity and tolerations
     (kubernetes.io/docs/concepts/scheduling-eviction, "Assigning Pods to Nodes" and "Taints and Tolerations")."""
     selected = pod.get("nodeSelector", {}).items() <= labels.items()
     tolerated = all(any(_tolerates(each, taint) for each in pod.get("tolerations", [])) for taint in taints)

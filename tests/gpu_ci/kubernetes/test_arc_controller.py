@@ -1,4 +1,4 @@
-"""What the controller's chart is given."""
+"""The values of the controller's chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `pulumi up` does when an argument of a component for Kubernetes changes, by what the API server never changes.
+"""The effect of a changed argument of a Kubernetes component on `pulumi up`, by the API server's immutable fields.
 
 Which fields those are is the sandbox's table of them, from pulumi-kubernetes' own (kubernetes_tables.py). A release of
 Helm's is made anew for another name, namespace or trigger, and upgraded for everything else.
@@ -103,7 +103,7 @@ UNTOLD = {RunnerScaleSet: {"app"}}
 
 
 def rows(component: type[Component], change: dict[str, Any]) -> dict[str, Row]:
-    """What a component makes, by its URN."""
+    """Return the resources of a component by URN."""
 
     def program() -> None:
         wiring = scale_set_wiring() if component is RunnerScaleSet else SMOKE if component is SmokeJob else {}
@@ -151,7 +151,7 @@ def replaces(row: Row, path: str) -> bool:
 
 
 def happens(component: type[Component], change: dict[str, Any]) -> dict[str, str]:
-    """What happens to each child that both have, by its role in its name."""
+    """Return the change of each child that both deployments have, by its role."""
     was, found = unchanged(component), {}
     for urn, row in rows(component, change).items():
         if urn not in was or not row.request.custom:

@@ -1,4 +1,4 @@
-"""What the device plugin's chart is given."""
+"""The values of the device plugin's chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a namespace for GPU pods asks of the cluster."""
+"""The resources of a namespace for GPU pods."""
 
 from __future__ import annotations
 

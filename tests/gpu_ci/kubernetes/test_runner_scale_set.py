@@ -1,4 +1,4 @@
-"""What a runner scale set asks of the cluster and of its chart."""
+"""The resources of a runner scale set, and the values of its chart."""
 
 from __future__ import annotations
 

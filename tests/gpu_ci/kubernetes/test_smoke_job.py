@@ -1,4 +1,4 @@
-"""The Job that is the gate of a pool of nodes: what it asks of the cluster, and what would let it pass unasked."""
+"""The Job that is the gate of a pool of nodes: its resources, and ways in which it could pass without a check."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_
     monkeypatch.setattr(pulumi.log, "warn", lambda text, _: said.append(text))
     owner = pulumi.Resource.__new__(pulumi.Resource)
     options = failure_hints.after_failure(
-        owner, "l4-job-failed", lambda failed: smoke_job._explained("l4", failed, []), ("create",)
+        owner, "l4-job-failed", lambda failed: smoke_job._failure_warning("l4", failed, []), ("create",)
     )
     assert options["hooks"].on_error == [hooks["l4-job-failed"]]
     removed, made = (

@@ -69,7 +69,7 @@ def where(pod: Any) -> list[bool]:
     ],
 )
 def test_a_pod_goes_where_it_should_and_nowhere_else(pod: Any, expected: list[bool]) -> None:
-    """On a GPU node of its pool, one of another pool, one that somebody forgot to taint, and one without GPUs."""
+    """On a GPU node of its pool, one of another pool, one without the taint, and one without GPUs."""
     assert where(pod()) == expected
 
 

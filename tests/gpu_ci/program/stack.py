@@ -87,7 +87,7 @@ def texts(values: Mapping[str, Any]) -> dict[str, str]:
 def load(
     values: Mapping[str, Any], *, stack: str = "staging", secrets: Collection[str] = (), root: Path | None = None
 ) -> settings.Settings:
-    """What gpu_ci.program.settings makes of it."""
+    """Return the settings that gpu_ci.program.settings loads."""
 
     def run() -> settings.Settings:
         pulumi.runtime.configure(

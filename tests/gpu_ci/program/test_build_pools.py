@@ -1,4 +1,4 @@
-"""A Cloud Build pool in a stack file: where it is placed, what is exported of it, and how its kind is told apart."""
+"""A Cloud Build pool in a stack file: its place, its outputs, and its kind."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.gpu_ci.program.stack import ON_CLUSTER, config, load, refused, told
 from tests.gpu_ci.program.test_clusters import HERE, IMAGE, stack
 
 POOL, CLUSTER = "gpu-ci:pools.a10g", "gpu-ci:clusters.ci"
-# Each by the path it is told at; no two of them are about the same thing.
+# Each mistake by the path of its problem. No two of them are about the same field.
 MISTAKES: dict[str, Any] = {
     f"{POOL}.labels": 3,
     f"{POOL}.max": "many",

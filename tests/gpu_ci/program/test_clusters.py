@@ -445,7 +445,7 @@ def test_what_a_pool_on_a_cluster_stands_on_is_asked_for(keys: dict[str, Any], p
 
 
 def test_a_release_of_the_image_may_be_for_the_version_of_any_cluster() -> None:
-    """Which one the cluster has is known once it is looked up."""
+    """The version of the cluster is known after its lookup."""
     for version in ("1.33.5", "1.36.1"):
         [pool] = load(stack({"releaseVersion": f"{version}-20260917"})).pools
         assert pool.args.release_version == f"{version}-20260917"

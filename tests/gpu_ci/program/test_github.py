@@ -1,4 +1,4 @@
-"""What a stack file asks for on GitHub: a group, secrets by reference, and rules; made as whoever the site says."""
+"""The settings of a stack file on GitHub: a runner group, secrets and rules, created as the site's App."""
 
 from __future__ import annotations
 

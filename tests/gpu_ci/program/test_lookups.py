@@ -1,4 +1,4 @@
-"""What a stack only learns by asking GitHub and Google: told at its place in the stack file, without a traceback."""
+"""Problems that only a lookup at GitHub or Google finds: reported at their path, without a traceback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_ACCESS = (
 
 
 def told(asked: Any, calls: Calls = ALL_CALLS, **site: Any) -> str:
-    """What the preview of a stack ends with; Pulumi shows a RunError without a traceback."""
+    """Return the error of the preview of a stack. Pulumi shows a RunError without a traceback."""
     with pytest.raises(pulumi.RunError) as caught:
         run(stack(asked, **site), preview=True, calls=calls)
     return str(caught.value)

@@ -36,7 +36,7 @@ def cluster(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def offerings(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Each type in two zones of the region, as two lists that run beside each other."""
+    """Each type in two zones of the region, as two lists of equal length."""
     [wanted] = asked["filters"]
     found = [(f"{asked['region']}{zone}", name) for name in wanted["values"] for zone in "ab"]
     return {"locations": [zone for zone, _ in found], "instanceTypes": [name for _, name in found]}

@@ -1,4 +1,4 @@
-"""How the pools of a stack file get the App, the group and the right to the App's key, and what is told of it."""
+"""The registration of a stack file's pools: App, runner group, access to the App's key, and messages."""
 
 from __future__ import annotations
 

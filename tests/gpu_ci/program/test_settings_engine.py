@@ -1,4 +1,4 @@
-"""What a mistake in a stack file looks like to whoever runs the real CLI."""
+"""The output of the real CLI for a mistake in a stack file."""
 
 from __future__ import annotations
 

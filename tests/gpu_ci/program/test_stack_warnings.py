@@ -1,4 +1,4 @@
-"""What a stack is told in the preview although it is no mistake, on days that are given."""
+"""The warnings of a stack in the preview, on fixed days."""
 
 from __future__ import annotations
 

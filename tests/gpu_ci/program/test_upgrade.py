@@ -1,4 +1,4 @@
-"""What today's program registers for the staging stack of the last release, compared with what that release did.
+"""Compares the resources of today's program for the staging stack of the last release with those of that release.
 
 The engine decides by registrations alone what an update changes, so equal ones change nothing. test_upgrade.py of
 tests/engine asks the engine itself.

@@ -35,7 +35,7 @@ def stack(pool: Any = L4, **config: Any) -> dict[str, Any]:
 
 
 def mistakes(document: Any) -> list[str]:
-    """Where the schema sees a mistake, as the paths of the innermost errors."""
+    """Return the paths of the innermost errors that the schema reports."""
     errors = Draft202012Validator(SCHEMA).iter_errors(document)
     return sorted({".".join(map(str, error.absolute_path)) for error in errors})
 

@@ -1,4 +1,4 @@
-"""Changes the maximum of a node group to the wanted number, but never below its desired number of nodes."""
+"""Changes the maximum size of a node group, but never below its desired size, which is its wanted number of nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .eks_api import ApiError, EksApi
 # EKS updates sizes in seconds. Another update, such as a new image, lasts until all nodes are replaced: up to an hour
 # with several busy nodes.
 DEADLINE_SEC = 3600
-_ASK_EVERY_SEC = 2.0
+_POLL_EVERY_SEC = 2.0
 
 
 class Clock(Protocol):
@@ -20,45 +20,45 @@ class Clock(Protocol):
         """Wait for the given seconds. Return True if the deployment was cancelled."""
 
 
-class Cancelled(Exception):  # noqa: N818 - an answer of the user
+class Cancelled(Exception):  # noqa: N818 - the user's decision, and no error
     """The deployment was cancelled."""
 
 
 def set_most(api: EksApi, clock: Clock, cluster: str, group: str, wanted: int, report: Callable[[str], None]) -> int:
-    """Change the maximum, and return the resulting one: the wanted number, or the number of nodes if that is higher.
+    """Change the maximum to `wanted`, or to the desired size if that is higher. Return the new maximum.
 
-    The sizes are read directly before each change, because an autoscaler can change them at any time. If EKS rejects a
-    change for that reason, or because another update runs, the change is retried.
+    An autoscaler can change the sizes at any time, so they are read directly before each change. If EKS rejects a
+    change because the sizes have changed or another update runs, the change is repeated.
 
     Raises:
         ApiError: EKS rejects the change for another reason, or until the deadline.
         Cancelled: The deployment was cancelled.
     """
-    waited, refused_for, changed = 0.0, None, False
+    waited_sec, rejected_sizes, changed = 0.0, None, False
     while True:
         sizes = api.sizes(cluster, group)
         most = max(wanted, sizes.desired)
         if sizes.most == most:
             return most
         if changed:
-            waited = _wait(clock, waited, ApiError("", f"EKS still reports a maximum of {sizes.most}"))
+            waited_sec = _wait(clock, waited_sec, ApiError("", f"EKS still reports a maximum of {sizes.most}"))
         try:
             update = api.set_most(cluster, group, most)
             while api.update_status(cluster, group, update) != "Successful":
-                waited = _wait(clock, waited, ApiError("", f"update {update} has not ended"))
+                waited_sec = _wait(clock, waited_sec, ApiError("", f"update {update} has not ended"))
             changed = True
         except ApiError as error:
             # EKS would reject the same sizes again.
-            if not error.busy and not (error.outdated and sizes != refused_for):
+            if not error.busy and not (error.outdated and sizes != rejected_sizes):
                 raise
-            refused_for = sizes
+            rejected_sizes = sizes
             report(f"EKS cannot change the maximum of {group} now, retrying: {error}")
-            waited = _wait(clock, waited, error)
+            waited_sec = _wait(clock, waited_sec, error)
 
 
-def _wait(clock: Clock, waited: float, reason: ApiError) -> float:
-    if waited >= DEADLINE_SEC:
+def _wait(clock: Clock, waited_sec: float, reason: ApiError) -> float:
+    if waited_sec >= DEADLINE_SEC:
         raise ApiError(reason.code, f"{reason.message} (after {DEADLINE_SEC} s)")
-    if clock.wait(_ASK_EVERY_SEC):
+    if clock.wait(_POLL_EVERY_SEC):
         raise Cancelled
-    return waited + _ASK_EVERY_SEC
+    return waited_sec + _POLL_EVERY_SEC

@@ -19,16 +19,17 @@ from ..node_group_limits import NodeGroupLimitsArgs
 from .change import Cancelled, set_most
 from .eks_api import Account, ApiError, AwsEks, EksApi
 
-_AT_ONCE = 16
+_CONCURRENT_CHANGES = 16
 _REPLACES = ("clusterName", "nodeGroupName", "region")
 _CURRENT, _BALANCING = "currentMaxSize", "zoneBalancing"
 SUSPENDED, ACTIVE, UNCHANGED = "suspended", "active", "unchanged"
+"""The values of the output zoneBalancing."""
 
-# Inputs that an output and a warning contain.
-_IN_PLAIN = {"maxSize": "in currentMaxSize"}
+# Inputs that an output and a warning contain. They must not be secret.
+_PUBLIC_INPUTS = {"maxSize": "in currentMaxSize"}
 
-# No AWS managed policy contains these permissions. If one is missing, EKS's error names it.
-_RIGHTS = "eks:DescribeNodegroup, eks:UpdateNodegroupConfig and eks:DescribeUpdate"
+# The permissions that the deployer needs. No AWS managed policy contains them. If one is missing, EKS's error names it.
+_PERMISSIONS = "eks:DescribeNodegroup, eks:UpdateNodegroupConfig and eks:DescribeUpdate"
 
 
 class LimitsService:
@@ -36,16 +37,16 @@ class LimitsService:
 
     def __init__(self, log: EngineLog, api: Callable[[Account], EksApi] = AwsEks) -> None:
         self._log = log
-        self._make_api = api
+        self._create_api = api
         self._cancel = Event()
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="limits")
+        self._threads = ThreadPoolExecutor(_CONCURRENT_CHANGES, thread_name_prefix="limits")
 
     def check(self, request: Any) -> Any:
-        return checked(request, NodeGroupLimitsArgs, _IN_PLAIN)
+        return checked(request, NodeGroupLimitsArgs, _PUBLIC_INPUTS)
 
     async def diff(self, request: Any) -> Any:
-        """Return the changes. A maximum or a suspension that was not possible before is a change at the next `up`."""
-        old, new, known = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
+        """Return the changed inputs. Without changes, return the outputs that an earlier `up` could not set."""
+        old, new, state = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         kind = provider_pb2.PropertyDiff
         details = {
@@ -53,8 +54,8 @@ class LimitsService:
             for name in changed
         }
         if not changed:
-            left = {_CURRENT: known.get(_CURRENT) != new.get("maxSize"), _BALANCING: known.get(_BALANCING) == ACTIVE}
-            details = {name: kind(kind=kind.UPDATE) for name, undone in left.items() if undone}
+            not_set = {_CURRENT: state.get(_CURRENT) != new.get("maxSize"), _BALANCING: state.get(_BALANCING) == ACTIVE}
+            details = {name: kind(kind=kind.UPDATE) for name, is_open in not_set.items() if is_open}
         response = provider_pb2.DiffResponse
         return response(
             changes=response.DIFF_SOME if details else response.DIFF_NONE,
@@ -67,11 +68,11 @@ class LimitsService:
     async def create(self, request: Any) -> Any:
         properties = request.properties
         identity = "" if request.preview else _identity(properties)
-        outputs = await self._applied(request.urn, properties, preview=request.preview)
+        outputs = await self._apply(request.urn, properties, preview=request.preview)
         return provider_pb2.CreateResponse(id=identity, properties=outputs)
 
     async def update(self, request: Any) -> Any:
-        outputs = await self._applied(request.urn, request.news, preview=request.preview)
+        outputs = await self._apply(request.urn, request.news, preview=request.preview)
         return provider_pb2.UpdateResponse(properties=outputs)
 
     async def read(self, request: Any) -> Any:
@@ -84,7 +85,7 @@ class LimitsService:
         except ApiError as error:
             if error.missing:
                 return provider_pb2.ReadResponse()
-            raise Refused(redacted(_refused(error, given), request.properties)) from None
+            raise Refused(redacted(_rejection(error, given), request.properties)) from None
         return provider_pb2.ReadResponse(
             id=request.id, properties=with_outputs(request.properties, {_CURRENT: sizes.most}), inputs=request.inputs
         )
@@ -100,7 +101,7 @@ class LimitsService:
         """Return after every thread has ended."""
         await asyncio.to_thread(self._threads.shutdown)
 
-    async def _applied(self, urn: str, properties: Any, *, preview: bool) -> Any:
+    async def _apply(self, urn: str, properties: Any, *, preview: bool) -> Any:
         if preview:
             return with_outputs(properties, {_CURRENT: rpc.UNKNOWN, _BALANCING: rpc.UNKNOWN})
         given = to_plain(properties)
@@ -112,10 +113,10 @@ class LimitsService:
         try:
             most = await self._in_thread(
                 given,
-                lambda api: set_most(api, _Waiting(self._cancel), given["clusterName"], group, wanted, report),
+                lambda api: set_most(api, _CancellableClock(self._cancel), given["clusterName"], group, wanted, report),
             )
         except ApiError as error:
-            raise Refused(redacted(_refused(error, given), properties)) from None
+            raise Refused(redacted(_rejection(error, given), properties)) from None
         except Cancelled:
             raise Refused("the change was cancelled", grpc.StatusCode.CANCELLED) from None
         if most > wanted:
@@ -125,9 +126,9 @@ class LimitsService:
                 "nodes"
             )
             await asyncio.to_thread(self._log, urn, redacted(text, properties), True)
-        return with_outputs(properties, {_CURRENT: most, _BALANCING: await self._suspended(urn, properties)})
+        return with_outputs(properties, {_CURRENT: most, _BALANCING: await self._suspend_balancing(urn, properties)})
 
-    async def _suspended(self, urn: str, properties: struct_pb2.Struct) -> str:
+    async def _suspend_balancing(self, urn: str, properties: struct_pb2.Struct) -> str:
         """Suspend AZRebalance. If AWS rejects that, report a warning, because nodes may be terminated, and continue."""
         given = to_plain(properties)
         scaling_group = given.get("autoscalingGroupName")
@@ -148,10 +149,12 @@ class LimitsService:
     async def _in_thread(self, given: Mapping[str, Any], work: Callable[[EksApi], Any]) -> Any:
         """Run the work in a thread, so that it blocks no other resource."""
         run = asyncio.get_running_loop().run_in_executor
-        return await run(self._threads, lambda: work(self._make_api(_account(given))))
+        return await run(self._threads, lambda: work(self._create_api(_account(given))))
 
 
-class _Waiting:
+class _CancellableClock:
+    """The system clock, whose wait ends when the service is cancelled."""
+
     def __init__(self, cancel: Event) -> None:
         self._cancel = cancel
 
@@ -172,7 +175,7 @@ def _identity(properties: struct_pb2.Struct) -> str:
     )
 
 
-def _refused(error: ApiError, given: Mapping[str, Any]) -> str:
+def _rejection(error: ApiError, given: Mapping[str, Any]) -> str:
     hint = (
         "run aws sts get-caller-identity to see the identity of the environment; set profile or roleArn to use another"
     )
@@ -184,7 +187,7 @@ def _refused(error: ApiError, given: Mapping[str, Any]) -> str:
     return (
         f"the maximum of the node group {given['nodeGroupName']} could not be changed\n"
         f"  got: {error}\n"
-        f"  expected: AWS credentials with {_RIGHTS} on cluster {given['clusterName']} in "
+        f"  expected: AWS credentials with {_PERMISSIONS} on cluster {given['clusterName']} in "
         f"{given['region']}\n"
         f"  hint: {hint}"
     )

@@ -19,16 +19,19 @@ _RELEASES = {
     "al2023": (re.compile(r"(?P<version>1\.[0-9]{2})\.[0-9]+-(?P<date>20[0-9]{6})"), "1.35.3-20260917"),
     "bottlerocket": (re.compile(r"[0-9]+\.[0-9]+\.[0-9]+-(?!20[2-9][0-9][01][0-9]{3}$)[0-9a-f]{8}"), "1.64.0-c9b02bd1"),
 }
-"""The pattern of each system's release numbers, with one example of the format. AL2023 uses Kubernetes version and
-date, and Bottlerocket its own version and a commit.
+"""For each system, the pattern of its releases and one example.
+
+A release of AL2023 has the Kubernetes version and the date. A release of Bottlerocket has its own version and a commit.
 """
 
-_TWO_DRIVERS = "20260917"
-"""The first AL2023 release with two drivers, of which a node uses the one for its type. Earlier releases have driver
-580 or older (awslabs/amazon-eks-ami issue 2768).
+_TWO_DRIVERS_SINCE = "20260917"
+"""The date of the first AL2023 release with two drivers. A node uses the driver for its instance type.
+
+Earlier releases have one driver, 580 or older (awslabs/amazon-eks-ami issue 2768).
 """
 
-_ONE_DRIVER = 580
+_DRIVER_BEFORE = 580
+"""The newest possible driver of an AL2023 release before that date."""
 
 
 def ami_of(choices: Mapping[str, Any]) -> str:
@@ -58,10 +61,11 @@ def ami_type(value: str | None, others: Mapping[str, Any]) -> str | None:
         source = _SOURCES.get(system_of(ami))
         answer = solver.check(machine, ami_type=ami, driver_source=source)
         if isinstance(answer, solver.Refused):
-            wrong = [each for each in answer.problems if each.choice in ("ami_type", "driver_source", "driver_branch")]
-            raise invalid(
-                f"is not compatible: {_reasons(machine, wrong[:1])}", hint=instead
-            )  # The other problems follow from the first.
+            problems = [
+                each for each in answer.problems if each.choice in ("ami_type", "driver_source", "driver_branch")
+            ]
+            # Only the first problem is reported, because the others follow from it.
+            raise invalid(f"is not compatible: {_reasons(machine, problems[:1])}", hint=instead)
     return value
 
 
@@ -81,30 +85,30 @@ def release_version(value: str | None, others: Mapping[str, Any]) -> str | None:
             raise invalid(
                 f"is missing: R{last} is the last driver that supports the {machines[0].gpu.name}, but by default "
                 "nodes use EKS's newest release",
-                hint=f"use a release with driver {last}, in the format of {_RELEASES[system][1]}; {_where(others)}",
+                hint=f"use a release with driver {last}, in the format of {_RELEASES[system][1]}; {_releases(others)}",
             )
         return value
     form, example = _RELEASES[system]
     found = form.fullmatch(value)
     if not found:
         raise invalid(
-            f"is not a release of {ami_of(others)}", expected=f"a release such as {example}", hint=_where(others)
+            f"is not a release of {ami_of(others)}", expected=f"a release such as {example}", hint=_releases(others)
         )
     version = others.get("kubernetes_version")
     if system == "al2023" and isinstance(version, str) and found["version"] != version:
-        raise invalid(f"is for Kubernetes {found['version']}, but the cluster has {version}", hint=_where(others))
+        raise invalid(f"is for Kubernetes {found['version']}, but the cluster has {version}", hint=_releases(others))
     branch = branch_of(value)
     for machine in machines:
         answer = solver.check(machine, driver_source=_SOURCES[system], driver_branch=branch) if branch else None
         if isinstance(answer, solver.Refused):
             raise invalid(
                 f"has at most driver {branch}: {answer.reason}".replace(machine.key, machine.machine_type),
-                hint=f"a release of {_TWO_DRIVERS} or later",
+                hint=f"a release of {_TWO_DRIVERS_SINCE} or later",
             )
     return value
 
 
-def _where(others: Mapping[str, Any]) -> str:
+def _releases(others: Mapping[str, Any]) -> str:
     """Return where the releases of an image are listed."""
     if system_of(ami_of(others)) == "bottlerocket":
         return "github.com/bottlerocket-os/bottlerocket/releases lists them"
@@ -120,7 +124,7 @@ def version_of(release: Any) -> str | None:
 def branch_of(release: str | None) -> int | None:
     """Return the driver branch that a release has for every GPU. Return None if there are several or none."""
     found = _RELEASES["al2023"][0].fullmatch(release or "")
-    return _ONE_DRIVER if found and found["date"] < _TWO_DRIVERS else None
+    return _DRIVER_BEFORE if found and found["date"] < _TWO_DRIVERS_SINCE else None
 
 
 def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
@@ -130,9 +134,9 @@ def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
     for machine in machines_of(others):
         source, branch = _SOURCES.get(system_of(ami_of(others))), branch_of(others.get("release_version"))
         answer = solver.check(machine, driver_source=source, driver_branch=branch, torch=value)
-        wrong = [each for each in getattr(answer, "problems", ()) if each.choice in ("torch", "driver_branch")]
-        if wrong:
-            raise invalid(f"does not run on {_reasons(machine, wrong)}", hint=_torch_hint(machine, wrong))
+        problems = [each for each in getattr(answer, "problems", ()) if each.choice in ("torch", "driver_branch")]
+        if problems:
+            raise invalid(f"does not run on {_reasons(machine, problems)}", hint=_torch_hint(machine, problems))
     return value
 
 

@@ -220,7 +220,7 @@ class GpuNodeGroupArgs(Args):
         return validate_whole_and_entries(value, entries, partial(_LISTS[str(info.field_name)], others=info.data))
 
     @classmethod
-    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
+    def placeholder_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "region": region,
             "cluster_name": "ci",

@@ -1,4 +1,4 @@
-"""Tags of an Auto Scaling group that tell Cluster Autoscaler about the nodes of an empty group.
+"""Tags of an Auto Scaling group. From them, Cluster Autoscaler learns which nodes an empty group would have.
 
 EKS does not copy the tags of a node group to its Auto Scaling group. The format of each tag is that of
 kubernetes/autoscaler@062f28a:cluster-autoscaler/cloudprovider/aws/README.md.
@@ -26,8 +26,8 @@ Without the label it starts too many nodes (the same README, "Special note on GP
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 """The resource that the EFA device plugin advertises (docs.aws.amazon.com/eks/latest/userguide/node-efa.html)."""
 
-_OURS = "k8s.io/cluster-autoscaler"
-_NODE = f"{_OURS}/node-template"
+_PREFIX = "k8s.io/cluster-autoscaler"
+_NODE_PREFIX = f"{_PREFIX}/node-template"
 
 
 def node_labels(name: str, args: GpuNodeGroupArgs) -> dict[str, str]:
@@ -40,16 +40,18 @@ def group_tags(
 ) -> dict[str, tuple[pulumi.Input[str], str]]:
     """Return key and value of each tag, by a unique short name."""
     return {
-        "enabled": (f"{_OURS}/enabled", "true"),
-        "owned": (pulumi.Output.concat(f"{_OURS}/", cluster), "owned"),
-        "taint": (f"{_NODE}/taint/{gpu_nodes.TAINT_KEY}", f"{gpu_nodes.TAINT_VALUE}:{gpu_nodes.TAINT_EFFECT}"),
-        **_each("label", node_labels(name, args)),
-        **_each("resources", _resources(args)),
+        "enabled": (f"{_PREFIX}/enabled", "true"),
+        "owned": (pulumi.Output.concat(f"{_PREFIX}/", cluster), "owned"),
+        "taint": (f"{_NODE_PREFIX}/taint/{gpu_nodes.TAINT_KEY}", f"{gpu_nodes.TAINT_VALUE}:{gpu_nodes.TAINT_EFFECT}"),
+        **_tags("label", node_labels(name, args)),
+        **_tags("resources", _resources(args)),
     }
 
 
-def _each(what: str, values: Mapping[str, Any]) -> dict[str, tuple[pulumi.Input[str], str]]:
-    return {naming.fit(f"{what}-{key}", 60): (f"{_NODE}/{what}/{key}", str(value)) for key, value in values.items()}
+def _tags(kind: str, values: Mapping[str, Any]) -> dict[str, tuple[pulumi.Input[str], str]]:
+    return {
+        naming.fit(f"{kind}-{key}", 60): (f"{_NODE_PREFIX}/{kind}/{key}", str(value)) for key, value in values.items()
+    }
 
 
 def _resources(args: GpuNodeGroupArgs) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""The rules of AWS for groups of GPU nodes, as pure functions over plain values and facts of gpu_catalog."""
+"""The rules of AWS for groups of GPU nodes, as pure functions over plain values and facts of gpu_catalog.
+
+Each rule returns a valid value of a field, and raises an error for an invalid one. `others` has the valid fields before
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,8 @@ from ..resource_names import ZONE
 
 _ZONE = re.compile(ZONE)
 
-_NO_PARTITION = ("eusc-", "eu-iso", "us-iso")
+# The first characters of the regions in partitions that this package does not support.
+_UNSUPPORTED_REGIONS = ("eusc-", "eu-iso", "us-iso")
 
 SPOT_TYPES = 3
 """A spot group with fewer types causes a warning if other types have the same GPU."""
@@ -27,7 +32,7 @@ def machines_of(choices: Mapping[str, Any]) -> tuple[Machine, ...]:
     return tuple(catalog.machine(name, "aws") for name in choices.get("instance_types", ()))
 
 
-def alike(machine: Machine) -> tuple[str, ...]:
+def types_with_same_gpus(machine: Machine) -> tuple[str, ...]:
     """Return the instance types with the same GPUs as this machine, the smallest first."""
     found = [each for each in catalog.machines(cloud="aws", gpu=machine.gpu) if _gpus(each) == _gpus(machine)]
     return tuple(each.machine_type for each in sorted(found, key=lambda each: (each.vcpus, each.memory_gib)))
@@ -39,7 +44,7 @@ def _gpus(machine: Machine) -> tuple[str, float, str]:
 
 def region(value: str, _others: Mapping[str, Any]) -> str:
     """Return a region of the public, Chinese or GovCloud partition. Trust policies of other partitions are unknown."""
-    if value.startswith(_NO_PARTITION):
+    if value.startswith(_UNSUPPORTED_REGIONS):
         raise invalid("is in an AWS partition that this package does not support", hint="such as eu-central-1")
     return value
 
@@ -50,11 +55,11 @@ def instance_types(values: list[str], others: Mapping[str, Any]) -> list[str]:
     for index, name in enumerate(values):
         if not isinstance(name, str):
             continue  # already reported
-        machine, problem = _known(name, str(others.get("region", "")))
+        machine, problem = _machine_in_region(name, str(others.get("region", "")))
         if name in values[:index]:
             problem = invalid("is a duplicate", hint="remove it")
         elif machine and first:
-            problem = problem or _unlike(machine, first)
+            problem = problem or _difference(machine, first)
         first = first or machine
         if problem:
             problems.append(at_path(problem, name, index))
@@ -62,7 +67,8 @@ def instance_types(values: list[str], others: Mapping[str, Any]) -> list[str]:
     return values
 
 
-def _known(name: str, region: str) -> tuple[Machine | None, PydanticCustomError | None]:
+def _machine_in_region(name: str, region: str) -> tuple[Machine | None, PydanticCustomError | None]:
+    """Return the machine of an instance type, and the error if the type cannot be used in the region."""
     try:
         machine = catalog.machine(name, "aws")
     except catalog.UnknownMachine:
@@ -81,14 +87,14 @@ def _known(name: str, region: str) -> tuple[Machine | None, PydanticCustomError 
     return machine, None
 
 
-def _unlike(machine: Machine, first: Machine) -> PydanticCustomError | None:
+def _difference(machine: Machine, first: Machine) -> PydanticCustomError | None:
     """Return an error if the machine differs from the first one.
 
     Jobs are written for one GPU, and Cluster Autoscaler treats every node as one of the first type
     (kubernetes/autoscaler@062f28a:cluster-autoscaler/cloudprovider/aws/README.md).
     """
     if _gpus(machine) != _gpus(first):
-        others = [name for name in alike(first) if name != first.machine_type]
+        others = [name for name in types_with_same_gpus(first) if name != first.machine_type]
         hint = (
             f"such as {', '.join(others)}" if others else f"remove it: no other type is equal to {first.machine_type}"
         )
@@ -173,7 +179,7 @@ def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | No
             problem = invalid("is a duplicate", hint="remove it")
         elif not problem and known and zone not in known:
             problem = invalid("has no subnet", hint=f"one of {', '.join(known)}")
-        problem = problem or _not_offered(zone, chosen, others)
+        problem = problem or _zone_without_type(zone, chosen, others)
         if problem:
             problems.append((problem, zone, index))
     if problems and values is None:
@@ -182,7 +188,7 @@ def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | No
     return values
 
 
-def _not_offered(zone: str, chosen: Sequence[str], others: Mapping[str, Any]) -> PydanticCustomError | None:
+def _zone_without_type(zone: str, chosen: Sequence[str], others: Mapping[str, Any]) -> PydanticCustomError | None:
     """Return an error for a zone that does not offer every type.
 
     EKS uses all zones of a group, and EC2 cannot start a machine in a zone that does not offer its type.
@@ -191,14 +197,20 @@ def _not_offered(zone: str, chosen: Sequence[str], others: Mapping[str, Any]) ->
     if not offered or not all(isinstance(each, list) for each in offered.values()):
         return None  # Late values are checked when they are known.
     types: Sequence[str] = others.get("instance_types", ())
-    if unsaid := [name for name in types if name not in offered]:
-        return invalid(f"offerings has no entry for {', '.join(unsaid)}", hint="look up every type of instanceTypes")
-    lacking = [name for name in types if zone not in offered[name]]
-    if not lacking:
+    if without_entry := [name for name in types if name not in offered]:
+        return invalid(
+            f"offerings has no entry for {', '.join(without_entry)}", hint="look up every type of instanceTypes"
+        )
+    not_offered = [name for name in types if zone not in offered[name]]
+    if not not_offered:
         return None
-    good = [each for each in chosen if all(each in offered[name] for name in types)]
-    hint = f"zones: [{', '.join(good)}]" if good else "use other instance types: none of these zones offers all of them"
-    return invalid(f"{zone} does not offer {', '.join(lacking)}", hint=hint)
+    complete_zones = [each for each in chosen if all(each in offered[name] for name in types)]
+    hint = (
+        f"zones: [{', '.join(complete_zones)}]"
+        if complete_zones
+        else "use other instance types: none of these zones offers all of them"
+    )
+    return invalid(f"{zone} does not offer {', '.join(not_offered)}", hint=hint)
 
 
 def kms_key_arn(value: str | None, others: Mapping[str, Any]) -> str | None:
@@ -219,8 +231,10 @@ def efa(value: bool, others: Mapping[str, Any]) -> bool:
     if not value or not machines or "zones" not in others:
         return value
     if without := [each.machine_type for each in machines if not each.efa_interfaces]:
-        having = [name for name in alike(machines[0]) if catalog.machine(name, "aws").efa_interfaces]
-        hint = f"such as {', '.join(having)}" if having else "remove efa"
+        types_with_efa = [
+            name for name in types_with_same_gpus(machines[0]) if catalog.machine(name, "aws").efa_interfaces
+        ]
+        hint = f"such as {', '.join(types_with_efa)}" if types_with_efa else "remove efa"
         raise invalid(f"is not supported by {', '.join(without)}", hint=hint)
     if len({each.efa_interfaces for each in machines}) > 1:
         raise invalid("the types have different numbers of EFA interfaces", hint="use one instance type")
@@ -245,7 +259,7 @@ def more_spot_types(machines: Sequence[Machine], region: str) -> tuple[str, ...]
     if len(names) >= SPOT_TYPES:
         return ()
     first = machines[0]
-    others = [catalog.machine(name, "aws") for name in alike(first) if name not in names]
+    others = [catalog.machine(name, "aws") for name in types_with_same_gpus(first) if name not in names]
     return tuple(
         each.machine_type
         for each in others

@@ -13,19 +13,21 @@ from ...errors import at_path, invalid, raise_problems
 # excluded, because not every service accepts them.
 _KEY = re.compile(r"[A-Za-z0-9 +\-=._:/@]{1,128}")
 _VALUE = re.compile(r"[A-Za-z0-9 +\-=._:/@]{0,256}")
-_MOST = 50
-_OURS, _THEIRS = "gpu-ci-", "aws:"
+_MOST_TAGS = 50
+_PREFIX_OF_PACKAGE, _PREFIX_OF_AWS = "gpu-ci-", "aws:"
 
 
 def _check(tags: dict[str, str]) -> dict[str, str]:
-    if len(tags) > _MOST - 4:  # Space for the tags that components and EKS add.
-        raise invalid(f"has more than {_MOST - 4} tags", hint="a resource has at most 50")
+    if len(tags) > _MOST_TAGS - 4:  # Space for the tags that components and EKS add.
+        raise invalid(f"has more than {_MOST_TAGS - 4} tags", hint="a resource has at most 50")
     problems = []
     for key, value in tags.items():
-        if key.startswith(_OURS):
-            error = invalid(f"keys that start with {_OURS} are reserved for this package", hint="rename it")
-        elif key.lower().startswith(_THEIRS):
-            error = invalid(f"keys that start with {_THEIRS} are reserved for AWS", hint="rename it")
+        if key.startswith(_PREFIX_OF_PACKAGE):
+            error = invalid(
+                f"keys that start with {_PREFIX_OF_PACKAGE} are reserved for this package", hint="rename it"
+            )
+        elif key.lower().startswith(_PREFIX_OF_AWS):
+            error = invalid(f"keys that start with {_PREFIX_OF_AWS} are reserved for AWS", hint="rename it")
         elif not _KEY.fullmatch(key):
             error = invalid("the key is not valid in AWS", expected="letters, digits, spaces and + - = . _ : / @")
         elif not _VALUE.fullmatch(value):

@@ -30,13 +30,13 @@ class Catalog(Lazy):
         listing = self.get_command(context, "list") if incomplete.startswith("-") else None
         return found + (listing.shell_complete(context, incomplete) if listing else [])
 
-    def meant(self, word: str, context: click.Context) -> str:
+    def suggestion(self, word: str, context: click.Context) -> str:
         import gpu_catalog
 
         try:
             return f"gpu-ci catalog show {gpu_catalog.machine(word).key.partition('/')[2]}"
         except LookupError:
-            return super().meant(word, context)
+            return super().suggestion(word, context)
 
 
 @click.group("catalog", cls=Catalog)

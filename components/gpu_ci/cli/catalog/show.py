@@ -15,8 +15,8 @@ from gpu_ci.cli import options
 from gpu_ci.cli.catalog.listing import price_json, price_text, print_dates
 from gpu_ci.cli.output import print_json, print_table
 
-# Fields that other tables show, or that describe the catalog's row and not the machine.
-_ELSEWHERE = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unlisted_regions"}
+# Fields that are not in the table of facts. Other tables show them, or they describe the catalog's row.
+_NOT_FACTS = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unlisted_regions"}
 
 
 @click.command("show")
@@ -64,7 +64,7 @@ def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
     """Yield name, value, row and field of each fact, first of the machine, then of its GPU."""
     rows: tuple[tuple[str, Gpu | Machine], ...] = (("", machine), ("gpu.", machine.gpu))
     for prefix, row in rows:
-        names = [field.name for field in fields(row) if field.name not in _ELSEWHERE]
+        names = [field.name for field in fields(row) if field.name not in _NOT_FACTS]
         # Facts that have a source and no field: one market, the quota of a market, all regions.
         names += [name for name in row.sources if name not in names and _value(row, name) is not None]
         for name in names:

@@ -1,4 +1,8 @@
-"""A checklist: its steps, the answers to them, and the file that collects these answers."""
+"""A checklist of `gpu-ci verify`: its steps, their results, and the file that collects the results.
+
+The target is what a checklist checks: a project, a cluster, a machine or a runner manager. A step asks one thing about
+it, and returns a Finding. A step without a function `ask` is one that the user runs by hand.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ from gpu_common.secret_patterns import redact
 Status = Literal["pass", "fail", "unknown"]
 Target = TypeVar("Target")
 
-# An AWS account, and what Google writes in front of a service account's domain, name an owner; an issue needs neither.
+# The file may be attached to an issue, which needs no account numbers (AWS, 12 digits) and no e-mail addresses.
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z])\d{12}(?![0-9A-Za-z])")
-# A run without the group is no address, and no later start in it finds one: so the search goes on behind it.
+# The domain is optional, so that a text without it matches as a whole and is searched only once. It is not an address.
 _EMAIL = re.compile(r"[\w.+-]+(@[\w-]+(?:\.[\w-]+)+)?")
 
 
@@ -27,7 +31,7 @@ class Finding:
 
     status: Status
     got: str
-    """One line for the table."""
+    """The result in one line, for the table."""
     details: Any = None
     """The answer of the service as JSON, for the file."""
 
@@ -59,7 +63,10 @@ class Answer:
 
 
 def problems_or_pass(problems: Sequence[str], good: str, details: Any, prefix: str = "") -> Finding:
-    """Return `fail` with the problems, or `pass` with `good` if there are none. With a prefix, problems are names."""
+    """Return `fail` with the problems, or `pass` with the text `good` without problems.
+
+    With a prefix, the problems are names, which follow it in one list.
+    """
     if not problems:
         return Finding("pass", good, details)
     return Finding("fail", f"{prefix}{', '.join(problems)}" if prefix else "; ".join(problems), details)

@@ -73,7 +73,7 @@ def verify(
 ) -> None:
     """Run the steps, print each result, write the file and set the exit code."""
     try:
-        output.touch()  # An error here appears before the steps run, which takes minutes.
+        output.touch()  # If the file cannot be written, the error appears before the steps run, which takes minutes.
         answers = checklist.ask_all(steps, target, lambda step: click.echo(f"{step} ...", err=True))
         report = checklist.document(name, answers)
         output.write_text(checklist.markdown(report), encoding="utf-8")
@@ -91,11 +91,15 @@ def verify(
 
 
 def _show(report: dict[str, Any]) -> None:
-    """Print a line for each step. Only a failed step has a hint; a step that did not run may be correct."""
+    """Print a line for each step. Only a failed step has a hint, because a step that did not run may be correct.
+
+    If several steps did not run for the same reason, only the first has its text.
+    """
     causes: dict[str, str] = {}
     for step in report["steps"]:
-        first = causes.setdefault(step["got"], step["name"]) if step["status"] == "unknown" else step["name"]
-        got = step["got"] if first == step["name"] else f"for the same reason as {first}"
+        is_unknown = step["status"] == "unknown"
+        first_step = causes.setdefault(step["got"], step["name"]) if is_unknown else step["name"]
+        got = step["got"] if first_step == step["name"] else f"for the same reason as {first_step}"
         print_text(f"{step['status']:<8} {step['name']}: {got}", 9)
         if step["status"] == "fail":
             print_text(f"         expected: {step['expected']}", 9)

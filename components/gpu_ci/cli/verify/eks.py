@@ -1,4 +1,8 @@
-"""The checklist for an EKS cluster: what must be true before the first `pulumi up` with pools on it."""
+"""The checklist for an EKS cluster: what must be true before the first `pulumi up` with pools on it.
+
+STEPS, at the end, lists the steps in order. The function of a step runs `aws` or `kubectl`, and returns a Finding. It
+raises NotAskedError if the program fails. Only `aws` and `kubectl` commands that change nothing are run.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +24,35 @@ from gpu_ci.kubernetes.device_plugin import DevicePluginArgs
 from gpu_ci.stack import quotas
 from gpu_ci.stack.clusters import CLUSTERS
 
-# https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-nodegroups.html and the pages of
-# Amazon EC2 Auto Scaling and EC2 Spot: AWS makes them at the first use, if the caller may.
+# Service-linked roles. AWS creates them at the first use, if the caller has the permission
+# (docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-nodegroups.html and the pages of Amazon EC2
+# Auto Scaling and EC2 Spot).
 ROLES = {
     "AWSServiceRoleForAmazonEKSNodegroup": "eks-nodegroup.amazonaws.com",
     "AWSServiceRoleForAutoScaling": "autoscaling.amazonaws.com",
 }
 SPOT_ROLE = {"AWSServiceRoleForEC2Spot": "spot.amazonaws.com"}
+# The annotation of a service account with an AWS role (IAM roles for service accounts).
 _IRSA = "eks.amazonaws.com/role-arn"
-# ARC replaces the pod of a listener that GitHub refuses as soon as it ends, so such a pod is never old
-# (actions/actions-runner-controller@9bb16ae: controllers/actions.github.com/autoscalinglistener_controller.go).
+# The minimum age of a listener's pod that counts as running. The pod of a listener that GitHub refuses ends soon, and
+# ARC then replaces it (actions/actions-runner-controller@9bb16ae:
+# controllers/actions.github.com/autoscalinglistener_controller.go).
 _SETTLED_SEC = 60
-# Operands of the GPU Operator that the nodes of pools already have.
-_REPLACING = ("driver", "container-toolkit", "device-plugin")
+# Operands (components) of NVIDIA's GPU Operator. Nodes of pools already have this software.
+_DUPLICATE_OPERANDS = ("driver", "container-toolkit", "device-plugin")
 AUTOSCALER = "app.kubernetes.io/name in (aws-cluster-autoscaler,cluster-autoscaler)"
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster and the pools of one stack file on it. `context` is kubectl's; empty for its current one."""
+    """A cluster, and the pools of one stack file on it."""
 
     name: str
     region: str
     subnets: tuple[str, ...]
     pools: Mapping[str, EksRunnerPoolArgs]
     context: str = ""
+    """The context of kubectl; empty for its current one."""
     profile: str = ""
     """The profile of the AWS CLI for the cluster's account; empty for the environment's credentials."""
 
@@ -58,20 +66,22 @@ class Cluster:
         return run_json(command, environment)
 
     def aws_command(self, service: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-        """A command of the AWS CLI, and the variables that it needs. The role's credentials are in these alone: a
-        command line can be read by other users of the machine."""
+        """Return a command of the AWS CLI, and its environment variables.
+
+        The role's credentials are only in the variables, because other users of the machine can read a command line.
+        """
         command = ["aws", service, *arguments, "--region", self.region, "--output", "json"]
-        # An explicit profile takes precedence over credentials of the environment.
-        return (command, self._role) if self.role_arn else ([*command, *self._as_profile], {})
+        # With --profile, the command would ignore the role's credentials in the environment.
+        return (command, self._role_credentials) if self.role_arn else ([*command, *self._profile_option], {})
 
     @property
-    def _as_profile(self) -> list[str]:
+    def _profile_option(self) -> list[str]:
         return ["--profile", self.profile] if self.profile else []
 
     @cached_property
-    def _role(self) -> dict[str, str]:
-        question = ["aws", "sts", "assume-role", "--role-arn", self.role_arn, "--role-session-name", "gpu-ci"]
-        answer = run_json([*question, "--region", self.region, "--output", "json", *self._as_profile])["Credentials"]
+    def _role_credentials(self) -> dict[str, str]:
+        command = ["aws", "sts", "assume-role", "--role-arn", self.role_arn, "--role-session-name", "gpu-ci"]
+        answer = run_json([*command, "--region", self.region, "--output", "json", *self._profile_option])["Credentials"]
         return {
             "AWS_ACCESS_KEY_ID": answer["AccessKeyId"],
             "AWS_SECRET_ACCESS_KEY": answer["SecretAccessKey"],
@@ -85,7 +95,7 @@ class Cluster:
 
 
 def target(file: StackFile, name: str, context: str) -> Cluster:
-    """One cluster of a stack file. LookupError if the file does not describe it."""
+    """Return one cluster of a stack file. Raise LookupError if the file does not describe it."""
     described = file.value(CLUSTERS)[name]
     pools = {
         pool: args for pool, args in file.pools if isinstance(args, EksRunnerPoolArgs) and args.cluster_name == name
@@ -116,9 +126,9 @@ def network_plugin(cluster: Cluster) -> Finding:
     addon = cluster.aws("eks", "describe-addon", "--cluster-name", cluster.name, "--addon-name", "vpc-cni")["addon"]
     details = {key: addon.get(key) for key in ("addonVersion", "serviceAccountRoleArn", "podIdentityAssociations",
                                                "configurationValues")}  # fmt: skip
-    nodes_role = all(pool.cni_policy for pool in cluster.pools.values())
-    enforced = str(_values(addon).get("enableNetworkPolicy", "")).lower() == "true"
-    has_role = nodes_role or _has_own_role(cluster, addon)
+    nodes_have_role = all(pool.cni_policy for pool in cluster.pools.values())
+    enforced = str(_configuration(addon).get("enableNetworkPolicy", "")).lower() == "true"
+    has_role = nodes_have_role or _has_own_role(cluster, addon)
     problems = [] if has_role else ["aws-node has no role of its own, and a pool lacks cniPolicy: true"]
     if not enforced:
         problems.append("enableNetworkPolicy is not true, so network policies have no effect")
@@ -140,8 +150,8 @@ def _has_own_role(cluster: Cluster, addon: Mapping[str, Any]) -> bool:
 
 def quotas_suffice(cluster: Cluster) -> Finding:
     answer = cluster.aws("service-quotas", "list-service-quotas", "--service-code", "ec2")
-    given = limits.from_answer(answer, cluster.region)
-    findings = quota.compare(quota.needs(quotas.demands(cluster.pools.items())), given)
+    known_limits = limits.from_answer(answer, cluster.region)
+    findings = quota.compare(quota.needs(quotas.demands(cluster.pools.items())), known_limits)
     short = [f"{each.need.name}: got {each.got}, expected {each.expected}" for each in findings if each.is_short]
     unknown = [each.need.name for each in findings if not each.is_short]
     details = [row for row in answer["Quotas"] if (cluster.region, row.get("QuotaCode")) in
@@ -161,7 +171,7 @@ def roles_exist(cluster: Cluster) -> Finding:
     return problems_or_pass(missing, "every service-linked role exists", missing)
 
 
-def subnets_reach_out(cluster: Cluster) -> Finding:
+def subnets_reach_internet(cluster: Cluster) -> Finding:
     problems, details = [], []
     for subnet in cluster.subnets:
         tables = cluster.aws("ec2", "describe-route-tables", "--filters", f"Name=association.subnet-id,Values={subnet}")
@@ -210,10 +220,10 @@ def no_other_device_plugin(cluster: Cluster) -> Finding:
         f"{each['metadata']['namespace']}/{each['metadata']['name']}"
         for each in daemons
         if each["metadata"]["namespace"] != cluster.plugin_namespace
-        and _may_hand_out_gpus(_pod_of(each))
-        and not _is_kept_off(_pod_of(each), nodes)
+        and _may_assign_gpus(_pod_of(each))
+        and not _is_excluded_by_labels(_pod_of(each), nodes)
     ]
-    if problems := [*_operands(nodes), *_without_gpus(nodes)]:
+    if problems := [*_duplicate_operands(nodes), *_without_gpus(nodes)]:
         return Finding("fail", "; ".join(problems), nodes)
     if others:
         text = f"{', '.join(others)} tolerates the taint of the pools' nodes, and would hand out their GPUs too"
@@ -225,7 +235,7 @@ def _pod_of(daemon: Mapping[str, Any]) -> dict[str, Any]:
     return dict(daemon["spec"]["template"]["spec"])
 
 
-def _may_hand_out_gpus(pod: Mapping[str, Any]) -> bool:
+def _may_assign_gpus(pod: Mapping[str, Any]) -> bool:
     """Return True if a DaemonSet's pod is NVIDIA's device plugin and can run on nodes of pools."""
     is_plugin = any("k8s-device-plugin" in each["image"] for each in pod["containers"])
     tolerates = any(each.get("key") in (None, gpu_nodes.TAINT_KEY) for each in pod.get("tolerations", ()))
@@ -237,23 +247,26 @@ def _labels_of_nodes(cluster: Cluster) -> dict[str, dict[str, str]]:
     return {node["metadata"]["name"]: dict(node["metadata"].get("labels") or {}) for node in nodes}
 
 
-def _is_kept_off(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> bool:
+def _is_excluded_by_labels(pod: Mapping[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> bool:
     """Return True if the pod is an operand of the GPU Operator and its labels exclude all nodes of pools."""
     is_operand = any(key.startswith(gpu_nodes.OPERAND_LABELS) for key in pod.get("nodeSelector") or ())
     return is_operand and bool(nodes) and all(gpu_nodes.OPERANDS_OFF.items() <= each.items() for each in nodes.values())
 
 
-def _operands(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def _duplicate_operands(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Yield a problem for each operand of the GPU Operator that duplicates software of a pool's node."""
     for name, labels in nodes.items():
-        placed = [each for each in _REPLACING if labels.get(f"{gpu_nodes.OPERAND_LABELS}{each}") == "true"]
+        placed = [each for each in _DUPLICATE_OPERANDS if labels.get(f"{gpu_nodes.OPERAND_LABELS}{each}") == "true"]
         if placed:
             yield f"the GPU Operator places its {', '.join(placed)} on {name}, which has its own"
 
 
 def _without_gpus(nodes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """The operator resets the label where no feature discovery has found a GPU (labelGPUNodes), and the pools' device
-    plugin is placed by it."""
+    """Yield a problem for each node on which the pools' device plugin does not run.
+
+    The plugin runs on nodes with the label nvidia.com/gpu.present=true. The GPU Operator sets the label to false on
+    nodes on which feature discovery found no GPU (labelGPUNodes).
+    """
     for name, labels in nodes.items():
         if labels.get(gpu_nodes.PRESENT_LABEL) == "false":
             yield f"{name} has {gpu_nodes.PRESENT_LABEL}=false, so the device plugin leaves it"
@@ -263,16 +276,16 @@ def listeners_run(cluster: Cluster) -> Finding:
     selector = "app.kubernetes.io/component=runner-scale-set-listener"
     pods = cluster.kubectl("pods", "--all-namespaces", "--selector", selector)
     states = {pod["metadata"]["name"]: _state(pod) for pod in pods}
-    # The controller deletes the listener of a set that GitHub takes no runner of any more.
+    # If GitHub rejects the runner version of a set, the controller deletes the listener and marks the set as Outdated.
     outdated = _outdated_sets(cluster)
-    wrong = [f"the scale set {name} is Outdated: its runner is too old for GitHub" for name in outdated]
-    wrong += [f"{name} is {state}" for name, state in states.items() if state != "Running"]
+    problems = [f"the scale set {name} is Outdated: its runner is too old for GitHub" for name in outdated]
+    problems += [f"{name} is {state}" for name, state in states.items() if state != "Running"]
     if not states and not outdated:
         return Finding("unknown", "no listener exists; run it again after `pulumi up`", states)
-    if young := [pod["metadata"]["name"] for pod in pods if _age_sec(pod) < _SETTLED_SEC and not wrong]:
-        text = f"started within the last {_SETTLED_SEC} s: {', '.join(young)}; run it again in a minute"
+    if new_pods := [pod["metadata"]["name"] for pod in pods if _age_sec(pod) < _SETTLED_SEC and not problems]:
+        text = f"started within the last {_SETTLED_SEC} s: {', '.join(new_pods)}; run it again in a minute"
         return Finding("unknown", text, states)
-    return problems_or_pass(wrong, f"all {len(states)} listeners are Running", states)
+    return problems_or_pass(problems, f"all {len(states)} listeners are Running", states)
 
 
 def _outdated_sets(cluster: Cluster) -> list[str]:
@@ -288,13 +301,13 @@ def _outdated_sets(cluster: Cluster) -> list[str]:
 def _state(pod: Mapping[str, Any]) -> str:
     """Return the phase of a pod, or the reason why one of its containers does not run."""
     status = pod.get("status", {})
-    kept_back = [
+    reasons = [
         each["state"][kind].get("reason", kind)
         for each in status.get("containerStatuses", ())
         for kind in ("waiting", "terminated")
         if kind in each.get("state", {})
     ]
-    return str(next(iter(kept_back), status.get("phase", "")))
+    return str(next(iter(reasons), status.get("phase", "")))
 
 
 def _age_sec(pod: Mapping[str, Any]) -> float:
@@ -302,7 +315,7 @@ def _age_sec(pod: Mapping[str, Any]) -> float:
     return (datetime.now(UTC) - created).total_seconds()
 
 
-def _values(addon: Mapping[str, Any]) -> dict[str, Any]:
+def _configuration(addon: Mapping[str, Any]) -> dict[str, Any]:
     try:
         values = json.loads(addon.get("configurationValues") or "{}")
     except ValueError:  # EKS takes YAML as well
@@ -352,7 +365,7 @@ STEPS: tuple[Step[Cluster], ...] = (
     Step(
         "subnets", "aws ec2 describe-route-tables --filters Name=association.subnet-id,Values=SUBNET",
         "a default route to a NAT gateway", "add one: nodes pull images and runners reach github.com through it",
-        subnets_reach_out,
+        subnets_reach_internet,
     ),
     Step(
         "node groups", "aws eks describe-nodegroup --cluster-name CLUSTER --nodegroup-name GROUP", "no health issue",

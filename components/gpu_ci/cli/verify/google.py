@@ -1,4 +1,8 @@
-"""The checklist for a Google Cloud project: what must be true before the first `pulumi up` with pools on it."""
+"""The checklist for a Google Cloud project: what must be true before the first `pulumi up` with pools in it.
+
+STEPS, at the end, lists the steps in order. The function of a step sends read-only requests to Google, and returns a
+Finding. It raises NotAskedError if Google does not answer, or refuses the request.
+"""
 
 from __future__ import annotations
 
@@ -56,26 +60,27 @@ PERMISSIONS = (
 https://cloud.google.com/compute/docs/access/iam lists them by method.
 """
 
-# Roles of the Google APIs service agent (cloud.google.com/iam/docs/service-account-types). Either its default role, or
-# both roles for creating VMs that run as the pools' service accounts.
+# Managed instance groups create their VMs as the Google APIs service agent
+# (cloud.google.com/iam/docs/service-account-types). The agent needs one of its usual roles, or both roles for creating
+# VMs that run as the pools' service accounts.
 AGENT_ROLES = {"roles/editor", "roles/owner"}
 AGENT_MACHINES, AGENT_ACCOUNTS = "roles/compute.instanceAdmin.v1", "roles/iam.serviceAccountUser"
 
-# Boolean constraints that stop a pool or its check, or hide their output, when they are enforced.
+# Organization policies that are on or off. When enforced, each stops a pool or its check, or hides their output.
 CONSTRAINTS = {
     "compute.disableGuestAttributesAccess": "the check's verdict is then read from the serial port alone",
     "compute.disableSerialPortLogging": "steps and serial output of a VM are then not in Cloud Logging",
     "iam.disableServiceAccountCreation": "a pool makes an account for its VMs",
 }
-# Stops the pools whose image has a driver that may be unsigned.
+# This policy stops only pools whose image has a driver that may be unsigned.
 SHIELDED = "compute.requireShieldedVm"
 
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
 _NOT_FOUND = 404
 
-# A service, and the variable that names its address, as Terraform's Google provider defines it: the base of all paths,
-# version included.
+# The environment variable with the address of each service, as in Terraform's Google provider. The address is the base
+# of all paths, and contains the version.
 ENDPOINTS = {
     "cloudresourcemanager": "GOOGLE_RESOURCE_MANAGER_V3_CUSTOM_ENDPOINT",
     "compute": "GOOGLE_COMPUTE_CUSTOM_ENDPOINT",
@@ -86,7 +91,11 @@ ENDPOINTS = {
 }
 
 Call = Callable[[str, str, Callable[[Any], Any]], dict[str, Any]]
-"""Calls a method of a service. Takes its name, its version, and a function from the client to the request."""
+"""A function that sends a request to a Google API, and returns the answer.
+
+Its arguments are the service, the version, and a function that gets the service's client and returns the request.
+Raises GoogleError if Google refuses the request, and NotAskedError if Google cannot be reached.
+"""
 
 
 class GoogleError(Exception):
@@ -98,7 +107,7 @@ class GoogleError(Exception):
 
 
 def connect() -> Call:
-    """Return a Call with the credentials of the smoke gate. NotAskedError if there are none."""
+    """Return a Call with the credentials of the smoke gate. Raise NotAskedError without credentials."""
     from google_auth_httplib2 import AuthorizedHttp
     from googleapiclient.http import build_http
 
@@ -118,7 +127,7 @@ def calls_over(http: Any) -> Call:
 
     @cache
     def client(service: str, version: str) -> Any:
-        address = _address(service, version)
+        address = _custom_address(service, version)
         options = {"api_endpoint": address} if address else {}
         return build(service, version, http=http, client_options=options, static_discovery=True, cache_discovery=False)
 
@@ -136,13 +145,13 @@ def calls_over(http: Any) -> Call:
     return call
 
 
-def _address(service: str, version: str) -> str:
-    """Return the base address for the client's paths, or an empty text for Google's own address.
+def _custom_address(service: str, version: str) -> str:
+    """Return the address from the environment, or an empty text for Google's own address.
 
-    The client's paths contain the version, except those of Compute Engine.
+    The version is removed from the address, because the client's paths contain it, except those of Compute Engine.
     """
-    given = os.environ.get(ENDPOINTS.get(service, ""), "").rstrip("/")
-    base = given if service == "compute" else given.removesuffix(f"/{version}")
+    address = os.environ.get(ENDPOINTS.get(service, ""), "").rstrip("/")
+    base = address if service == "compute" else address.removesuffix(f"/{version}")
     return f"{base}/" if base else ""
 
 
@@ -153,54 +162,54 @@ class Project:
     name: str
     pools: Mapping[str, RunnerPoolArgs]
     subnetworks: Mapping[str, str]
-    """Subnetworks that exist, by region. A region without one gets a network of the stack's own."""
+    """The existing subnetworks, by region. In every other region, the stack creates a network."""
     apis: tuple[str, ...]
-    """The services that its stack calls."""
+    """The services that the stack calls."""
     secrets: tuple[str, ...]
-    """The keys of the GitHub Apps that the deployer and the VMs read, as projects/<project>/secrets/<name>."""
-    connection: Callable[[], Call]
+    """The secrets with the private keys of the stack's GitHub Apps, as projects/<project>/secrets/<name>."""
+    connect: Callable[[], Call]
 
     @cached_property
     def call(self) -> Call:
-        return self.connection()
+        return self.connect()
 
     @property
     def regions(self) -> list[str]:
         return sorted({rung.region for pool in self.pools.values() for rung in pool.rungs})
 
 
-def target(file: StackFile, connection: Callable[[], Call]) -> Project:
+def target(file: StackFile, connect: Callable[[], Call]) -> Project:
     """Return the project of a stack file with its pools on Compute Engine."""
     site = file.value("gpu-ci:site") or {}
     github = site.get("github") or {}
-    keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp")]
+    keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp", "managerApp")]
     secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
-    builds = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
-    apis = (*APIS, *(BUILD_APIS if builds else ()))
-    return Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, connection)
+    has_build_pool = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
+    apis = (*APIS, *(BUILD_APIS if has_build_pool else ()))
+    return Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, connect)
 
 
 def project_exists(project: Project) -> Finding:
-    answer = _described(project)
+    answer = _read_project(project)
     state = str(answer.get("state", ""))
     return Finding("pass" if state == "ACTIVE" else "fail", f"{project.name} is {state}", answer)
 
 
 def apis_enabled(project: Project) -> Finding:
     names = [f"projects/{project.name}/services/{each}" for each in project.apis]
-    answer = _ask(
+    answer = _request(
         project, "serviceusage", "v1",
         lambda api: api.services().batchGet(parent=f"projects/{project.name}", names=names),
     )  # fmt: skip
     states = {service["name"].rpartition("/")[2]: service.get("state") for service in answer.get("services", [])}
-    off = [each for each in project.apis if states.get(each) != "ENABLED"]
-    return problems_or_pass(off, f"all {len(project.apis)} are enabled", states, "not enabled: ")
+    disabled = [each for each in project.apis if states.get(each) != "ENABLED"]
+    return problems_or_pass(disabled, f"all {len(project.apis)} are enabled", states, "not enabled: ")
 
 
 def permissions_granted(project: Project) -> Finding:
     body = {"permissions": list(PERMISSIONS)}
-    answer = _ask(
+    answer = _request(
         project, "cloudresourcemanager", "v3",
         lambda api: api.projects().testIamPermissions(resource=f"projects/{project.name}", body=body),
     )  # fmt: skip
@@ -208,11 +217,11 @@ def permissions_granted(project: Project) -> Finding:
     return problems_or_pass(missing, f"all {len(PERMISSIONS)} are granted on the project", missing, "missing: ")
 
 
-def service_agent_may(project: Project) -> Finding:
-    """Groups make their machines as this agent; the smoke check uses the deployer's rights."""
-    number = _described(project)["name"].rpartition("/")[2]
+def service_agent_has_roles(project: Project) -> Finding:
+    """Check the roles of the Google APIs service agent, as which managed instance groups create VMs."""
+    number = _read_project(project)["name"].rpartition("/")[2]
     agent = f"{number}@cloudservices.gserviceaccount.com"
-    answer = _ask(
+    answer = _request(
         project, "cloudresourcemanager", "v3",
         lambda api: api.projects().getIamPolicy(resource=f"projects/{project.name}", body={}),
     )  # fmt: skip
@@ -233,31 +242,34 @@ def service_agent_may(project: Project) -> Finding:
 
 
 def policies_allow(project: Project) -> Finding:
-    wanted = _wanted(project)
-    found = {each: _policy(project, each) for each in (*CONSTRAINTS, SHIELDED, *wanted)}
-    wrong, unknown = [], []
+    required = _required_values(project)
+    rules = {each: _effective_rules(project, each) for each in (*CONSTRAINTS, SHIELDED, *required)}
+    problems, unknown = [], []
     effects = dict(CONSTRAINTS)
     if unsigned := sorted({pool.image for pool in project.pools.values() if not is_signed(pool.image)}):
         effects[SHIELDED] = f"{', '.join(unsigned)} boots without secure boot, as its driver may be unsigned"
     for name, effect in effects.items():
-        enforced = policies.is_enforced(found[name])
+        enforced = policies.is_enforced(rules[name])
         if enforced is None:
             unknown.append(f"whether {name} is enforced depends on tags ({effect})")
         elif enforced:
-            wrong.append(f"{name} is enforced: {effect}")
-    for name, (values, covers) in wanted.items():
-        answers = {value: policies.refuses(found[name], value, covers) for value in values}
+            problems.append(f"{name} is enforced: {effect}")
+    for name, (values, covers) in required.items():
+        answers = {value: policies.refuses(rules[name], value, covers) for value in values}
         if refused := [value for value, answer in answers.items() if answer]:
-            wrong.append(f"{name} refuses {', '.join(refused)}")
+            problems.append(f"{name} refuses {', '.join(refused)}")
         if unclear := [value for value, answer in answers.items() if answer is None]:
             unknown.append(f"{name} has values that this command cannot compare with {', '.join(unclear)}")
-    if wrong or unknown:
-        return Finding("fail" if wrong else "unknown", "; ".join([*wrong, *unknown]), found)
-    return Finding("pass", f"none of {len(found)} policies stops a pool", found)
+    if problems or unknown:
+        return Finding("fail" if problems else "unknown", "; ".join([*problems, *unknown]), rules)
+    return Finding("pass", f"none of {len(rules)} policies stops a pool", rules)
 
 
-def _wanted(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
-    """Return the values of the pools that each list constraint must allow, with a function to compare them."""
+def _required_values(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
+    """Return the values that each policy with a list of values must allow for the pools.
+
+    The function next to the values compares them with the values of the policy.
+    """
     images = {match["project"] for pool in project.pools.values() if (match := _IMAGE.search(pool.image))}
     # "Custom images in your local project" are exempt (cloud.google.com/compute/docs/images/
     # restricting-image-access, Limitations).
@@ -270,28 +282,28 @@ def _wanted(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
 
 
 def machines_offered(project: Project) -> Finding:
-    missing, asked = [], 0
-    places = [(rung, zone) for pool in project.pools.values() for rung in pool.rungs for zone in rung.zones]
-    for pool, zone in places:
-        asked += 1
+    missing, requests = [], 0
+    machines = [(rung, zone) for pool in project.pools.values() for rung in pool.rungs for zone in rung.zones]
+    for pool, zone in machines:
+        requests += 1
         if not _exists(project, "machineTypes", zone=zone, machineType=pool.machine_type):
             missing.append(f"{pool.machine_type} in {zone}")
         if pool.guest_accelerator:
-            asked += 1
+            requests += 1
             if not _exists(project, "acceleratorTypes", zone=zone, acceleratorType=pool.guest_accelerator.type):
                 missing.append(f"{pool.guest_accelerator.type} in {zone}")
-    return problems_or_pass(missing, f"all {asked} are offered", missing, "not offered: ")
+    return problems_or_pass(missing, f"all {requests} are offered", missing, "not offered: ")
 
 
 def quotas_suffice(project: Project) -> Finding:
     answers = [_region(project, region) for region in project.regions]
-    answers.append(_compute(project, lambda api: api.projects().get(project=project.name)))
-    given: limits.Limits = {}
+    answers.append(_compute_request(project, lambda api: api.projects().get(project=project.name)))
+    known_limits: limits.Limits = {}
     for answer in answers:
-        given |= limits.from_answer(answer, "")
-    findings = quota.compare(quota.needs(quotas.demands(project.pools.items())), given)
+        known_limits |= limits.from_answer(answer, "")
+    findings = quota.compare(quota.needs(quotas.demands(project.pools.items())), known_limits)
     details = [{"region": key[0], "metric": key[1], "limit": limit.limit, "usage": limit.usage}
-               for key, limit in given.items() if "GPU" in key[1] or "SSD" in key[1]]  # fmt: skip
+               for key, limit in known_limits.items() if "GPU" in key[1] or "SSD" in key[1]]  # fmt: skip
     short = [
         f"{each.need.name} ({each.need.region}): got {each.got}, expected {each.expected}"
         for each in findings
@@ -306,7 +318,7 @@ def quotas_suffice(project: Project) -> Finding:
 
 
 def images_exist(project: Project) -> Finding:
-    wrong, details = [], []
+    problems, details = [], []
     for image in sorted({pool.image for pool in project.pools.values()}):
         match = _IMAGE.search(image)
         if match is None:
@@ -315,12 +327,12 @@ def images_exist(project: Project) -> Finding:
         details.append(answer)
         state = answer.get("deprecated", {}).get("state", "")
         if answer.get("status") != "READY" or state in ("OBSOLETE", "DELETED"):
-            wrong.append(f"{image} is {state or answer.get('status') or 'missing'}")
-    return problems_or_pass(wrong, f"all {len(details)} are ready", details)
+            problems.append(f"{image} is {state or answer.get('status') or 'missing'}")
+    return problems_or_pass(problems, f"all {len(details)} are ready", details)
 
 
-def networks_reach_out(project: Project) -> Finding:
-    wrong, details = [], []
+def networks_reach_internet(project: Project) -> Finding:
+    problems, details = [], []
     for region in project.regions:
         if region not in project.subnetworks:
             details.append(f"{region}: the stack makes the network")
@@ -328,54 +340,57 @@ def networks_reach_out(project: Project) -> Finding:
         match = _SUBNETWORK.search(project.subnetworks[region])
         if match is None:
             raise NotAskedError(f"{project.subnetworks[region]} names no subnetwork of a project")
-        wrong += _subnetwork_problems(project, match, details)
-    return problems_or_pass(wrong, f"all {len(project.regions)} regions have a way out", details)
+        problems += _subnetwork_problems(project, match, details)
+    return problems_or_pass(problems, f"all {len(project.regions)} regions have a way out", details)
 
 
 def secrets_exist(project: Project) -> Finding:
     if not project.secrets:
         return Finding("pass", "the stack file names no secret")
     states = {secret: _secret_state(project, secret) for secret in project.secrets}
-    wrong = [f"the latest version of {name} is {state}" for name, state in states.items() if state != "ENABLED"]
-    return problems_or_pass(wrong, f"all {len(states)} have an enabled version; the value was not read", states)
+    problems = [f"the latest version of {name} is {state}" for name, state in states.items() if state != "ENABLED"]
+    return problems_or_pass(problems, f"all {len(states)} have an enabled version; the value was not read", states)
 
 
-def nothing_left_over(project: Project) -> Finding:
-    answer = _compute(
+def no_leftovers(project: Project) -> Finding:
+    answer = _compute_request(
         project, lambda api: api.instances().aggregatedList(project=project.name, filter=f"labels.{GATE_LABEL}:*")
     )
     names = [vm["name"] for zone in answer.get("items", {}).values() for vm in zone.get("instances", [])]
     return problems_or_pass(names, "no VM of a smoke check exists", names, "VMs of a smoke check exist: ")
 
 
-def _ask(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
+def _request(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the answer to a request. Raise NotAskedError if Google refuses the request."""
     try:
         return project.call(service, version, request)
     except GoogleError as error:
         raise NotAskedError(str(error)) from None
 
 
-def _described(project: Project) -> dict[str, Any]:
-    return _ask(project, "cloudresourcemanager", "v3", lambda api: api.projects().get(name=f"projects/{project.name}"))
+def _read_project(project: Project) -> dict[str, Any]:
+    return _request(
+        project, "cloudresourcemanager", "v3", lambda api: api.projects().get(name=f"projects/{project.name}")
+    )
 
 
-def _compute(project: Project, request: Callable[[Any], Any]) -> dict[str, Any]:
-    return _ask(project, "compute", "v1", request)
+def _compute_request(project: Project, request: Callable[[Any], Any]) -> dict[str, Any]:
+    return _request(project, "compute", "v1", request)
 
 
-def _policy(project: Project, constraint: str) -> list[dict[str, Any]]:
+def _effective_rules(project: Project, constraint: str) -> list[dict[str, Any]]:
     name = f"projects/{project.name}/policies/{constraint}"
-    answer = _ask(project, "orgpolicy", "v2", lambda api: api.projects().policies().getEffectivePolicy(name=name))
+    answer = _request(project, "orgpolicy", "v2", lambda api: api.projects().policies().getEffectivePolicy(name=name))
     rules: list[dict[str, Any]] = answer.get("spec", {}).get("rules", [])
     return rules
 
 
 def _region(project: Project, region: str) -> dict[str, Any]:
-    return _compute(project, lambda api: api.regions().get(project=project.name, region=region))
+    return _compute_request(project, lambda api: api.regions().get(project=project.name, region=region))
 
 
-def _look_up(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any] | None:
-    """Return the answer to a request, or None if the object does not exist."""
+def _find(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any] | None:
+    """Return the answer to a request, or None if the requested object does not exist."""
     try:
         return project.call(service, version, request)
     except GoogleError as error:
@@ -385,13 +400,13 @@ def _look_up(project: Project, service: str, version: str, request: Callable[[An
 
 
 def _exists(project: Project, collection: str, **name: str) -> bool:
-    return _look_up(
+    return _find(
         project, "compute", "v1", lambda api: getattr(api, collection)().get(project=project.name, **name)
     ) is not None  # fmt: skip
 
 
 def _secret_state(project: Project, secret: str) -> str:
-    version = _look_up(
+    version = _find(
         project, "secretmanager", "v1",
         lambda api: api.projects().secrets().versions().get(name=f"{secret}/versions/latest"),
     )  # fmt: skip
@@ -404,19 +419,21 @@ def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:
             return api.images().getFromFamily(project=match["project"], family=match["name"])
         return api.images().get(project=match["project"], image=match["name"])
 
-    answer = _look_up(project, "compute", "v1", request) or {"name": match["name"]}
+    answer = _find(project, "compute", "v1", request) or {"name": match["name"]}
     return {key: answer[key] for key in ("name", "status", "deprecated", "creationTimestamp") if key in answer}
 
 
 def _subnetwork_problems(project: Project, match: re.Match[str], details: list[Any]) -> list[str]:
     name, host, region = match["name"], match["project"], match["region"]
-    subnetwork = _compute(project, lambda api: api.subnetworks().get(project=host, region=region, subnetwork=name))
+    subnetwork = _compute_request(
+        project, lambda api: api.subnetworks().get(project=host, region=region, subnetwork=name)
+    )
     network = subnetwork.get("network", "").rpartition("/")[2]
-    routers = _compute(project, lambda api: api.routers().list(project=host, region=region)).get("items", [])
+    routers = _compute_request(project, lambda api: api.routers().list(project=host, region=region)).get("items", [])
     has_nat = any(router.get("nats") for router in routers if router.get("network", "").rpartition("/")[2] == network)
-    google = bool(subnetwork.get("privateIpGoogleAccess"))
-    details.append({"subnetwork": name, "privateIpGoogleAccess": google, "cloudNat": has_nat})
-    problems = [] if google else [f"{name} lacks Private Google Access"]
+    has_google_access = bool(subnetwork.get("privateIpGoogleAccess"))
+    details.append({"subnetwork": name, "privateIpGoogleAccess": has_google_access, "cloudNat": has_nat})
+    problems = [] if has_google_access else [f"{name} lacks Private Google Access"]
     return problems if has_nat else [*problems, f"no Cloud NAT on the network of {name} in {region}"]
 
 
@@ -435,7 +452,7 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may make machines",
-        "grant the roles that docs/guides/google-project.md lists for it", service_agent_may,
+        "grant the roles that docs/guides/google-project.md lists for it", service_agent_has_roles,
     ),
     Step(
         "policies", "gcloud org-policies describe CONSTRAINT --effective --project PROJECT",
@@ -456,7 +473,8 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "networks", "gcloud compute routers list --filter region:REGION", "Private Google Access, and a Cloud NAT",
-        "enable both, or leave the region out of `subnetworks` and let the stack make a network", networks_reach_out,
+        "enable both, or leave the region out of `subnetworks` and let the stack make a network",
+        networks_reach_internet,
     ),
     Step(
         "secrets", "gcloud secrets versions describe latest --secret NAME", "the newest version is ENABLED",
@@ -464,7 +482,7 @@ STEPS: tuple[Step[Project], ...] = (
     ),
     Step(
         "leftovers", f"gcloud compute instances list --filter labels.{GATE_LABEL}:*", "no VM of an interrupted check",
-        "delete the VMs; Compute Engine also does so at their time limit", nothing_left_over,
+        "delete the VMs; Compute Engine also does so at their time limit", no_leftovers,
     ),
     Step(
         "first up", "pulumi up --stack STACK", "the gate prints steps of the VM, then `pass`, within ten minutes",

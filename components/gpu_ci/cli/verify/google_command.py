@@ -19,7 +19,7 @@ def command(files: tuple[str, ...], output: Path, as_json: bool) -> None:
     """Check that a Google Cloud project is ready for the gce-runners of a stack file.
 
     Uses the credentials of the smoke check. Checks APIs, permissions, organization policies, machine types, quotas,
-    images, subnetworks, the secret with the App's key, and VMs left by an interrupted check.
+    images, subnetworks, the secrets with the keys of the GitHub Apps, and VMs left by an interrupted check.
 
     \b
     Examples:

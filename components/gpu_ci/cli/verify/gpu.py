@@ -1,4 +1,4 @@
-"""The checklist for a machine with GPUs."""
+"""The checklist for the GPUs of the machine on which the command runs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step
 from gpu_ci.cli.verify.programs import Output, run
 
 _SMOKE_TIMEOUT_SEC = 900
-_NO_GPU = 2
 
 
 @dataclass(frozen=True)
 class GpuMachine:
-    """This machine: the Python with torch, and how many GPUs it should have."""
+    """The machine on which the command runs: the path of the Python with torch, and the expected number of GPUs."""
 
     python: str
     gpus: int
 
-    def smoke(self, *arguments: str) -> Output:
+    def gpu_smoke(self, *arguments: str) -> Output:
         return run([self.python, "-m", "gpu_smoke", *arguments], _SMOKE_TIMEOUT_SEC)
 
 
@@ -33,13 +32,13 @@ def driver_answers(_: GpuMachine) -> Finding:
 
 
 def diagnosis(machine: GpuMachine) -> Finding:
-    output = machine.smoke("diagnose", "--json", "-")
+    output = machine.gpu_smoke("diagnose", "--json", "-")
     found = _json(output)
     return Finding("fail" if output.code else "pass", str(found["summary"]), found)
 
 
 def profile(name: str, machine: GpuMachine) -> Finding:
-    output = machine.smoke("--profile", name, "--expect-gpus", str(machine.gpus), "--json", "-")
+    output = machine.gpu_smoke("--profile", name, "--expect-gpus", str(machine.gpus), "--json", "-")
     receipt = _json(output)
     got = f"{receipt['verdict']} in {receipt['seconds']:.1f} s: {receipt['summary']}"
     return Finding("pass" if receipt["verdict"] == "pass" else "fail", got, receipt)

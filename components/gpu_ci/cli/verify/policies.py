@@ -1,4 +1,8 @@
-"""Evaluation of the effective rules of an organization policy for one value."""
+"""Evaluates the effective rules of an organization policy for one value.
+
+A boolean constraint is enforced or not. A list constraint allows or denies values, such as projects of images. The
+answer is None if it depends on tags of the resource, or on a group whose members are not known here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,10 @@ from gpu_catalog import region_of
 
 Rules = Sequence[Mapping[str, Any]]
 Matches = Callable[[str, str], bool | None]
-"""Returns True if a value of a policy covers a value of a pool, and None if that cannot be determined."""
+"""A function that compares a value of a policy with a value of a pool, in this order.
+
+It returns True if the policy's value includes the pool's value, and None if that cannot be determined.
+"""
 
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 # Groups of locations that are named after the first word of all their regions.
@@ -19,7 +26,7 @@ _CONTINENTS = ("europe", "us")
 
 def is_enforced(rules: Rules) -> bool | None:
     """Return True if a boolean constraint is enforced, and None if that depends on tags of the resource."""
-    return _agreed([bool(rule.get("enforce")) for rule in rules], rules)
+    return _combined([bool(rule.get("enforce")) for rule in rules], rules)
 
 
 def refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
@@ -28,14 +35,15 @@ def refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
     Values of several rules count together, and a denied value counts before an allowed one.
     """
     if any("condition" in rule for rule in rules):
-        return _agreed([_refuses([rule], value, covers) for rule in rules], rules)
+        return _combined([_refuses([rule], value, covers) for rule in rules], rules)
     return _refuses(rules, value, covers)
 
 
 def covers_project(value: str, project: str) -> bool | None:
-    """Of compute.trustedImageProjects: `projects/<id>`, or the subtree `under:` a project, folder or organization.
+    """Compare a value of compute.trustedImageProjects with a project.
 
-    The discovery document orgpolicy v2 describes both in StringValues.
+    The value is `projects/<id>`, or `under:` and a project, folder or organization, which includes everything in it
+    (discovery document orgpolicy v2, StringValues).
     """
     name = value.removeprefix("is:").removeprefix("under:")
     if name.startswith("projects/"):
@@ -44,10 +52,11 @@ def covers_project(value: str, project: str) -> bool | None:
 
 
 def covers_zone(value: str, zone: str) -> bool | None:
-    """Of gcp.resourceLocations: a zone, a region, a multi-region, or a group of locations with `in:`.
+    """Compare a value of gcp.resourceLocations with a zone.
 
-    Newer pages say that a region without `in:` is taken for its group, older ones that it holds for regional resources
-    alone (docs.cloud.google.com/organization-policy/restrict-locations).
+    The value is a zone, a region, a multi-region, or `in:` and a group of locations. For a region without `in:`, the
+    answer is None: newer pages say that it includes the zones of the region, and older pages that it includes only
+    regional resources (docs.cloud.google.com/organization-policy/restrict-locations).
     """
     region = region_of(zone)
     name = value.removeprefix("is:")
@@ -60,11 +69,11 @@ def covers_zone(value: str, zone: str) -> bool | None:
 
 
 def _refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
-    values = [rule.get("values", {}) for rule in rules]
-    denied = _any(covers(each, value) for given in values for each in given.get("deniedValues", []))
+    lists = [rule.get("values", {}) for rule in rules]
+    denied = _any(covers(each, value) for values in lists for each in values.get("deniedValues", []))
     if any(rule.get("denyAll") for rule in rules) or denied:
         return True
-    allowed = [each for given in values for each in given.get("allowedValues", [])]
+    allowed = [each for values in lists for each in values.get("allowedValues", [])]
     if any(rule.get("allowAll") for rule in rules) or not allowed:
         return denied
     is_allowed = _any(covers(each, value) for each in allowed)
@@ -74,12 +83,17 @@ def _refuses(rules: Rules, value: str, covers: Matches) -> bool | None:
 
 
 def _any(answers: Any) -> bool | None:
+    """Return True if one answer is True; otherwise None if one is None; otherwise False."""
     found = set(answers)
     return True if True in found else None if None in found else False
 
 
-def _agreed(answers: Sequence[bool | None], rules: Rules) -> bool | None:
-    """Combine the answers of all rules. Without a condition, one True is enough."""
+def _combined(answers: Sequence[bool | None], rules: Rules) -> bool | None:
+    """Combine the answers of all rules.
+
+    If a rule has a condition, any of the rules may apply, so the answer is known only if all answers are equal.
+    Otherwise one True is enough.
+    """
     if any("condition" in rule for rule in rules):
         return answers[0] if len(set(answers)) == 1 else None
     return _any(answers)

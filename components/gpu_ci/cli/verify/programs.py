@@ -1,4 +1,4 @@
-"""Run the programs that a checklist needs: aws, kubectl, nvidia-smi, gpu-smoke."""
+"""Runs the programs that a checklist needs: aws, kubectl, nvidia-smi and gpu-smoke."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ class Output:
 def run(
     command: Sequence[str], timeout_sec: float = _TIMEOUT_SEC, environment: Mapping[str, str] | None = None
 ) -> Output:
-    """Run a program, with more variables in its environment. NotAskedError if it is not installed or does not end in
-    time."""
+    """Run a program, with these additional environment variables.
+
+    Raises:
+        NotAskedError: The program is not installed, cannot be started, or does not end in time.
+    """
     try:
-        ended = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=timeout_sec,
             check=False, env={**os.environ, **(environment or {})},
         )  # fmt: skip
@@ -39,11 +42,11 @@ def run(
         raise NotAskedError(f"{command[0]} cannot be started: {error.strerror or error}") from None
     except subprocess.TimeoutExpired:
         raise NotAskedError(f"{command[0]} did not answer within {timeout_sec:g} s") from None
-    return Output(ended.returncode, ended.stdout, ended.stderr)
+    return Output(completed.returncode, completed.stdout, completed.stderr)
 
 
 def run_json(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
-    """Return the JSON that a program prints. NotAskedError if it fails or prints something else."""
+    """Return the JSON that a program prints. Raise NotAskedError if it fails or prints other text."""
     output = run(command, environment=environment)
     if output.code:
         lines = output.err.strip().splitlines() or [f"exit code {output.code}"]

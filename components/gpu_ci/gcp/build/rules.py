@@ -21,7 +21,7 @@ MACHINE_TYPES = (
     "e2-highcpu-2", "e2-highcpu-4", "e2-highcpu-8", "e2-highcpu-16", "e2-highcpu-32",
 )  # fmt: skip
 
-OURS = ("_POOL", "_REGISTRY", "_CACHE")
+SET_BY_POOL = ("_POOL", "_REGISTRY", "_CACHE")
 """The substitutions that every trigger sets."""
 
 _NAME = re.compile(PATTERN)
@@ -29,8 +29,8 @@ _NAME = re.compile(PATTERN)
 _SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
 # github.com/google/re2/wiki/Syntax: syntax of Python's re that RE2 lacks, and syntax of RE2 that Python's re lacks.
 # Python's re checks all other expressions.
-_NOT_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
-_RE2_ALONE = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
+_PYTHON_ONLY = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
+_RE2_ONLY = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
 
 
 def add_to_schema(schema: dict[str, Any]) -> None:
@@ -91,11 +91,11 @@ def network(value: Any) -> Any:
     return value
 
 
-def without_a_way(triggers: Mapping[str, Any], attached: object, *, public: bool) -> str:
+def unreachable_sources(triggers: Mapping[str, Any], attached: object, *, public: bool) -> str:
     """Return a warning for triggers whose builds cannot fetch their source. Return "" if there is no such trigger.
 
-    Every trigger is for a repository on github.com. Workers without a public address reach no public one "unless a
-    network proxy is configured" (cloudbuild v1, NetworkConfig.EgressOption), which requires a peered network.
+    Every trigger is for a repository on github.com. Workers without a public address cannot reach public addresses
+    "unless a network proxy is configured" (cloudbuild v1, NetworkConfig.EgressOption), which requires a peered network.
     """
     if public or attached or not triggers:
         return ""
@@ -108,12 +108,12 @@ def without_a_way(triggers: Mapping[str, Any], attached: object, *, public: bool
 
 def ref(value: str) -> str:
     """Return a regular expression that RE2, Cloud Build's syntax, supports."""
-    if found := _NOT_RE2.search(value):
+    if found := _PYTHON_ONLY.search(value):
         raise invalid(
             f"contains {found.group()}, which RE2 does not support",
             hint="write a pattern of the refs to match; use includedFiles and ignoredFiles to limit the builds further",
         )
-    if _RE2_ALONE.search(value):
+    if _RE2_ONLY.search(value):
         return value
     try:
         re.compile(value)
@@ -133,7 +133,7 @@ def trigger_name(name: str) -> str:
 
 def substitution(key: str) -> str:
     """Return the name of a user's substitution in the format of the API."""
-    if key in OURS:
+    if key in SET_BY_POOL:
         raise invalid("is set by the pool", hint="rename the substitution")
     if not _SUBSTITUTION.fullmatch(key):
         better = "_" + re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_")

@@ -30,13 +30,13 @@ def api_steps(
 
 
 def _builder() -> Step:
-    """Return a step that creates a builder. Later steps find it, because all steps share a home directory."""
+    """Return a step that creates a builder of buildx. Later steps find it, because all steps share a home directory."""
     args: list[pulumi.Input[str]] = ["buildx", "create", "--name", _BUILDER, "--use", "--driver", "docker-container"]
-    return _client([*args, "--driver-opt", f"image={versions.BUILDKIT_IMAGE}"])
+    return _docker_command([*args, "--driver-opt", f"image={versions.BUILDKIT_IMAGE}"])
 
 
 def _docker(step: DockerStep, registry: pulumi.Input[str], pushes: bool, tagged: bool) -> Step:
-    image, cache = (pulumi.Output.concat(registry, f"/{part}{step.image}") for part in ("", "cache/"))
+    image, cache = (pulumi.Output.concat(registry, f"/{folder}{step.image}") for folder in ("", "cache/"))
     args: list[pulumi.Input[str]] = ["buildx", "build", "--file", step.dockerfile]
     args += ["--target", step.target] if step.target else []
     for name, value in sorted(step.build_args.items()):
@@ -48,10 +48,10 @@ def _docker(step: DockerStep, registry: pulumi.Input[str], pushes: bool, tagged:
     for tag in ["$COMMIT_SHA", *(["$TAG_NAME"] if tagged else [])]:
         args += ["--tag", pulumi.Output.concat(image, f":{tag}")]
     args += ["--push"] if pushes else ["--output", "type=cacheonly"]
-    return _client([*args, step.context])
+    return _docker_command([*args, step.context])
 
 
-def _client(args: list[pulumi.Input[str]]) -> Step:
+def _docker_command(args: list[pulumi.Input[str]]) -> Step:
     return gcp.cloudbuild.TriggerBuildStepArgs(name=versions.DOCKER_IMAGE, entrypoint="docker", args=args)
 
 

@@ -1,4 +1,8 @@
-"""Reads the reports of a check machine from its serial port and its guest attributes, within Google's rate limits."""
+"""Reads the reports of a check machine from its serial port and its guest attributes, within Google's rate limits.
+
+The machine reports its steps on the serial port, and its verdict on the serial port and as a guest attribute. An
+organization policy may forbid one of these two sources. The channel then reads the other one alone.
+"""
 
 from __future__ import annotations
 
@@ -32,53 +36,56 @@ class Channel:
         api: ComputeApi,
         machine: tuple[str, str, str],
         now: Callable[[], float],
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
-        """Create the channel of `machine`, which is given by project, zone and name."""
+        """Create the channel of `machine`, which is given by project, zone and name. `log` prints progress."""
         self._api = api
         self._machine = machine
         self._now = now
-        self._say = say
-        self._start = 0
-        self._rest = ""
-        self._next_attribute = 0.0
-        self._refused: dict[str, ApiError] = {}
+        self._log = log
+        self._serial_position = 0
+        self._incomplete_line = ""
+        self._next_attribute_at = 0.0
+        self._rejections: dict[str, ApiError] = {}
+        """The error of each source that Google rejects permanently. Such a source is not read again."""
         self.step = ""
         """The last step that the machine reported."""
         self.last_line = ""
         """The last line on the serial port, as `_shown` formats it."""
         self.rate_limited = False
         """True if Google's rate limit rejected one of the last requests."""
-        self._last = False
+        self._had_last_call = False
         self._unanswered: set[str] = set()
+        """The sources whose last request failed with a temporary error."""
 
     @property
     def settled(self) -> bool:
-        """True if the last request to each source got an answer other than "try again"."""
+        """True if no source's last request failed with a temporary error, so that no report can be unread."""
         return not self._unanswered
 
     def verdict(self, last: bool) -> Verdict | None:
         """Return the verdict if one of the two sources has it. Raise ApiError if Google rejects both.
 
         Args:
-            last: No later call follows, because the machine is off or its time is over. Guest attributes are then read
-            once without waiting for the next interval.
+            last: True if no later call may follow, because the machine is off or its time is over. The first such call
+            reads guest attributes without waiting for the next interval.
         """
         self.rate_limited = False
-        if found := self._read(SERIAL_PORT, self._serial):
-            return found
-        at_once, self._last = last and not self._last, last
-        if not at_once and self._now() < self._next_attribute:
+        if verdict := self._read(SERIAL_PORT, self._verdict_on_serial_port):
+            return verdict
+        is_first_last_call, self._had_last_call = last and not self._had_last_call, last
+        if not is_first_last_call and self._now() < self._next_attribute_at:
             return None
-        self._next_attribute = self._now() + _ATTRIBUTE_EVERY_SEC
-        return self._read(GUEST_ATTRIBUTES, self._attribute)
+        self._next_attribute_at = self._now() + _ATTRIBUTE_EVERY_SEC
+        return self._read(GUEST_ATTRIBUTES, self._verdict_in_guest_attribute)
 
-    def refusals(self) -> str:
-        """Return the requests that Google rejected, as the end of a sentence. Return "" if there are none."""
-        return "".join(f"; Google rejected {source}: {error}" for source, error in self._refused.items())
+    def rejections(self) -> str:
+        """Return the sources that Google rejected, as the end of a sentence. Return "" if it rejected none."""
+        return "".join(f"; Google rejected {source}: {error}" for source, error in self._rejections.items())
 
     def _read(self, source: str, read: Callable[[], Verdict | None]) -> Verdict | None:
-        if source in self._refused:
+        """Read one source. Return None without a verdict. Raise ApiError if Google rejects both sources."""
+        if source in self._rejections:
             return None
         self._unanswered.discard(source)
         try:
@@ -93,25 +100,27 @@ class Channel:
                 if error.reason != "resourceNotReady":
                     self._unanswered.add(source)
                 return None
-            self._refused[source] = error
-            if len(self._refused) > 1:
+            self._rejections[source] = error
+            if len(self._rejections) > 1:
                 raise
             other = SERIAL_PORT if source == GUEST_ATTRIBUTES else GUEST_ATTRIBUTES
-            why = f"organization policy {error.constraint}" if error.constraint else str(error)
-            self._say(f"Google rejects {source} of the check machine ({why}); the gate reads the verdict from {other}")
+            reason = f"organization policy {error.constraint}" if error.constraint else str(error)
+            self._log(
+                f"Google rejects {source} of the check machine ({reason}); the gate reads the verdict from {other}"
+            )
             return None
 
-    def _serial(self) -> Verdict | None:
-        text, self._start = self._api.serial(*self._machine, self._start)
-        seen = self._rest + text
-        rest = seen.rpartition("\n")[2]
-        # Only a program's output has a line this long. The rest of the line is also that program's output.
-        self._rest = rest if len(rest) <= _LONGEST_LINE else "|"
-        self.step = last_step(seen) or self.step
-        self.last_line = next(filter(None, map(_shown, reversed(seen.splitlines()))), self.last_line)
-        return from_serial_log(seen, self._machine[1])
+    def _verdict_on_serial_port(self) -> Verdict | None:
+        output, self._serial_position = self._api.serial(*self._machine, self._serial_position)
+        text = self._incomplete_line + output
+        end = text.rpartition("\n")[2]
+        # Only a program's output has a line this long, and the rest of the line belongs to it. A bar marks such output.
+        self._incomplete_line = end if len(end) <= _LONGEST_LINE else "|"
+        self.step = last_step(text) or self.step
+        self.last_line = next(filter(None, map(_shown, reversed(text.splitlines()))), self.last_line)
+        return from_serial_log(text, self._machine[1])
 
-    def _attribute(self) -> Verdict | None:
+    def _verdict_in_guest_attribute(self) -> Verdict | None:
         answer = self._api.guest_attribute(*self._machine, VERDICT_KEY)
         return from_guest_attribute(answer, self._machine[1]) if answer else None
 

@@ -1,4 +1,7 @@
-"""The Compute Engine API calls of the gate, with plain values and distinct errors."""
+"""The Compute Engine API calls of the gate and the runner manager, with plain values.
+
+Every error is an ApiError. Its properties say what the caller can do about it, such as `no_capacity` or `missing`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _RETRIES = 5
 # The default of Google's client.
 _TIMEOUT_SEC = 60.0
 
-# For requests that the gate repeats soon anyway. Retries beyond a rate limit would only prolong it.
+# The number of retries of requests that the gate sends again soon. Retries while a rate limit applies would prolong it.
 _NO_RETRIES = 0
 
 _RATE_LIMITED = ("rateLimitExceeded", "userRateLimitExceeded")
@@ -85,9 +88,9 @@ class ApiError(Exception):
 
     @property
     def about_account(self) -> bool:
-        """True if Google does not know the machine's service account yet, or that the caller may use it."""
-        named = re.search("service ?account", self.message, re.IGNORECASE)
-        return self.reason == "SERVICE_ACCOUNT_ACCESS_DENIED" or (self.status < 500 and bool(named))
+        """True if the machine's service account, or the caller's permission to use it, is not known to Google yet."""
+        names_account = re.search("service ?account", self.message, re.IGNORECASE)
+        return self.reason == "SERVICE_ACCOUNT_ACCESS_DENIED" or (self.status < 500 and bool(names_account))
 
     @property
     def constraint(self) -> str:
@@ -130,9 +133,9 @@ class ComputeApi(Protocol):
 class GoogleCompute:
     """The API through Google's client, with the API description from the package instead of a download.
 
-    Threads may share one instance, because a stack can have many gates. Credentials and methods are created once (a
-    third of a second of CPU). Each thread has its own connection, because httplib2's are not thread-safe
-    (googleapis/google-api-python-client docs/thread_safety.md).
+    Threads may share one instance, because a stack can have many gates. Credentials and methods are created once, which
+    takes a third of a second of CPU. Each thread has its own connection, because connections of httplib2 are not
+    thread-safe (googleapis/google-api-python-client docs/thread_safety.md).
 
     Raises:
         ApiError: No credentials were found.
@@ -245,17 +248,19 @@ class GoogleCompute:
     def instances_of_all_zones(self, project: str, expression: str, fields: Sequence[str]) -> list[dict[str, Any]]:
         """Return these fields of all machines that match the filter. Raise ApiError if the answer lacks a zone."""
         rows: list[dict[str, Any]] = []
-        shown = f"items/*/instances({','.join(fields)}),items/*/warning/code,warning/code,unreachables,nextPageToken"
-        call = self._instances.aggregatedList(project=project, filter=expression, maxResults=500, fields=shown)
+        answer_fields = (
+            f"items/*/instances({','.join(fields)}),items/*/warning/code,warning/code,unreachables,nextPageToken"
+        )
+        call = self._instances.aggregatedList(project=project, filter=expression, maxResults=500, fields=answer_fields)
         while call is not None:
             page = self._run(call)
             scopes = page.get("items", {})
-            for where, scope in {"the project": page, **scopes}.items():
+            for name, scope in {"the project": page, **scopes}.items():
                 code = scope.get("warning", {}).get("code", _NO_RESULTS)
                 if code != _NO_RESULTS:
-                    raise ApiError("unreachable", f"the list of machines lacks some of {where}: {code}")
-            if away := page.get("unreachables"):
-                raise ApiError("unreachable", f"the list of machines lacks {', '.join(away)}")
+                    raise ApiError("unreachable", f"the list of machines lacks some of {name}: {code}")
+            if unreachable := page.get("unreachables"):
+                raise ApiError("unreachable", f"the list of machines lacks {', '.join(unreachable)}")
             rows += [row for scope in scopes.values() for row in scope.get("instances", [])]
             call = self._instances.aggregatedList_next(call, page)
         return rows
@@ -274,14 +279,14 @@ class GoogleCompute:
         self._connection().close()
 
     def _run(self, call: Any, retries: int | None = None) -> dict[str, Any]:
-        """Send a request, and retry it if the answer is lost. Google executes calls with the same requestId once."""
+        """Send a request, and repeat it if no answer arrives. Google executes calls with the same requestId once."""
         from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
 
         try:
-            most = self._retries if retries is None else retries
-            answer: dict[str, Any] = call.execute(http=self._connection(), num_retries=most)
+            attempts = self._retries if retries is None else retries
+            answer: dict[str, Any] = call.execute(http=self._connection(), num_retries=attempts)
         except HttpError as error:
             raise _http_error(error.resp.status, error.content) from None
         except GoogleAuthError as error:
@@ -321,10 +326,10 @@ def _operation_error(error: dict[str, Any], status: int) -> ApiError:
 
 
 def _quota_info(info: dict[str, Any]) -> QuotaInfo:
-    where = info.get("dimensions", {})
+    dimensions = info.get("dimensions", {})
     return QuotaInfo(
         str(info.get("limitName", "")),
-        str(where.get("region", "")),
-        str(where.get("gpu_family", "")),
+        str(dimensions.get("region", "")),
+        str(dimensions.get("gpu_family", "")),
         float(info.get("limit", 0)),
     )

@@ -1,4 +1,4 @@
-"""The credentials of the gate: those of pulumi-gcp, from the same environment variables."""
+"""The credentials of the gate, from the same environment variables that pulumi-gcp reads."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def _source(environ: Mapping[str, str], scopes: list[str]) -> Any:
     if token := environ.get(TOKEN):
         return google.oauth2.credentials.Credentials(token)  # type: ignore[no-untyped-call]
     for name in KEYS:
-        if given := environ.get(name):
-            key = _key(name, given)
+        if text := environ.get(name):
+            key = _key(name, text)
             return _loaded(name, partial(google.auth.load_credentials_from_dict, key, scopes=scopes))
     return _loaded("application default credentials", partial(google.auth.default, scopes=scopes))
 
 
-def _loaded(where: str, load: Callable[[], tuple[Any, Any]]) -> Any:
+def _loaded(source: str, load: Callable[[], tuple[Any, Any]]) -> Any:
     """Load credentials through google-auth, which does not check that the fields of a credentials type exist."""
     from google.auth.exceptions import GoogleAuthError
 
@@ -64,21 +64,21 @@ def _loaded(where: str, load: Callable[[], tuple[Any, Any]]) -> Any:
         raise CredentialsError(str(error)) from None
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CredentialsError(
-            f"{where}: fields are missing or malformed\n  expected: all fields of the credentials type, such as "
+            f"{source}: fields are missing or malformed\n  expected: all fields of the credentials type, such as "
             "source_credentials of an impersonated_service_account"
         ) from None
 
 
-def _key(variable: str, given: str) -> dict[str, Any]:
-    """Return the key from the variable's JSON, or from the file that the variable names."""
+def _key(variable: str, text: str) -> dict[str, Any]:
+    """Return the key of a variable, whose text is the key in JSON or the path of a file with the key."""
     try:
-        text = given if given.lstrip().startswith("{") else Path(given).expanduser().read_text()
-        found = json.loads(text)
+        is_json = text.lstrip().startswith("{")
+        key = json.loads(text if is_json else Path(text).expanduser().read_text())
     except (OSError, ValueError):
-        found = None
-    if not isinstance(found, dict):
+        key = None
+    if not isinstance(key, dict):
         problem = (
             f"{variable}: does not contain credentials\n  expected: a key in JSON, or the path of a file with a key"
         )
         raise CredentialsError(problem)
-    return found
+    return key

@@ -1,4 +1,7 @@
-"""The messages of a gate that did not pass: the reason, and how to fix it."""
+"""The messages of a gate whose check did not pass: the reason, and how to fix it.
+
+A template is unproven if no zone had a machine for its check, and onNoCapacity lets the pool use it anyway.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from gpu_catalog.quota import google_link, google_path
 
 from . import credentials
 from .compute_api import ApiError
-from .runner import Question
+from .runner import CheckSpec
 from .verdict import NO_CAPACITY, NO_VERDICT, Verdict
 
 NEXT_STEPS = {
@@ -36,7 +39,7 @@ NEXT_STEPS = {
     "crashed": "report this message with the machine's entry in Cloud Logging (log gpu-agent); the gate has deleted "
     "the machine",
 }
-"""The first thing to do about a failure other than a failed check, in terms of the stack file."""
+"""The first step of a correction, in terms of the stack file, by the machine's reason (agent/gpu_agent/outcomes.py)."""
 _MORE_TIME = "raise smoke.deadlineSec"
 
 
@@ -45,18 +48,19 @@ def not_passed(verdict: Verdict) -> str:
     if verdict.outcome == NO_CAPACITY:
         hint = "try again later, add zones, or set smoke.onNoCapacity to unproven"
         return f"the smoke check could not run: {verdict.summary}\n  hint: {hint}"
-    again = "no pool uses this template; the next pulumi up checks this template again, or a changed one"
+    consequence = "no pool uses this template; the next pulumi up checks this template again, or a changed one"
     step = _MORE_TIME if verdict.reason == NO_VERDICT else NEXT_STEPS.get(verdict.reason)
-    first = f"{step}; " if step else ""
-    return f"{_ended(verdict)} in {verdict.zone}: {verdict.summary}\n  hint: {first}{again}"
+    hint = f"{step}; {consequence}" if step else consequence
+    return f"{_failure(verdict)} in {verdict.zone}: {verdict.summary}\n  hint: {hint}"
 
 
-def _ended(verdict: Verdict) -> str:
-    """Return what failed: the check, or the reason that the machine reported."""
+def _failure(verdict: Verdict) -> str:
+    """Return what failed: the smoke check, or another step of the machine."""
     if verdict.reason == NO_VERDICT:
         return "the check machine reported no verdict"
-    proper = verdict.reason not in ("", "check-failed")
-    return f"the check machine failed with reason {verdict.reason}" if proper else "the smoke check failed"
+    if verdict.reason in ("", "check-failed"):
+        return "the smoke check failed"
+    return f"the check machine failed with reason {verdict.reason}"
 
 
 def unproven(urn: str, summary: str) -> str:
@@ -70,33 +74,33 @@ def unproven(urn: str, summary: str) -> str:
     )
 
 
-def refused(error: ApiError, question: Question) -> str:
-    """Return an explanation of Google's error for the check."""
+def refused(error: ApiError, spec: CheckSpec) -> str:
+    """Return an explanation of an error with which the API rejected the check machine."""
     if error.reason == "unauthenticated":
         return f"could not request the check machine: {error}\n  hint: {credentials.HINT}"
-    hint = _next_step(error, question)
+    hint = _next_step(error, spec)
     return f"Google rejected the check machine: {error}" + (f"\n  hint: {hint}" if hint else "")
 
 
-def _next_step(error: ApiError, question: Question) -> str:
+def _next_step(error: ApiError, spec: CheckSpec) -> str:
     if error.over_quota:
-        return _more_quota(error, question)
+        return _more_quota(error, spec)
     if error.constraint:
         return (
             f"the organization policy {error.constraint} forbids it: ask its administrator for an exception for the "
-            f"project {question.project}, or change the pool to what the policy allows (docs/guides/google-project.md)"
+            f"project {spec.project}, or change the pool to what the policy allows (docs/guides/google-project.md)"
         )
     if error.about_account:
         return "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to apply"
     return ""
 
 
-def _more_quota(error: ApiError, question: Question) -> str:
+def _more_quota(error: ApiError, spec: CheckSpec) -> str:
     quota = error.quota
-    what = "other zones and other tries use the same quota: request more"
+    advice = "other zones and other tries use the same quota: request more"
     if quota and quota.limit:
-        what = (
+        advice = (
             "the check takes one machine in addition to the running ones: request more, or wait until one of them ends"
         )
     path = f"{google_path(quota.id, quota.region, quota.gpu_family)}: " if quota else ""
-    return f"{what}, at {path}{google_link(question.project)}"
+    return f"{advice}, at {path}{google_link(spec.project)}"

@@ -10,10 +10,10 @@ from threading import Lock
 # (docs.cloud.google.com/compute/api-quota). Half of them are left for Pulumi, instance groups and other programs.
 _READS_A_MINUTE = 750
 # One poll reads the state and the serial port. Guest attributes are read five times a minute.
-_READS_A_QUESTION = 2
+_READS_A_POLL = 2
 _SHORTEST_SEC = 2.0
 # "The quota refills at the start of the next synchronized interval, such as 10:01:00" (the same page).
-_AFTER_REFUSAL_SEC = 15.0
+_AFTER_REJECTION_SEC = 15.0
 
 
 class Pace:
@@ -22,7 +22,7 @@ class Pace:
     def __init__(self) -> None:
         self._lock = Lock()
         self._gates = 0
-        self._quiet_until = 0.0
+        self._paused_until = 0.0
 
     @contextmanager
     def gate(self) -> Iterator[None]:
@@ -38,10 +38,10 @@ class Pace:
     def refused(self, now: float) -> None:
         """Record that Google's rate limit rejected a request. All gates then pause."""
         with self._lock:
-            self._quiet_until = max(self._quiet_until, now + _AFTER_REFUSAL_SEC)
+            self._paused_until = max(self._paused_until, now + _AFTER_REJECTION_SEC)
 
     def seconds(self, now: float) -> float:
         """Return how many seconds a gate waits before its next poll."""
         with self._lock:
-            share = self._gates * _READS_A_QUESTION * 60 / _READS_A_MINUTE
-            return max(_SHORTEST_SEC, share, self._quiet_until - now)
+            interval_sec = self._gates * _READS_A_POLL * 60 / _READS_A_MINUTE
+            return max(_SHORTEST_SEC, interval_sec, self._paused_until - now)

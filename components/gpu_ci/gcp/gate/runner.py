@@ -1,4 +1,9 @@
-"""Runs the check: starts one machine from the template, polls it for a verdict, and always deletes it."""
+"""Runs the smoke check of a gate: starts one check machine, waits for its verdict, and deletes the machine.
+
+A check machine is a Compute Engine VM from the gate's instance template, with the metadata `gpu-ci-role: check`. At
+boot, its agent checks the GPU and reports the verdict on the serial port and as a guest attribute (channel.py). The
+runner tries the zones of the pool in order, until one has capacity for the machine.
+"""
 
 from __future__ import annotations
 
@@ -18,44 +23,47 @@ from .pace import Pace
 from .stopped import delete_stopped
 from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, STEPS, Verdict
 
-# Seconds between two polls of a delete operation, and between two progress messages.
-_ASK_EVERY = 2.0
-_SAY_EVERY = 5.0
-# After this many seconds without a new step, progress includes the last line of the serial port.
-_SILENT = 60.0
-# The maximum time for a zone to start the machine. The deadline of the check begins with the machine's start.
-_START_WITHIN = 600.0
-# States of Compute Engine before the start (discovery document compute v1, Instance.status). In PENDING, flex-start
-# waits for capacity.
-_STARTING = ("PENDING", "PROVISIONING", "STAGING")
-_STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING")
-# A stopping machine may still report its verdict. After this time it counts as stopped.
-_STOP_WITHIN = 90.0
+_OPERATION_EVERY_SEC = 2.0
+"""The interval between two requests for the status of an operation that is waited for."""
+_PROGRESS_EVERY_SEC = 5.0
+"""The interval between two progress messages."""
+_SILENT_SEC = 60.0
+"""After this time without a new step, progress messages include the last line of the serial port."""
+_START_WITHIN_SEC = 600.0
+"""The maximum time for a zone to start the machine. The deadline of the check begins with the machine's start."""
+_STOP_WITHIN_SEC = 90.0
+"""A machine that is stopping may still report its verdict. After this time it counts as stopped."""
+_DELETE_WITHIN_SEC = 180.0
+"""After this time the runner stops waiting for a deletion. Google completes it, or the machine's time limit does."""
+
 # Compute Engine knows a new service account after some seconds, sometimes a minute ("IAM is eventually consistent",
-# cloud.google.com/iam/docs/overview#consistency). The second number is the maximum pause between two attempts.
-_ACCOUNT_WITHIN = 90.0
-_ACCOUNT_PAUSES = (1.0, 10.0)
+# cloud.google.com/iam/docs/overview#consistency). Each pause between two requests is twice as long as the one before.
+_ACCOUNT_WITHIN_SEC = 90.0
+_FIRST_ACCOUNT_PAUSE_SEC, _LONGEST_ACCOUNT_PAUSE_SEC = 1.0, 10.0
+
 # A rate limit resets in the next minute (cloud.google.com/compute/api-quota). A stack with many new templates can
 # exceed 1,500 reads a minute per region. After this time without an answer, Google's error ends the check.
-_ANSWER_WITHIN = 120.0
-# Google itself never refuses a connection. A restarting proxy does for some seconds, and the sandbox's API does
-# permanently after its provider was killed.
-_REFUSED_WITHIN = 10.0
-# After this time the gate stops waiting for a deletion. Google completes it, or the machine's time limit does.
-_DELETE_WITHIN = 180.0
+_ANSWER_WITHIN_SEC = 120.0
+# Google itself never refuses a connection. A restarting proxy refuses connections for some seconds. The sandbox's API
+# refuses them permanently after its provider was killed.
+_CONNECT_WITHIN_SEC = 10.0
+
+# States of Compute Engine (discovery document compute v1, Instance.status), and GONE for a machine that does not exist.
+# In PENDING, flex-start waits for capacity.
+_GONE = "GONE"
+_STARTING = ("PENDING", "PROVISIONING", "STAGING")
+_STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING")
+_OFF = ("STOPPED", "SUSPENDED", "TERMINATED", _GONE)
 
 ROLE = "gpu-ci-role"
 GATE_LABEL = "gpu-ci-gate"
-
-_GONE = "GONE"
-_OFF = ("STOPPED", "SUSPENDED", "TERMINATED", _GONE)
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class Question:
-    """The input of one check: a template, and the zones for its check machine."""
+class CheckSpec:
+    """The inputs of one check: the template, and the zones for its check machine."""
 
     gate: str
     """A value unique to the gate, such as its URN, which identifies its leftover machines."""
@@ -74,252 +82,338 @@ class GateRunner:
     def __init__(
         self,
         api: ComputeApi,
-        say: Callable[[str], None],
+        log: Callable[[str], None],
         cancel: Event,
         clock: Clock | None = None,
         suffix: Callable[[], str] = lambda: secrets.token_hex(3),
         pace: Pace | None = None,
     ) -> None:
-        self._api = api
-        self._say = say
-        self._cancel = cancel
-        self._clock = clock or RealClock()
+        """Create a runner. `log` prints progress, and `suffix` returns the random end of the machine's name."""
         self._suffix = suffix
-        self._pace = pace or Pace()
+        self._context = _Context(api, log, cancel, clock or RealClock(), pace or Pace())
 
-    def run(self, question: Question) -> Verdict:
+    def run(self, spec: CheckSpec) -> Verdict:
         """Return the verdict. Raise ApiError for errors that another zone would not avoid."""
-        with self._pace.gate():
-            return self._run(question)
+        with self._context.pace.gate():
+            return self._run(spec)
 
-    def _run(self, question: Question) -> Verdict:
-        self.remove_leftovers(question)
-        body = self._machine(question)
-        # The documentation of instances.insert allows no link with an id, `?uniqueId=1` (discovery document compute v1,
-        # sourceInstanceTemplate).
-        question = replace(question, template=question.template.partition("?")[0])
-        refused: list[str] = []
-        elsewhere: list[str] = []
-        for zone in dict.fromkeys(question.zones):
-            if self._cancel.is_set():
+    def _run(self, spec: CheckSpec) -> Verdict:
+        self.remove_leftovers(spec)
+        body = self._machine_body(spec)
+        # instances.insert accepts no link that ends with the template's id, `?uniqueId=1` (discovery document compute
+        # v1, sourceInstanceTemplate).
+        spec = replace(spec, template=spec.template.partition("?")[0])
+        without_capacity: list[str] = []
+        suggested: list[str] = []
+        for zone in dict.fromkeys(spec.zones):
+            if self._context.cancel.is_set():
                 return _cancelled(zone)
-            self._say(f"starting a check machine in {zone}")
+            self._context.log(f"starting a check machine in {zone}")
             try:
-                verdict = self._ask(question, zone, body)
+                verdict = _ZoneCheck(spec, zone, body, self._context).run()
             except ApiError as error:
                 if not error.no_capacity:
                     raise
-                elsewhere += error.zones_available
-                verdict = Verdict(
-                    NO_CAPACITY, f"{zone} has no capacity for the machine{_named(error.zones_available)}", zone
-                )
+                suggested += error.zones_available
+                text = f"{zone} has no capacity for the machine{_suggestion(error.zones_available)}"
+                verdict = Verdict(NO_CAPACITY, text, zone)
             if verdict.outcome != NO_CAPACITY:
                 return verdict
-            refused.append(zone)
-            self._say(verdict.summary)
-        others = [zone for zone in dict.fromkeys(elsewhere) if zone not in refused]
-        return Verdict(NO_CAPACITY, f"no zone had capacity for the check machine: {', '.join(refused)}{_named(others)}")
+            without_capacity.append(zone)
+            self._context.log(verdict.summary)
+        others = [zone for zone in dict.fromkeys(suggested) if zone not in without_capacity]
+        tried = ", ".join(without_capacity)
+        return Verdict(NO_CAPACITY, f"no zone had capacity for the check machine: {tried}{_suggestion(others)}")
 
-    def remove_leftovers(self, question: Question) -> None:
+    def remove_leftovers(self, spec: CheckSpec) -> None:
         """Delete check machines that an earlier, interrupted run of this gate left."""
-        for zone in dict.fromkeys(question.zones):
-            for name in self._patiently(
-                partial(self._api.instances, question.project, zone, GATE_LABEL, _gate_label(question))
-            ):
-                self._say(f"deleting {name}, left in {zone} by an earlier check")
-                self._remove(question.project, zone, name)
+        context = self._context
+        for zone in dict.fromkeys(spec.zones):
+            find = partial(context.api.instances, spec.project, zone, GATE_LABEL, _gate_label(spec))
+            for name in context.retry_rate_limited(find):
+                context.log(f"deleting {name}, left in {zone} by an earlier check")
+                context.delete_machine(spec.project, zone, name)
 
-    def remove_stopped(self, question: Question) -> None:
+    def remove_stopped(self, spec: CheckSpec) -> None:
         """Delete the runner manager's stopped machines that were created from this template."""
-        delete_stopped(self._api, question.project, question.template, self._say, self._clock)
+        context = self._context
+        delete_stopped(context.api, spec.project, spec.template, context.log, context.clock)
 
-    def _machine(self, question: Question) -> dict[str, Any]:
-        """Return the values that differ from the template. Google replaces whole blocks, so they are copied."""
-        region, name = region_and_name_of_template(question.template)
-        properties = self._patiently(lambda: self._api.template(question.project, region, name))
+    def _machine_body(self, spec: CheckSpec) -> dict[str, Any]:
+        """Return the fields of the machine that differ from the template.
+
+        In a request, Google replaces whole blocks of the template, so each block also repeats the template's values.
+        """
+        region, name = region_and_name_of_template(spec.template)
+        read_template = partial(self._context.api.template, spec.project, region, name)
+        properties = self._context.retry_rate_limited(read_template)
         items = [item for item in properties.get("metadata", {}).get("items", []) if item["key"] != ROLE]
         return {
-            "name": f"{fit(question.pool, 45)}-check-{self._suffix()}",
-            "labels": {**properties.get("labels", {}), **question.labels, GATE_LABEL: _gate_label(question)},
+            "name": f"{fit(spec.pool, 45)}-check-{self._suffix()}",
+            "labels": {**properties.get("labels", {}), **spec.labels, GATE_LABEL: _gate_label(spec)},
             "metadata": {"items": [*items, {"key": ROLE, "value": "check"}]},
             # Google deletes the machine at this limit if no deployment does.
             "scheduling": {
                 **properties.get("scheduling", {}),
                 "instanceTerminationAction": "DELETE",
-                "maxRunDuration": {"seconds": str(question.deadline_sec + 300)},
+                "maxRunDuration": {"seconds": str(spec.deadline_sec + 300)},
             },
         }
 
-    def _ask(self, question: Question, zone: str, body: dict[str, Any]) -> Verdict:
-        project, name, began = question.project, body["name"], self._clock.now()
-        channel = Channel(self._api, (project, zone, name), self._clock.now, self._say)
-        pending, wanted, reported = "", True, began
-        pause_sec, longest_pause_sec = _ACCOUNT_PAUSES
-        limit_sec: float = _START_WITHIN
-        starting = True
-        stopping_at: float | None = None
-        step, step_at = "", began
-        state, answered_at = "PROVISIONING", began
-        try:
-            while True:
-                if self._cancel.is_set():
-                    return _cancelled(zone)
-                try:
-                    if wanted:
-                        pending = self._patiently(lambda: self._api.insert(project, zone, body, question.template))
-                        wanted = False
-                    if pending:
-                        asked, pending = pending, ""  # a failed operation has ended too
-                        pending = "" if self._patiently(partial(self._api.done, project, zone, asked)) else asked
-                        answered_at = self._clock.now()
-                except ApiError as error:
-                    if not error.about_account or self._clock.now() - began >= _ACCOUNT_WITHIN:
-                        raise
-                    self._say(f"Google does not accept the machine's service account yet ({error}); trying again")
-                    self._clock.wait(self._cancel, pause_sec)
-                    pause_sec, wanted = min(2 * pause_sec, longest_pause_sec), True
-                    continue
-                limited = False
-                if not pending:
-                    try:
-                        state, answered_at = self._state(project, zone, name), self._clock.now()
-                    except ApiError as error:
-                        patience_sec = _REFUSED_WITHIN if error.connection_refused else _ANSWER_WITHIN
-                        if not error.not_yet or self._clock.now() - answered_at >= patience_sec:
-                            raise
-                        limited = error.rate_limited
-                        self._mind(limited)
-                # Read after the state: a machine that is off by then has reported everything.
-                if not limited and state not in _STARTING and (verdict := channel.verdict(last=state in _OFF)):
-                    return _taken_away(zone) if verdict.reason == "preempted" else verdict
-                self._mind(channel.rate_limited)
-                now = self._clock.now()
-                if state in (*_STOPPING, *_OFF):
-                    stopping_at = now if stopping_at is None else stopping_at
-                    if (state in _OFF and channel.settled) or now - stopping_at >= _STOP_WITHIN:
-                        return self._ended(body, zone, state, channel)
-                if starting and state not in _STARTING:
-                    starting, began, limit_sec, step_at = False, now, question.deadline_sec, now
-                if channel.step != step:
-                    step, step_at = channel.step, now
-                elapsed = now - began
-                if elapsed >= limit_sec:
-                    if starting:
-                        late = f"{zone} did not start the check machine within {limit_sec:.0f} s"
-                        return Verdict(NO_CAPACITY, late, zone)
-                    return channel.verdict(last=True) or _late(question, zone, channel)
-                if now - reported >= _SAY_EVERY:
-                    reported = now
-                    at = f", step {step}" if step else ""
-                    last = _last_line(channel) if not starting and now - step_at >= _SILENT else ""
-                    self._say(
-                        f"check machine in {zone} is {state.lower()}{at}, {elapsed:.0f} s of {limit_sec:.0f} s{last}"
-                    )
-                self._clock.wait(self._cancel, self._pace.seconds(self._clock.now()))
-        finally:
-            self._remove(project, zone, name, pending)
 
-    def _patiently(self, ask: Callable[[], Answer], *, cleanup: bool = False) -> Answer:
-        """Retry a request while Google's rate limit rejects it. A cleanup continues after a cancellation."""
-        until = self._clock.now() + _ANSWER_WITHIN
+@dataclass(frozen=True)
+class _Context:
+    """The API, the log and the clock of a runner, with the requests that are repeated after a rate limit."""
+
+    api: ComputeApi
+    log: Callable[[str], None]
+    cancel: Event
+    clock: Clock
+    pace: Pace
+
+    def wait_for_next_poll(self, cancel: Event | None = None) -> None:
+        """Wait as long as the shared pace of all gates requires. The wait ends early if the event is set."""
+        self.clock.wait(cancel or self.cancel, self.pace.seconds(self.clock.now()))
+
+    def slow_down(self, rate_limited: bool) -> None:
+        """Let all gates pause if Google's rate limit rejected a request."""
+        if rate_limited:
+            self.pace.refused(self.clock.now())
+
+    def retry_rate_limited(self, request: Callable[[], Answer], *, cleanup: bool = False) -> Answer:
+        """Repeat a request while Google's rate limit rejects it. A cancellation ends the retries, except of a cleanup.
+
+        Raises:
+            ApiError: Google rejects the request for another reason, or longer than _ANSWER_WITHIN_SEC.
+        """
+        until = self.clock.now() + _ANSWER_WITHIN_SEC
         while True:
             try:
-                return ask()
+                return request()
             except ApiError as error:
-                is_over = self._cancel.is_set() and not cleanup
-                if not error.rate_limited or is_over or self._clock.now() >= until:
+                is_cancelled = self.cancel.is_set() and not cleanup
+                if not error.rate_limited or is_cancelled or self.clock.now() >= until:
                     raise
-                self._mind(True)
-                self._clock.wait(Event() if cleanup else self._cancel, self._pace.seconds(self._clock.now()))
+                self.slow_down(True)
+                self.wait_for_next_poll(Event() if cleanup else None)
 
-    def _mind(self, is_refused: bool) -> None:
-        if is_refused:
-            self._pace.refused(self._clock.now())
+    def delete_machine(self, project: str, zone: str, name: str, creation: str = "") -> None:
+        """Delete a machine, and wait until it is deleted. An error is logged, and never replaces the verdict.
 
-    def _state(self, project: str, zone: str, name: str) -> str:
+        `creation` is the operation that creates the machine, if it has not ended.
+        """
+        until = self.clock.now() + _DELETE_WITHIN_SEC
         try:
-            return self._api.status(project, zone, name)
+            # Google may reject the deletion of a machine whose creation has not ended.
+            if creation and not self._wait_for_operation(project, zone, creation, until):
+                self.log(f"{name} in {zone} is still being created")
+            deletion = self.retry_rate_limited(lambda: self.api.delete(project, zone, name), cleanup=True)
+            if not self._wait_for_operation(project, zone, deletion, until):
+                self.log(f"{name} in {zone} is still being deleted")
+        except ApiError as error:
+            if not error.missing:
+                self.log(f"could not delete {name} in {zone} ({error}); Google deletes it at its time limit")
+
+    def _wait_for_operation(self, project: str, zone: str, operation: str, until: float) -> bool:
+        """Return True if the operation ended in time, with or without error. A cancellation does not end the wait."""
+        try:
+            while not self.retry_rate_limited(lambda: self.api.done(project, zone, operation), cleanup=True):
+                if self.clock.now() >= until:
+                    return False
+                self.clock.wait(Event(), _OPERATION_EVERY_SEC)
+        except ApiError as error:
+            if not error.missing:
+                self.log(str(error))
+        return True
+
+
+class _ZoneCheck:
+    """The check in one zone: creates the machine, polls it until there is a verdict, and deletes it.
+
+    Two time limits apply, one after the other: _START_WITHIN_SEC for the start of the machine, and from the start on
+    the deadline of the check.
+    """
+
+    def __init__(self, spec: CheckSpec, zone: str, body: dict[str, Any], context: _Context) -> None:
+        now = context.clock.now()
+        self._spec, self._zone, self._body, self._context = spec, zone, body, context
+        self._machine = (spec.project, zone, str(body["name"]))
+        self._channel = Channel(context.api, self._machine, context.clock.now, context.log)
+        self._is_requested = False
+        self._creation = ""
+        """The operation that creates the machine, until it has ended."""
+        self._account_pause_sec = _FIRST_ACCOUNT_PAUSE_SEC
+        self._state, self._answered_at = "PROVISIONING", now
+        """The last known state, and the time of Google's last answer about the machine."""
+        self._has_started = False
+        self._limit_began, self._limit_sec = now, _START_WITHIN_SEC
+        self._stopping_since: float | None = None
+        self._step, self._step_since = "", now
+        self._progress_at = now
+
+    def run(self) -> Verdict:
+        """Return the verdict. Raise ApiError if Google rejects the machine, or a request about it."""
+        context = self._context
+        try:
+            while not context.cancel.is_set():
+                if not self._create():
+                    continue
+                if verdict := self._poll():
+                    return verdict
+                context.wait_for_next_poll()
+            return _cancelled(self._zone)
+        finally:
+            context.delete_machine(*self._machine, self._creation)
+
+    def _create(self) -> bool:
+        """Request the machine, or check if its creation has ended.
+
+        Return False after a pause if Google does not accept the service account yet. The machine is then requested
+        again.
+        """
+        context, project, zone = self._context, self._spec.project, self._zone
+        try:
+            if not self._is_requested:
+                insert = partial(context.api.insert, project, zone, self._body, self._spec.template)
+                self._creation = context.retry_rate_limited(insert)
+                self._is_requested = True
+            if self._creation:
+                operation, self._creation = self._creation, ""  # an operation that fails has ended too
+                if not context.retry_rate_limited(partial(context.api.done, project, zone, operation)):
+                    self._creation = operation
+                self._answered_at = context.clock.now()
+        except ApiError as error:
+            if not error.about_account or context.clock.now() - self._limit_began >= _ACCOUNT_WITHIN_SEC:
+                raise
+            context.log(f"Google does not accept the machine's service account yet ({error}); trying again")
+            context.clock.wait(context.cancel, self._account_pause_sec)
+            self._account_pause_sec = min(2 * self._account_pause_sec, _LONGEST_ACCOUNT_PAUSE_SEC)
+            self._is_requested = False
+            return False
+        return True
+
+    def _poll(self) -> Verdict | None:
+        """Read the state and the reports of the machine. Return the verdict, or None if the check goes on."""
+        context, channel = self._context, self._channel
+        rate_limited = False if self._creation else self._read_state()
+        # The reports are read after the state: a machine that was off before has then reported everything.
+        if not rate_limited and self._state not in _STARTING:
+            verdict = channel.verdict(last=self._state in _OFF)
+            if verdict:
+                return _preempted(self._zone) if verdict.reason == "preempted" else verdict
+        context.slow_down(channel.rate_limited)
+        now = context.clock.now()
+        if self._has_stopped(now):
+            return self._stopped()
+        if not self._has_started and self._state not in _STARTING:
+            self._has_started, self._step_since = True, now
+            self._limit_began, self._limit_sec = now, self._spec.deadline_sec
+        if channel.step != self._step:
+            self._step, self._step_since = channel.step, now
+        if now - self._limit_began >= self._limit_sec:
+            return self._timed_out()
+        self._report_progress(now)
+        return None
+
+    def _read_state(self) -> bool:
+        """Read the state of the machine. Return True if Google's rate limit rejected the request.
+
+        After a temporary error, the last known state stays. Raise ApiError if temporary errors last too long.
+        """
+        context = self._context
+        try:
+            self._state, self._answered_at = self._state_now(), context.clock.now()
+        except ApiError as error:
+            within_sec = _CONNECT_WITHIN_SEC if error.connection_refused else _ANSWER_WITHIN_SEC
+            if not error.not_yet or context.clock.now() - self._answered_at >= within_sec:
+                raise
+            context.slow_down(error.rate_limited)
+            return error.rate_limited
+        return False
+
+    def _state_now(self) -> str:
+        try:
+            return self._context.api.status(*self._machine)
         except ApiError as error:
             if error.missing:
                 return _GONE
             raise
 
-    def _ended(self, body: dict[str, Any], zone: str, state: str, channel: Channel) -> Verdict:
+    def _has_stopped(self, now: float) -> bool:
+        """Return True if the machine is off, and neither source of reports can have a verdict that was not read."""
+        if self._state not in (*_STOPPING, *_OFF):
+            return False
+        if self._stopping_since is None:
+            self._stopping_since = now
+        all_read = self._state in _OFF and self._channel.settled
+        return all_read or now - self._stopping_since >= _STOP_WITHIN_SEC
+
+    def _stopped(self) -> Verdict:
         """Return the verdict for a machine that stopped or was deleted without reporting one.
 
-        The next zone is tried only after a Spot preemption. If a deployment was killed, the next deployment deletes its
-        machine. The killed one must then not start another.
+        A deleted Spot machine was preempted, so the next zone is tried. A deleted machine of another market was deleted
+        by a user or by a later deployment, which may run because this one was killed. This deployment must then not
+        start another machine.
         """
-        if self._cancel.is_set():
-            return _cancelled(zone)
-        if state != _GONE:
-            return _silent(zone, "the check machine stopped without a verdict", channel)
-        if body["scheduling"].get("provisioningModel") == "SPOT":
-            return _taken_away(zone)
-        return Verdict(FAIL, "the check machine was deleted before it had a verdict", zone, NO_VERDICT)
+        if self._context.cancel.is_set():
+            return _cancelled(self._zone)
+        if self._state != _GONE:
+            return self._without_verdict("the check machine stopped without a verdict")
+        if self._body["scheduling"].get("provisioningModel") == "SPOT":
+            return _preempted(self._zone)
+        return Verdict(FAIL, "the check machine was deleted before it had a verdict", self._zone, NO_VERDICT)
 
-    def _remove(self, project: str, zone: str, name: str, pending: str = "") -> None:
-        """Delete the machine and wait for the end. An error is logged, and never replaces the verdict."""
-        until = self._clock.now() + _DELETE_WITHIN
-        try:
-            # A machine whose creation is not complete may not be deletable yet.
-            if pending and not self._wait_for(project, zone, pending, until):
-                self._say(f"{name} in {zone} is still being created")
-            operation = self._patiently(lambda: self._api.delete(project, zone, name), cleanup=True)
-            if not self._wait_for(project, zone, operation, until):
-                self._say(f"{name} in {zone} is still being deleted")
-        except ApiError as error:
-            if not error.missing:
-                self._say(f"could not delete {name} in {zone} ({error}); Google deletes it at its time limit")
+    def _timed_out(self) -> Verdict:
+        """Return the verdict for a machine that did not start, or did not report a verdict, within the time limit."""
+        zone = self._zone
+        if not self._has_started:
+            return Verdict(NO_CAPACITY, f"{zone} did not start the check machine within {self._limit_sec:.0f} s", zone)
+        if verdict := self._channel.verdict(last=True):
+            return verdict
+        step = self._channel.step
+        last = f"its last step was {step}: {STEPS.get(step, 'unknown step')}" if step else "it reported no step"
+        text = f"no verdict within {self._spec.deadline_sec} s of the start; {last}"
+        return self._without_verdict(text, NO_VERDICT)
 
-    def _wait_for(self, project: str, zone: str, operation: str, until: float) -> bool:
-        """Return True if the operation ended in time, with or without error. A cancellation does not end the wait."""
-        try:
-            while not self._patiently(lambda: self._api.done(project, zone, operation), cleanup=True):
-                if self._clock.now() >= until:
-                    return False
-                self._clock.wait(Event(), _ASK_EVERY)
-        except ApiError as error:
-            if not error.missing:
-                self._say(str(error))
-        return True
+    def _without_verdict(self, text: str, reason: str = "") -> Verdict:
+        """Return a fail verdict that quotes the last line of the serial port, if there is one."""
+        return Verdict(FAIL, f"{text}{self._last_line()}{self._channel.rejections()}", self._zone, reason)
+
+    def _report_progress(self, now: float) -> None:
+        if now - self._progress_at < _PROGRESS_EVERY_SEC:
+            return
+        self._progress_at = now
+        step = f", step {self._step}" if self._step else ""
+        is_silent = self._has_started and now - self._step_since >= _SILENT_SEC
+        last_line = self._last_line() if is_silent else ""
+        self._context.log(
+            f"check machine in {self._zone} is {self._state.lower()}{step}, {now - self._limit_began:.0f} s of "
+            f"{self._limit_sec:.0f} s{last_line}"
+        )
+
+    def _last_line(self) -> str:
+        """Return the last line of the serial port as the end of a sentence, or ""."""
+        line = self._channel.last_line
+        return f"; last line on its serial port: {line}" if line else ""
 
 
-def _named(zones: Sequence[str]) -> str:
-    """Return the zones with capacity that Google names, as a suggestion for `zones`."""
+def _suggestion(zones: Sequence[str]) -> str:
+    """Return the zones with capacity that Google names, as the end of a sentence."""
     return f"; Google suggests {', '.join(zones)}" if zones else ""
 
 
-def _taken_away(zone: str) -> Verdict:
+def _preempted(zone: str) -> Verdict:
     return Verdict(NO_CAPACITY, f"{zone} preempted the check machine before its verdict", zone)
-
-
-def _late(question: Question, zone: str, channel: Channel) -> Verdict:
-    """Return the verdict for a machine that runs but reported none in time."""
-    step = channel.step
-    last = f"its last step was {step}: {STEPS.get(step, 'unknown step')}" if step else "it reported no step"
-    what = f"no verdict within {question.deadline_sec} s of the start; {last}"
-    return _silent(zone, what, channel, NO_VERDICT)
-
-
-def _silent(zone: str, what: str, channel: Channel, reason: str = "") -> Verdict:
-    """Return a fail verdict that quotes the last line of the serial port, if there is one."""
-    return Verdict(FAIL, f"{what}{_last_line(channel)}{channel.refusals()}", zone, reason)
-
-
-def _last_line(channel: Channel) -> str:
-    """Return the last line of the serial port as the end of a sentence, or ""."""
-    return f"; last line on its serial port: {channel.last_line}" if channel.last_line else ""
-
-
-def _gate_label(question: Question) -> str:
-    """Return the label value that identifies the check machines of one gate and template.
-
-    Two backends may contain stacks of the same name in one Google project, with equal URNs. Neither may delete the
-    other's machines. Only the names of their templates differ, so the label includes the template.
-    """
-    return fit(f"{question.gate} {region_and_name_of_template(question.template)[1]}", 63)
 
 
 def _cancelled(zone: str) -> Verdict:
     return Verdict(CANCELLED, "the check was cancelled", zone)
+
+
+def _gate_label(spec: CheckSpec) -> str:
+    """Return the label value that identifies the check machines of one gate and template.
+
+    Two backends may contain stacks of the same name in one Google project, so two gates can have equal URNs. Neither
+    gate may delete the other's machines. Their templates have different names, so the label includes the template.
+    """
+    return fit(f"{spec.gate} {region_and_name_of_template(spec.template)[1]}", 63)

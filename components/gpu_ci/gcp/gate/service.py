@@ -1,4 +1,8 @@
-"""The provider service of SmokeGate: its inputs, when a check is repeated, and how a verdict becomes state."""
+"""The provider service of SmokeGate resources (gates): checks their inputs, and runs the smoke check at creation.
+
+The gate's state has the verdict: `pass`, or `unproven` if no zone had a machine for the check and the input
+onNoCapacity allows that. The creation fails for every other verdict.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +24,20 @@ from ..smoke_gate import SmokeGate, SmokeGateArgs
 from . import messages
 from .compute_api import ApiError, ComputeApi, GoogleCompute
 from .pace import Pace
-from .runner import GateRunner, Question
+from .runner import CheckSpec, GateRunner
 from .verdict import CANCELLED, NO_CAPACITY, PASS, Verdict
 
-# The number of concurrent gates: as many as a stack may have new templates. A gate waits most of its time.
-_AT_ONCE = 64
+# The number of gates that run at the same time: as many as a stack may have new templates. Their threads mostly wait.
+_CONCURRENT_GATES = 64
 
-# Inputs that every member of the Google project, or every reader of the state, can see.
-_IN_PLAIN = {"pool": "in the check machine's name", "zones": "in the messages of the check"}
+# Inputs that every member of the Google project, or every reader of the state, can see. They must not be secret.
+_PUBLIC_INPUTS = {"pool": "in the check machine's name", "zones": "in the messages of the check"}
 
+# A change of one of these inputs replaces the gate, which starts a new check.
 _REPLACES = ("project", "template", "pool")
 
 UNPROVEN = "unproven"
+"""The verdict in the state of a gate whose check found no machine."""
 
 
 class GateService:
@@ -39,25 +45,25 @@ class GateService:
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
         self._log = log
-        self._make_api = api
-        self._made: ComputeApi | None = None
-        self._making = Lock()
+        self._create_api = api
+        self._shared_api: ComputeApi | None = None
+        self._api_lock = Lock()
         self._cancel = Event()
         self._pace = Pace()
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="gate")
+        self._threads = ThreadPoolExecutor(_CONCURRENT_GATES, thread_name_prefix="gate")
 
     def check(self, request: Any) -> Any:
         """Return the inputs with their defaults, or all their problems. Unknown values are accepted."""
-        return checked(request, SmokeGateArgs, _IN_PLAIN)
+        return checked(request, SmokeGateArgs, _PUBLIC_INPUTS)
 
     async def diff(self, request: Any) -> Any:
         """Return the changed inputs. A new template replaces the gate; a new deadline or zone list keeps its verdict.
 
         Every preview and every `up` calls this method, so it warns about a gate that is still unproven.
         """
-        old, new, known = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
+        old, new, state = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-        unproven = known.get("verdict") == UNPROVEN
+        unproven = state.get("verdict") == UNPROVEN
         kind = provider_pb2.PropertyDiff
         details = {
             name: kind(
@@ -69,7 +75,7 @@ class GateService:
         replaces = [name for name, detail in details.items() if detail.kind == kind.UPDATE_REPLACE]
         if unproven and not replaces:
             await asyncio.to_thread(
-                self._log, request.urn, messages.unproven(request.urn, str(known.get("summary"))), True
+                self._log, request.urn, messages.unproven(request.urn, str(state.get("summary"))), True
             )
         response = provider_pb2.DiffResponse
         return response(
@@ -88,23 +94,23 @@ class GateService:
         inputs = to_plain(request.properties)
         if request.timeout:
             inputs["deadlineSec"] = min(inputs["deadlineSec"], request.timeout)
-        question = _question(request.urn, inputs)
+        spec = _check_spec(request.urn, inputs)
         try:
-            verdict = await self._in_thread(question, request.properties, lambda runner: runner.run(question))
+            verdict = await self._in_thread(spec, request.properties, lambda runner: runner.run(spec))
         except Refused as error:
             raise Refused(redacted(str(error), request.properties), error.code) from None
-        accepted = _accepted(verdict, question)
-        unproven = accepted == UNPROVEN
-        sentence = messages.unproven(request.urn, verdict.summary) if unproven else f"{accepted}: {verdict.summary}"
-        await asyncio.to_thread(self._log, request.urn, sentence, unproven)
+        verdict_for_state = _accepted_verdict(verdict, spec)
+        unproven = verdict_for_state == UNPROVEN
+        text = messages.unproven(request.urn, verdict.summary) if unproven else f"{PASS}: {verdict.summary}"
+        await asyncio.to_thread(self._log, request.urn, text, unproven)
         outputs = {
             "checkedTemplate": as_sent(request.properties, "template"),  # a secret template stays secret
-            "verdict": accepted,
+            "verdict": verdict_for_state,
             "summary": verdict.summary,
             "zone": verdict.zone,
         }
         return provider_pb2.CreateResponse(
-            id=f"{question.pool}/{_template_name(request.properties, question)}",
+            id=f"{spec.pool}/{_template_in_id(request.properties, spec)}",
             properties=with_outputs(request.properties, outputs),
         )
 
@@ -125,14 +131,14 @@ class GateService:
         An error does not stop a `destroy`. Pulumi deletes a gate after all resources that use its template. At that
         time the manager has ended or has another configuration.
         """
-        question = _question(request.urn, to_plain(request.properties))
+        spec = _check_spec(request.urn, to_plain(request.properties))
 
-        def clean(runner: GateRunner) -> None:
-            runner.remove_leftovers(question)
-            runner.remove_stopped(question)
+        def remove_machines(runner: GateRunner) -> None:
+            runner.remove_leftovers(spec)
+            runner.remove_stopped(spec)
 
         try:
-            await self._in_thread(question, request.properties, clean)
+            await self._in_thread(spec, request.properties, remove_machines)
         except Refused as error:
             text = f"could not search for leftover machines: {redacted(str(error), request.properties)}"
             await asyncio.to_thread(self._log, request.urn, text, True)
@@ -143,21 +149,21 @@ class GateService:
         self._cancel.set()
 
     async def drained(self) -> None:
-        """Return after every thread has cleaned up."""
+        """Return after every thread has deleted its machine and ended."""
         await asyncio.to_thread(self._threads.shutdown)
 
-    async def _in_thread(self, question: Question, inputs: struct_pb2.Struct, work: Callable[[GateRunner], Any]) -> Any:
+    async def _in_thread(self, spec: CheckSpec, inputs: struct_pb2.Struct, work: Callable[[GateRunner], Any]) -> Any:
         """Run the work in a thread, so that it blocks no other resource. A cancelled call still cleans up."""
-        cancel = _Either(self._cancel)
+        cancel = _CancelEvent(self._cancel)
 
         def run() -> Any:
-            def say(text: str) -> None:
-                self._log(question.gate, redacted(text, inputs))
+            def log(text: str) -> None:
+                self._log(spec.gate, redacted(text, inputs))
 
             try:
-                return work(GateRunner(self._api(), say, cancel, pace=self._pace))
+                return work(GateRunner(self._api(), log, cancel, pace=self._pace))
             except ApiError as error:
-                raise Refused(messages.refused(error, question)) from None
+                raise Refused(messages.refused(error, spec)) from None
             except Exception as error:  # Every error becomes a message for the user.
                 raise Refused(
                     f"the smoke check failed with an internal error: {type(error).__name__}: {error}"
@@ -172,31 +178,31 @@ class GateService:
 
     def _api(self) -> ComputeApi:
         """Return the client that all gates share. If its creation failed, try again."""
-        with self._making:
-            self._made = self._made or self._make_api()
-            return self._made
+        with self._api_lock:
+            self._shared_api = self._shared_api or self._create_api()
+            return self._shared_api
 
 
-class _Either(Event):
-    """An event that is also set when the event behind it is set."""
+class _CancelEvent(Event):
+    """The cancellation of one call. It is also set when the service is cancelled."""
 
-    def __init__(self, other: Event) -> None:
+    def __init__(self, service: Event) -> None:
         super().__init__()
-        self._other = other
+        self._service = service
 
     def is_set(self) -> bool:
-        return super().is_set() or self._other.is_set()
+        return super().is_set() or self._service.is_set()
 
 
-def _template_name(inputs: struct_pb2.Struct, question: Question) -> str:
-    """Return the template's name for an id. For a secret name return its digest, because a state never encrypts ids."""
+def _template_in_id(inputs: struct_pb2.Struct, spec: CheckSpec) -> str:
+    """Return the template's name, or its digest if the name is secret. Ids are never encrypted in a state."""
     if "template" in secret_names(inputs):
-        return hashlib.sha256(question.template.encode()).hexdigest()[:12]
-    return question.template.rpartition("/")[2]
+        return hashlib.sha256(spec.template.encode()).hexdigest()[:12]
+    return spec.template.rpartition("/")[2]
 
 
-def _question(urn: str, inputs: Mapping[str, Any]) -> Question:
-    return Question(
+def _check_spec(urn: str, inputs: Mapping[str, Any]) -> CheckSpec:
+    return CheckSpec(
         gate=urn,
         project=inputs["project"],
         template=inputs["template"],
@@ -208,12 +214,12 @@ def _question(urn: str, inputs: Mapping[str, Any]) -> Question:
     )
 
 
-def _accepted(verdict: Verdict, question: Question) -> str:
+def _accepted_verdict(verdict: Verdict, spec: CheckSpec) -> str:
     """Return the verdict for the state. Raise Refused for a verdict that no pool may use."""
     if verdict.outcome == PASS:
         return PASS
     if verdict.outcome == CANCELLED:
         raise Refused("the smoke check was cancelled", grpc.StatusCode.CANCELLED)
-    if verdict.outcome == NO_CAPACITY and question.on_no_capacity == UNPROVEN:
+    if verdict.outcome == NO_CAPACITY and spec.on_no_capacity == UNPROVEN:
         return UNPROVEN
     raise Refused(messages.not_passed(verdict))

@@ -19,11 +19,11 @@ _REPLACES = ("project",)
 
 
 class StoppedService:
-    """The lifecycle of StoppedMachines resources."""
+    """The lifecycle of StoppedMachines resources, which exist only in the state until they are deleted."""
 
     def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
         self._log = log
-        self._make_api = api
+        self._create_api = api
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="stopped")
 
     def check(self, request: Any) -> Any:
@@ -55,18 +55,18 @@ class StoppedService:
 
     async def delete(self, request: Any) -> Any:
         """Delete the machines. An error becomes a warning and does not stop a `destroy`."""
-        given = to_plain(request.properties)
+        inputs = to_plain(request.properties)
 
-        def report(text: str, stays: bool = False) -> None:
-            self._log(request.urn, redacted(text, request.properties), stays)
+        def log(text: str, is_warning: bool = False) -> None:
+            self._log(request.urn, redacted(text, request.properties), is_warning)
 
         def work() -> None:
             try:
-                api = self._make_api()
-                for template in given["templates"]:
-                    delete_stopped(api, given["project"], template, report)
+                api = self._create_api()
+                for template in inputs["templates"]:
+                    delete_stopped(api, inputs["project"], template, log)
             except ApiError as error:
-                report(f"could not delete the stopped machines of the runner manager: {error}", True)
+                log(f"could not delete the stopped machines of the runner manager: {error}", True)
 
         await asyncio.get_running_loop().run_in_executor(self._threads, work)
         return empty_pb2.Empty()

@@ -1,4 +1,7 @@
-"""The reports of a check machine to its gate: the verdict, and before that the current step."""
+"""The reports of a check machine to its gate: the verdict, and before that the current step.
+
+On the serial port, a line with SMOKE-RESULT has the verdict, and a line with GPU-AGENT-STEP the current step.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ VERDICT_KEY = "gpu-smoke/verdict"
 PASS, FAIL, NO_CAPACITY, CANCELLED = "pass", "fail", "no-capacity", "cancelled"
 
 NO_VERDICT = "no-verdict"
-"""The gate's own reason, in addition to those of the machine."""
+"""The gate's reason if the machine reported no verdict. The other reasons come from the machine."""
 
 STEPS = {
     "config": "it read its configuration",
@@ -25,11 +28,11 @@ STEPS = {
 }
 """A description of each step that a check machine reports."""
 
-# Google's startup-script runner may add its name before the text. A program's output contains a bar there, and is not a
-# verdict.
+# Google's startup-script runner may add its name before the text of the agent. The agent writes a bar before the output
+# of other programs, so a line with a bar there is not a report.
 _RESULT = re.compile(r"^[^|\n]*SMOKE-RESULT ([A-Za-z0-9+/=]+)", re.MULTILINE)
 _STEP_LINE = re.compile(r"^[^|\n]*GPU-AGENT-STEP (\{[^\n]*\})", re.MULTILINE)
-# A step is part of a message, and a machine may publish any text, so the characters are limited.
+# A machine may report any text as its step, and messages contain the step, so its characters are limited.
 _STEP = re.compile(r"[a-z][a-z-]{0,30}")
 
 

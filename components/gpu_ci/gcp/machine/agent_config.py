@@ -36,12 +36,12 @@ def agent_config(
     }
     config = {
         "pool": pool,
-        "check_args": [word for pair in expectations.items() if pair[1] for word in pair],
+        "check_args": [part for option in expectations.items() if option[1] for part in option],
         "check_sec": max(deadline_sec - _OVERHEAD_SEC, 60),
         "torch": args.torch or versions.TORCH,
         "uv": versions.UV,
         "driver": _driver(args.driver),
-        **(_registering(registration) if registration else {}),
+        **(_registration_config(registration) if registration else {}),
     }
     return pulumi.Output.json_dumps(config) if is_late(config) else json.dumps(config)
 
@@ -59,8 +59,8 @@ def _driver(driver: Driver) -> dict[str, str]:
     return {"source": "image"}
 
 
-def _registering(registration: Registration) -> dict[str, Any]:
-    """Return the runner's settings and its registration, by the manager or by the machine as a GitHub App."""
+def _registration_config(registration: Registration) -> dict[str, Any]:
+    """Return the settings of the runner. If the machine registers its runner, also return those of the GitHub App."""
     github, runner, labels = registration
     settings = {
         "version": runner.version,

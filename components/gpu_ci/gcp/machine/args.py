@@ -94,9 +94,9 @@ _RULES: dict[str, Any] = {
 }
 
 _FROM_IMAGE = ImageDriver(source="image")
-# The driver source of the arguments that are being validated. The image rules need it, and pydantic does not pass on
-# the value of a field that is invalid.
-_DRIVER: ContextVar[str] = ContextVar("_DRIVER")
+# The driver source of the arguments that are being validated. The rules of `image` and `torch` need it, also if other
+# driver settings are invalid. Pydantic does not pass an invalid field to the validators of later fields.
+_DRIVER_SOURCE: ContextVar[str] = ContextVar("_DRIVER_SOURCE")
 
 
 class GpuMachineArgs(Args):
@@ -194,13 +194,13 @@ class GpuMachineArgs(Args):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _remember_the_driver(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        given = data.get("driver", _FROM_IMAGE) if isinstance(data, Mapping) else None
-        token = _DRIVER.set(software.source_of_driver(given))
+    def _set_driver_source(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        driver = data.get("driver", _FROM_IMAGE) if isinstance(data, Mapping) else None
+        token = _DRIVER_SOURCE.set(software.source_of_driver(driver))
         try:
             return handler(data)
         finally:
-            _DRIVER.reset(token)
+            _DRIVER_SOURCE.reset(token)
 
     @field_validator("machine_type")
     @classmethod
@@ -210,7 +210,7 @@ class GpuMachineArgs(Args):
     @field_validator(*_RULES)
     @classmethod
     def _check_against_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
-        return _RULES[str(info.field_name)](value, {**info.data, "driver_source": _DRIVER.get()})
+        return _RULES[str(info.field_name)](value, {**info.data, "driver_source": _DRIVER_SOURCE.get()})
 
     @property
     def region(self) -> str:

@@ -43,7 +43,7 @@ def metadata(
     }
 
 
-# The keys that the boot script and the machine's protection depend on, and keys whose presence alone runs a program or
+# Keys that the boot script or the machine's protection need, and keys with which Google's software runs a program or
 # opens access (cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
 _RESERVED = re.compile(
     r"enable-.*|block-project-ssh-keys|serial-port-.*|startup-script.*|shutdown-script.*|user-data.*|ssh-?keys|ssh-.*"
@@ -54,8 +54,8 @@ _RESERVED = re.compile(
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,127}")
 
 
-def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
-    """Return custom metadata. Raise an error for keys that the boot script, the machine's protection or Google use."""
+def custom_metadata(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a user. Raise an error for reserved keys and for values that are too large."""
     errors = []
     for key, value in values.items():
         if not _KEY.fullmatch(key):
@@ -74,10 +74,10 @@ def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
         errors.append(at_path(error, key, key))
     raise_problems(errors)
     total = sum(len(key) + len(value.encode()) for key, value in values.items() if isinstance(value, str))
-    room = METADATA_LIMIT - sum(map(len, (script().encode(), agent_archive(), smoke_archive()))) - _SMALL_ENTRIES
-    if total > room:
+    available = METADATA_LIMIT - sum(map(len, (script().encode(), agent_archive(), smoke_archive()))) - _SMALL_ENTRIES
+    if total > available:
         raise invalid(
-            f"is {total} bytes, but the agent and the check leave {room} bytes",
+            f"is {total} bytes, but the agent and the check leave {available} bytes",
             hint="store the largest value in a bucket, and give the name of the object here",
         )
     return values

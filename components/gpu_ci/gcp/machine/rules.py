@@ -1,4 +1,8 @@
-"""The rules of Compute Engine for machines with GPUs, as pure functions over plain values and facts of gpu_catalog."""
+"""The rules of Compute Engine for machines with GPUs, as pure functions over plain values and facts of gpu_catalog.
+
+Each rule returns a valid value of a field, and raises an error for an invalid one. `others` has the valid fields before
+it.
+"""
 
 from __future__ import annotations
 
@@ -66,18 +70,18 @@ def accelerator_type(value: str) -> str:
         raise invalid(
             "is not an accelerator for n1 machine types",
             hint=did_you_mean(value, catalog.attachable()),
-            expected=_list(catalog.attachable()),
+            expected=_joined(catalog.attachable()),
         )
     return value
 
 
 def accelerator_count(value: int, others: Mapping[str, Any]) -> int:
     """Return a number of accelerators that one machine can have."""
-    kind = others.get("type")
-    if kind and value not in catalog.attachment_counts(kind):
-        counts = catalog.attachment_counts(kind)
+    accelerator = others.get("type")
+    if accelerator and value not in catalog.attachment_counts(accelerator):
+        counts = catalog.attachment_counts(accelerator)
         hint = f"such as count: {min(counts, key=lambda each: abs(each - value))}"
-        raise invalid(f"no machine has this many {kind}", expected=_list(counts), hint=hint)
+        raise invalid(f"no machine has this many {accelerator}", expected=_joined(counts), hint=hint)
     return value
 
 
@@ -95,8 +99,8 @@ def accelerator(value: Any, others: Mapping[str, Any]) -> Any:
         return value
     if value is None:
         raise invalid(f"is missing: {machine} has no GPU of its own", hint="such as {type: nvidia-tesla-t4, count: 1}")
-    if too_big := catalog.too_large(machine, value.type, value.count):
-        raise invalid(f"is not available for {machine}", expected=too_big)
+    if limit := catalog.too_large(machine, value.type, value.count):
+        raise invalid(f"is not available for {machine}", expected=limit)
     return value
 
 
@@ -104,9 +108,8 @@ def machine_of(choices: Mapping[str, Any]) -> Machine | None:
     """Return the machine of these fields, or None if one of them is invalid."""
     name, gpus = choices.get("machine_type"), choices.get("guest_accelerator")
     if name and not catalog.takes_accelerator(name):
-        return catalog.machine(
-            name
-        )  # The type has built-in GPUs. A wrongly attached accelerator does not change the machine.
+        # The type has built-in GPUs. A wrongly attached accelerator does not change the machine.
+        return catalog.machine(name)
     return catalog.attached(name, gpus.type, gpus.count) if name and gpus else None
 
 
@@ -126,7 +129,7 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
                 "is in another region; all zones of a pool must be in one region", expected=f"a zone of {region}"
             )
         elif machine and not machine.is_in(zone):
-            problem = _not_there(machine, zone)
+            problem = _not_in_zone(machine, zone)
         else:
             continue
         problems.append(at_path(problem, zone, index))
@@ -176,13 +179,13 @@ def local_ssd_count(value: int, others: Mapping[str, Any]) -> int:
         nearest = min(disks.counts, key=lambda each: abs(each - value))
         raise invalid(
             f"{name} does not support this number of local SSDs",
-            expected=_list((0, *disks.counts)),
+            expected=_joined((0, *disks.counts)),
             hint=f"such as {nearest}",
         )
-    without = [zone for zone in others.get("zones", ()) if not _has_local_disks(disks, zone)]
-    if without:
+    zones_without = [zone for zone in others.get("zones", ()) if not _zone_has_local_disks(disks, zone)]
+    if zones_without:
         raise invalid(
-            f"local SSDs are not available with {machine.accelerator} in {', '.join(without)}",
+            f"local SSDs are not available with {machine.accelerator} in {', '.join(zones_without)}",
             hint="use other zones, or remove localSsdCount",
         )
     return value
@@ -194,7 +197,7 @@ def has_local_disks(choices: Mapping[str, Any]) -> bool:
     return bool(choices.get("local_ssd_count")) or (machine is not None and machine.local_disks.mode == "bundled")
 
 
-def _has_local_disks(disks: LocalDisks, zone: str) -> bool:
+def _zone_has_local_disks(disks: LocalDisks, zone: str) -> bool:
     return zone not in disks.not_zones and (not disks.only_zones or zone in disks.only_zones)
 
 
@@ -203,7 +206,7 @@ def nic_type(value: str | None, others: Mapping[str, Any]) -> str | None:
     machine = machine_of(others)
     if value and machine and machine.nics and value not in machine.nics:
         hint = f"remove it: the machine gets {machine.nic}" if machine.nic else ""
-        raise invalid(f"{others['machine_type']} does not support it", expected=_list(machine.nics), hint=hint)
+        raise invalid(f"{others['machine_type']} does not support it", expected=_joined(machine.nics), hint=hint)
     return value
 
 
@@ -211,7 +214,7 @@ def disk_type(value: str | None, others: Mapping[str, Any]) -> str | None:
     """Return a boot disk type that the machine series supports."""
     machine = machine_of(others)
     if value and machine and value not in machine.boot_disks:
-        raise invalid(f"{others['machine_type']} cannot boot from it", expected=_list(machine.boot_disks))
+        raise invalid(f"{others['machine_type']} cannot boot from it", expected=_joined(machine.boot_disks))
     return value
 
 
@@ -220,8 +223,8 @@ def default_disk_type(machine: Machine) -> str:
     return "pd-balanced" if "pd-balanced" in machine.boot_disks else machine.boot_disks[0]
 
 
-def _not_there(machine: Machine, zone: str) -> PydanticCustomError:
-    hint = f"zones that have it: {_list(machine.zones_near(zone))}"
+def _not_in_zone(machine: Machine, zone: str) -> PydanticCustomError:
+    hint = f"zones that have it: {_joined(machine.zones_near(zone))}"
     if machine.attached:
         # Some zones have the GPU only for smaller machine types.
         smaller = catalog.too_large(machine.machine_type, machine.accelerator, machine.api_gpu_count, (zone,))
@@ -230,5 +233,5 @@ def _not_there(machine: Machine, zone: str) -> PydanticCustomError:
     return invalid(f"has no {machine.accelerator}", hint=hint)
 
 
-def _list(items: tuple[Any, ...]) -> str:
+def _joined(items: tuple[Any, ...]) -> str:
     return ", ".join(map(str, items))

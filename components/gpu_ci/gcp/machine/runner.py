@@ -129,7 +129,7 @@ class RunnerSettings(Args):
 
 
 class RunnerGithub(Args):
-    """Where on GitHub the runners of machines are registered, and how. A key is given by name, never by value.
+    """The registration of machines' runners on GitHub. A key is given by name, never by value.
 
     With a GitHub App, the machines register their runners themselves, and can read the App's key. Without an App, the
     runner manager registers the runners, and no machine can read a key.

@@ -1,4 +1,9 @@
-"""The compatibility rules of a GPU machine's software: boot image, driver, and the torch of the check."""
+"""The compatibility rules of a GPU machine's software: boot image, driver, and the torch of the check.
+
+The solver (`gpu_catalog.solver`) knows which drivers and torch versions support a GPU. The driver source is where the
+driver comes from: the boot image, Google's cuda_installer, or Container-Optimized OS. Each rule returns a valid value
+of a field, and raises an error for an invalid one. `others` has the valid fields before it, and `driver_source`.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +41,8 @@ _PUBLISHERS = {
     "rocky-linux-cloud": "installer",
     "cos-cloud": "cos",
 }
-# The solver's names for the images of a publisher. Deep Learning VM images have none: Google's documentation excludes
-# some combinations that projects use in practice, so only the gate checks these.
+# The solver's name of the driver source, by publisher. Deep Learning VM images have none: Google's documentation
+# excludes combinations that projects use in practice, so only the gate checks their drivers.
 _SOLVER_SOURCES = {
     "ubuntu-os-accelerator-images": "accelerator-image",
     "rocky-linux-accelerator-cloud": "accelerator-image",
@@ -51,31 +56,31 @@ _EXAMPLES = {
     "cos": "such as projects/cos-cloud/global/images/family/cos-stable",
 }
 _ARM64 = "projects/ubuntu-os-accelerator-images/global/images/family/ubuntu-accelerator-2404-arm64-with-nvidia-580"
-_WAYS = {"image": "contains a driver", "installer": "has no driver", "cos": "is Container-Optimized OS"}
+_DESCRIPTIONS = {"image": "contains a driver", "installer": "has no driver", "cos": "is Container-Optimized OS"}
 
-# The solver's terms in plain text, and those for an installed driver in the syntax of the stack file.
+# The solver's names of choices, in plain text and as keys of the stack file.
 _PHRASES = {"driver_branch": "driver branch {}", "torch": "torch {}", "driver_source": "the driver from {}"}
 _KEYS = {"driver_branch": "driver.branch", "torch": "torch"}
 
 
-class ImageLimits(NamedTuple):
-    """The limits that an image's name implies. Unknown values are empty."""
+class ImageFacts(NamedTuple):
+    """The facts about an image that its name contains. Unknown values are empty."""
 
     project: str = ""
-    way: str = ""
+    driver_source: str = ""
     """The source of the driver: image, installer or cos."""
     branch: int | None = None
     torch: str = ""
     architecture: str = ""
 
 
-def limits_from(image: str) -> ImageLimits:
-    """Return the known limits of a public image, by its publisher and name. Return empty limits for other images."""
+def image_facts(image: str) -> ImageFacts:
+    """Return the facts about a public image, from its publisher and name. Return no facts for other images."""
     found = _IMAGE.search(image)
     if not found or found["project"] not in _PUBLISHERS:
-        return ImageLimits()
+        return ImageFacts()
     branch, torch = _BRANCH.search(found["name"]), _TORCH_IMAGE.match(found["name"])
-    return ImageLimits(
+    return ImageFacts(
         found["project"],
         _PUBLISHERS[found["project"]],
         int(branch[1]) if branch else None,
@@ -86,7 +91,7 @@ def limits_from(image: str) -> ImageLimits:
 
 def is_signed(image: str) -> bool:
     """Return True if secure boot may stay on, because the publisher signs the driver modules."""
-    return limits_from(image).project in _SIGNED
+    return image_facts(image).project in _SIGNED
 
 
 def installer_branch(value: int) -> int:
@@ -112,24 +117,27 @@ def driver(value: Any, others: Mapping[str, Any]) -> Any:
                 hint="use driver: {source: installer}, or g4-standard-48, the smallest type with a whole GPU",
             )
         return value
-    _refuse(machine, {"driver_source": value.source, "driver_branch": value.branch}, ("driver_source", "driver_branch"))
+    choices = {"driver_source": value.source, "driver_branch": value.branch}
+    _check_with_solver(machine, choices, tuple(choices))
     return value
 
 
 def image(value: str, others: Mapping[str, Any]) -> str:
     """Return an image for the machine's architecture, whose driver matches the driver source and the GPU."""
-    machine, source, limits = machine_of(others), others.get("driver_source"), limits_from(value)
-    if not source or not limits.way:
+    machine, source, facts = machine_of(others), others.get("driver_source"), image_facts(value)
+    if not source or not facts.driver_source:
         return value
-    if limits.way != source:
+    # A stack file with the default image usually has no field `image`, so the message names that image.
+    subject = "the default image " if value == versions.GCE_IMAGE else ""
+    if facts.driver_source != source:
         raise invalid(
-            f"{_WAYS[limits.way]}, but driver.source is {source}",
-            expected=f"an image that {_WAYS[source]}",
-            hint=f"driver: {{source: {limits.way}}}, or another image, {_EXAMPLES[source]}",
+            f"{subject}{_DESCRIPTIONS[facts.driver_source]}, but driver.source is {source}",
+            expected=f"an image that {_DESCRIPTIONS[source]}",
+            hint=f"driver: {{source: {facts.driver_source}}}, or another image, {_EXAMPLES[source]}",
         )
-    if machine and limits.architecture != machine.architecture:
+    if machine and facts.architecture != machine.architecture:
         raise invalid(
-            f"is for {limits.architecture}, but {machine.machine_type} is {machine.architecture}",
+            f"{subject}is for {facts.architecture}, but {machine.machine_type} is {machine.architecture}",
             hint=f"such as {_ARM64}" if machine.architecture == "arm64" else "an image without arm64 in its name",
         )
     name = value.rpartition("/")[2]
@@ -140,8 +148,9 @@ def image(value: str, others: Mapping[str, Any]) -> str:
             hint=_EXAMPLES["installer"],
         )
     # For a fraction of a GPU, the driver rule already reports that no image contains its driver.
-    if machine and machine.gpu_count >= 1 and limits.way == "image" and limits.branch:
-        _refuse(machine, _choices(limits) | ({"torch": limits.torch} if limits.torch else {}), tuple(_PHRASES), limits)
+    if machine and machine.gpu_count >= 1 and facts.driver_source == "image" and facts.branch:
+        torch_of_image = {"torch": facts.torch} if facts.torch else {}
+        _check_with_solver(machine, _solver_choices(facts) | torch_of_image, tuple(_PHRASES), facts, subject.rstrip())
     return value
 
 
@@ -151,57 +160,69 @@ def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
     The default is the version that this package pins. If driver or image is invalid, the version is checked against the
     GPU only.
     """
-    machine, chosen, boots = machine_of(others), others.get("driver"), others.get("image")
-    limits, from_container = limits_from(boots or ""), others.get("driver_source") == "cos"
-    if value is not None and (limits.torch or from_container):
-        place = "driver.checkImage" if from_container else f"image: {limits.torch}"
+    machine, driver_settings, boot_image = machine_of(others), others.get("driver"), others.get("image")
+    facts, in_container = image_facts(boot_image or ""), others.get("driver_source") == "cos"
+    if value is not None and (facts.torch or in_container):
+        place = "driver.checkImage" if in_container else f"image: {facts.torch}"
         raise invalid(f"is not allowed here: the check uses the torch of {place}", hint="remove it")
-    wanted = _brought(chosen) if from_container else value
-    if wanted is None and limits.way and not limits.torch and not from_container:
-        wanted = versions.TORCH  # Any other image may contain its own torch.
-    if machine is None or wanted is None:
+    version = _torch_of_container(driver_settings) if in_container else value
+    if version is None and facts.driver_source and not facts.torch and not in_container:
+        version = versions.TORCH  # Any other image may contain its own torch.
+    if machine is None or version is None:
         return value
-    if chosen is None or (chosen.source == "image" and boots is None):
-        given = {}
-    elif chosen.source == "image":
-        given = _choices(limits)
+    if driver_settings is None or (driver_settings.source == "image" and boot_image is None):
+        driver_choices = {}
+    elif driver_settings.source == "image":
+        driver_choices = _solver_choices(facts)
     else:
-        given = {"driver_source": chosen.source, "driver_branch": chosen.branch}
-    _refuse(machine, given | {"torch": wanted}, ("torch", "driver_branch"), limits)
+        driver_choices = {"driver_source": driver_settings.source, "driver_branch": driver_settings.branch}
+    _check_with_solver(machine, driver_choices | {"torch": version}, ("torch", "driver_branch"), facts)
     return value
 
 
-def source_of_driver(given: Any) -> str:
+def source_of_driver(settings: Any) -> str:
     """Return the driver source, even if other driver settings are invalid. Return "" if the source is unknown."""
-    source = given.get("source") if isinstance(given, Mapping) else getattr(given, "source", None)
+    source = settings.get("source") if isinstance(settings, Mapping) else getattr(settings, "source", None)
     return source if isinstance(source, str) and source in _EXAMPLES else ""
 
 
-def _brought(chosen: Any) -> str | None:
-    """Return the torch version of the check's container if its name contains it."""
-    found = _TORCH_CONTAINER.search(getattr(chosen, "check_image", ""))
+def _torch_of_container(driver_settings: Any) -> str | None:
+    """Return the torch version of the check's container, or None if the container's name does not contain it."""
+    found = _TORCH_CONTAINER.search(getattr(driver_settings, "check_image", ""))
     return f"{found[1]}+cu{found[2]}{found[3]}" if found else None
 
 
 def torch_instead(machine: Machine) -> str:
     """Return the nearest torch that runs on the machine, or "" if the pinned version does."""
-    answer = solver.check(machine, driver_branch=limits_from(versions.GCE_IMAGE).branch, torch=versions.TORCH)
+    answer = solver.check(machine, driver_branch=image_facts(versions.GCE_IMAGE).branch, torch=versions.TORCH)
     return "" if isinstance(answer, solver.Works) else str((answer.fix or {}).get("torch", ""))
 
 
-def _choices(limits: ImageLimits) -> dict[str, Any]:
-    """Return the properties of an image in the solver's terms."""
-    source = _SOLVER_SOURCES.get(limits.project)
+def _solver_choices(facts: ImageFacts) -> dict[str, Any]:
+    """Return the driver of an image as choices of the solver."""
+    source = _SOLVER_SOURCES.get(facts.project)
     return {
-        **({"driver_branch": limits.branch} if limits.branch else {}),
+        **({"driver_branch": facts.branch} if facts.branch else {}),
         **({"driver_source": source} if source else {}),
     }
 
 
-def _refuse(
-    machine: Machine, choices: dict[str, Any], about: tuple[str, ...], limits: ImageLimits | None = None
+def _check_with_solver(
+    machine: Machine,
+    choices: dict[str, Any],
+    about: tuple[str, ...],
+    image: ImageFacts | None = None,
+    subject: str = "",
 ) -> None:
-    """Raise the solver's problem with these choices, with the nearest choices that work."""
+    """Raise the solver's problems with these choices, with the nearest choices that work.
+
+    Args:
+        machine: The machine of the pool.
+        choices: The driver and the torch version, by the solver's names.
+        about: The choices whose problems are raised.
+        image: The facts about the boot image if the driver comes from it or is checked with it.
+        subject: What the problems are about, for the message; empty for the field itself.
+    """
     answer = solver.check(machine, **choices)
     if isinstance(answer, solver.Works):
         return
@@ -210,21 +231,22 @@ def _refuse(
         return
     fixes = [fix for problem in problems if (fix := problem.fix)]
     fix = min(fixes, key=len) if fixes else {}
-    newer = _other_image(machine, choices) if limits else ""
-    hints = [f"{_KEYS[key]}: {value}" for key, value in fix.items() if key in _KEYS and not (limits and key != "torch")]
-    other = "nvidia-tesla-t4" if machine.attached else "another machineType"
+    keys = [key for key in fix if key in _KEYS and not (image and key != "torch")]
+    hint = " and ".join(f"{_KEYS[key]}: {fix[key]}" for key in keys)
+    other_gpu = "nvidia-tesla-t4" if machine.attached else "another machineType"
     nearest = " and ".join(_PHRASES[key].format(value) for key, value in fix.items() if key in _PHRASES)
-    if limits and nearest and "torch" not in fix:
+    if image and nearest and "torch" not in fix:
         nearest = f"an image with {nearest}"
+    text = "; ".join(problem.text for problem in problems)
     raise invalid(
-        "; ".join(problem.text for problem in problems),
-        expected=newer or nearest,
-        hint=" and ".join(hints) or f"or use {other}",
+        f"{subject}: {text}" if subject else text,
+        expected=(_other_image(machine, choices) if image else "") or nearest,
+        hint=hint or f"or use {other_gpu}",
     )
 
 
 def _other_image(machine: Machine, choices: dict[str, Any]) -> str:
-    """Return the publisher's own image with another driver if that solves the problem."""
+    """Return the publisher's image with the newest driver that solves the problem, or "" if there is no such image."""
     branches = driver_source(choices["driver_source"]).branches if "driver_source" in choices else None
     for branch in sorted(branches or (), reverse=True):
         if isinstance(solver.check(machine, **choices | {"driver_branch": branch}), solver.Works):

@@ -1,7 +1,7 @@
 """Adds rules for Google Cloud pools to the JSON Schema of stack files, so that editors can check them.
 
-The rules are those of `machine.rules` that a JSON Schema can express, with data from the catalog. The preview checks
-the others, such as that all zones are in one region.
+These are the rules of `machine.rules` that a JSON Schema can express, with data from the catalog. Only the preview
+checks the other rules, such as that all zones are in one region.
 """
 
 from __future__ import annotations
@@ -78,16 +78,16 @@ def _attached(accelerator: str) -> Machine:
 def _rules(own: list[Machine], attached: Mapping[str, Machine]) -> Iterator[Json]:
     """Yield the possible values of each field that depends on the machine. Machines with equal values share a rule."""
     for field, values in _FIELDS.items():
-        alike: dict[str, tuple[Json, list[str], list[str]]] = {}
+        by_schema: dict[str, tuple[Json, list[str], list[str]]] = {}
         for machine in own:
-            found = values(machine)
-            alike.setdefault(json.dumps(found), (found, [], []))[1].append(machine.machine_type)
+            schema = values(machine)
+            by_schema.setdefault(json.dumps(schema), (schema, [], []))[1].append(machine.machine_type)
         for name, machine in attached.items():
-            found = values(machine)
-            alike.setdefault(json.dumps(found), (found, [], []))[2].append(name)
-        for found, types, accelerators in alike.values():
-            then: Json = {"properties": {field: found}}
-            if field == "market" and "spot" not in found["enum"]:  # the default is spot
+            schema = values(machine)
+            by_schema.setdefault(json.dumps(schema), (schema, [], []))[2].append(name)
+        for schema, types, accelerators in by_schema.values():
+            then: Json = {"properties": {field: schema}}
+            if field == "market" and "spot" not in schema["enum"]:  # the default is spot
                 then["required"] = [field]
             if types:
                 yield {"if": _has({"machineType": {"enum": types}}), "then": then}

@@ -1,1 +1,1 @@
-"""The settings of a runner pool in addition to those of its machines."""
+"""The settings of a runner pool, except the settings of its machines (gcp/machine)."""

@@ -1,4 +1,10 @@
-"""The capacity ladder of a runner pool: other zones and machine types, checked against the pool's own machine."""
+"""The capacity ladder of a runner pool: the other zones, machine types and markets that the runner manager tries.
+
+The manager tries the pool's own machine first, and then each step of the ladder in order. A LadderRung is one step. A
+job may get any machine of its pool, so every step must be at least as capable as the pool's own machine.
+
+In this module, `pool` is a map of the pool's arguments by their Python names.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +26,17 @@ from ..machine.rules import machine_of
 from ..resource_names import REGION
 from .rules import LOCAL_DISKS
 
-# The machine fields that a stack file may set.
-_CHOICES = tuple(name for name in GpuMachineArgs.model_fields if name not in GpuMachineArgs.WIRING)
-_ANY_WIRING = {"project": "acme-ci", "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci"}
-# The manager can switch between these two markets when it inserts a machine. Reservations and flex-start require other
-# templates, and flex-start also another API call.
+# The fields of a machine that a stack file may set.
+_MACHINE_FIELDS = tuple(name for name in GpuMachineArgs.model_fields if name not in GpuMachineArgs.WIRING)
+# Valid values for the other fields of a machine, so that the fields of a step can be validated without them.
+_PLACEHOLDER_WIRING = {"project": "acme-ci", "subnetwork": "projects/acme-ci/regions/us-central1/subnetworks/ci"}
+# The markets of a step. When the manager inserts a machine, it can switch the market of a template between these two.
+# Reservations and flex-start require other templates, and flex-start also another API call.
 MARKETS = ("spot", "standard")
 
 
 class LadderRung(Args):
-    """Another region, zone, machine type or market to try. Omitted fields have the value of the pool."""
+    """A step of the ladder: another region, zone, machine type or market. Omitted fields have the value of the pool."""
 
     machine_type: str | None = Field(
         default=None,
@@ -66,17 +73,17 @@ class LadderRung(Args):
         return None if value is None else rules.machine_type(value)
 
 
-class _Found(NamedTuple):
-    """A problem of a rung, with the invalid value and its path."""
+class _StepProblem(NamedTuple):
+    """A problem of a step, with the invalid value and its path in the step."""
 
-    problem: PydanticCustomError
+    error: PydanticCustomError
     value: Any
-    at: tuple[str | int, ...]
+    path: tuple[str | int, ...]
 
 
 def own_machine(pool: Mapping[str, Any]) -> Machine | None:
-    """Return the pool's own machine, or None if its fields are invalid. The ladder is not checked in that case."""
-    return machine_of(pool) if all(name in pool for name in _CHOICES) else None
+    """Return the pool's own machine. Return None if one of its fields is invalid; the ladder is then not checked."""
+    return machine_of(pool) if all(name in pool for name in _MACHINE_FIELDS) else None
 
 
 def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
@@ -84,33 +91,36 @@ def check(rungs: Sequence[LadderRung], pool: Mapping[str, Any]) -> None:
     own = own_machine(pool)
     if own is None:
         return
-    asked: dict[tuple[str, str, str], str] = {}
+    owners: dict[tuple[str, str, str], str] = {}
     if pool["reservation"] is None:
-        asked = {(own.key, pool["market"], zone): "the pool" for zone in pool["zones"]}
+        owners = {(own.key, pool["market"], zone): "the pool" for zone in pool["zones"]}
     problems = []
     for number, rung in enumerate(rungs):
-        found = [*_problems(rung, pool, own)] or [*_repeated(rung, number, pool, asked)]
-        problems += [at_path(each.problem, each.value, number, *each.at) for each in found]
+        found = [*_problems(rung, pool, own)] or [*_repeated_zones(rung, number, pool, owners)]
+        problems += [at_path(each.error, each.value, number, *each.path) for each in found]
     raise_problems(problems)
 
 
 def choices(rung: LadderRung, pool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the machine fields of a rung, with the pool's values for omitted fields. Rungs use no reservation."""
+    """Return the machine fields of a step, with the pool's values for omitted fields. Steps use no reservation."""
     machine_type = rung.machine_type or pool["machine_type"]
-    attaches = catalog.takes_accelerator(machine_type)
-    changed = {
+    attaches_gpus = catalog.takes_accelerator(machine_type)
+    fields = {
         "machine_type": machine_type,
-        "guest_accelerator": rung.guest_accelerator or (pool["guest_accelerator"] if attaches else None),
+        "guest_accelerator": rung.guest_accelerator or (pool["guest_accelerator"] if attaches_gpus else None),
         "market": rung.market or pool["market"],
         "reservation": None,
     }
-    machine = _machine(changed)
-    in_region = catalog.zones(machine, rung.region) if machine and rung.region else ()
-    return {**changed, "zones": list(rung.zones or in_region)}
+    machine = _machine(fields)
+    zones_of_region = catalog.zones(machine, rung.region) if machine and rung.region else ()
+    return {**fields, "zones": list(rung.zones or zones_of_region)}
 
 
-def cheapest_usd(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
-    """Return the price ceiling. Raise an error if every machine of the pool costs more, by the known prices."""
+def price_ceiling(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
+    """Return the price ceiling in USD per hour. Raise an error if every machine of the pool certainly costs more.
+
+    `offers` has the machine fields of the pool and of each step.
+    """
     prices = [
         catalog.price(machine, catalog.region_of(offer["zones"][0]), catalog.market(offer["market"]))
         for offer in offers
@@ -121,49 +131,49 @@ def cheapest_usd(value: float, offers: Sequence[Mapping[str, Any]]) -> float:
         raise invalid(
             "is below the price of every machine of the pool, so no machine would start",
             expected=f"at least {min(known):g}",
-            hint="raise priceCeilingUsd, or add a cheaper rung to ladder",
+            hint="raise priceCeilingUsd, or add a cheaper step to ladder",
         )
     return value
 
 
 def _machine(chosen: Mapping[str, Any]) -> Machine | None:
-    """Return the machine of a rung. Return None if its GPUs are missing or cannot be attached to it."""
+    """Return the machine of a step. Return None if its GPUs are missing or cannot be attached to it."""
     try:
         return machine_of(chosen)
     except catalog.DoesNotFit:
         return None
 
 
-def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterator[_Found]:
-    """Yield the problems of one rung by itself."""
+def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterator[_StepProblem]:
+    """Yield the problems of one step, without a comparison with other steps."""
     if rung.zones and rung.region:
-        yield _Found(
+        yield _StepProblem(
             invalid("is not allowed together with region", hint="remove one of the two"), rung.zones, ("zones",)
         )
         return
     if not rung.zones and not rung.region:
-        yield _Found(
+        yield _StepProblem(
             invalid("is missing", safe_hint="such as region: us-east1, or zones: [us-east1-b]"), None, ("zones",)
         )
         return
     if not rung.market and pool["market"] not in MARKETS:
-        text = f"is missing: the pool's market is {pool['market']}, which a rung cannot have"
-        yield _Found(invalid(text, safe_hint="such as market: standard"), None, ("market",))
+        text = f"is missing: the pool's market is {pool['market']}, which a step of a ladder cannot have"
+        yield _StepProblem(invalid(text, safe_hint="such as market: standard"), None, ("market",))
         return
     chosen = choices(rung, pool)
     machine = _machine(chosen)
     if machine and rung.region and not chosen["zones"]:
         hint = f"regions that have it: {', '.join(machine.regions)}"
-        yield _Found(invalid(f"has no {machine.accelerator}", hint=hint), rung.region, ("region",))
+        yield _StepProblem(invalid(f"has no {machine.accelerator}", hint=hint), rung.region, ("region",))
         return
-    # Without a machine the region has no zones, and another problem is reported for that.
+    # Without a valid machine, the zones of the region are unknown. The machine's problem is then the only one.
     zones = chosen["zones"] or pool["zones"]
-    yield from _against_catalog(rung, {**{name: pool[name] for name in _CHOICES}, **chosen, "zones": zones})
+    yield from _machine_problems(rung, {**{name: pool[name] for name in _MACHINE_FIELDS}, **chosen, "zones": zones})
     if machine:
-        yield from _worse(rung, machine, own)
+        yield from _missing_capabilities(rung, machine, own)
     if _may_wait_stopped(chosen, pool) and rules.has_local_disks(chosen):
         hint = "use a machine type without local SSDs, use another market, or remove standby"
-        yield _Found(
+        yield _StepProblem(
             invalid(f"{LOCAL_DISKS}, and the pool has standby", safe_hint=hint),
             chosen["machine_type"],
             ("machine_type",),
@@ -171,54 +181,59 @@ def _problems(rung: LadderRung, pool: Mapping[str, Any], own: Machine) -> Iterat
 
 
 def _may_wait_stopped(chosen: Mapping[str, Any], pool: Mapping[str, Any]) -> bool:
-    """Return True if the runner manager may stop machines of the rung: those with the pool's own market."""
-    managed = pool.get("github") is not None and pool.get("standby") is not None
-    # If the pool's own machine has local disks, that is a problem of `standby`.
-    return managed and chosen["market"] == pool["market"] and not rules.has_local_disks(pool)
+    """Return True if the runner manager may stop machines of the step: in a pool with standby, and of its market.
+
+    If the pool's own machine has local disks, return False, because that is already a problem of `standby`.
+    """
+    has_standby = pool.get("github") is not None and pool.get("standby") is not None
+    return has_standby and chosen["market"] == pool["market"] and not rules.has_local_disks(pool)
 
 
-def _against_catalog(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_Found]:
-    """Yield the errors that a pool with this machine would have."""
+def _machine_problems(rung: LadderRung, chosen: Mapping[str, Any]) -> Iterator[_StepProblem]:
+    """Yield the problems that a pool with this machine would have, each at a field of the step."""
     try:
-        GpuMachineArgs.__pydantic_validator__.validate_python({**chosen, **_ANY_WIRING})
+        GpuMachineArgs.__pydantic_validator__.validate_python({**chosen, **_PLACEHOLDER_WIRING})
     except ValidationError as error:
         for line in error.errors(include_url=False):
             field, *rest = line["loc"]
             if field == "zones" and rung.region:
-                yield _Found(invalid(**line["ctx"]), rung.region, ("region",))
+                yield _StepProblem(invalid(**line["ctx"]), rung.region, ("region",))
             elif field in LadderRung.model_fields:
-                yield _Found(invalid(**line["ctx"]), line["input"], (field, *rest))
+                yield _StepProblem(invalid(**line["ctx"]), line["input"], (field, *rest))
             else:
                 context = line["ctx"] | {
                     "text": f"is not compatible with the pool's {to_camel(str(field))}: {line['msg']}"
                 }
-                yield _Found(invalid(**context), chosen["machine_type"], ("machine_type",))
+                yield _StepProblem(invalid(**context), chosen["machine_type"], ("machine_type",))
 
 
-def _worse(rung: LadderRung, machine: Machine, own: Machine) -> Iterator[_Found]:
-    """Yield the differences that make the machine less capable than the pool's machine."""
+def _missing_capabilities(rung: LadderRung, machine: Machine, own: Machine) -> Iterator[_StepProblem]:
+    """Yield a problem for each property in which the machine is less capable than the pool's machine."""
     texts = [each.text for each in missing_needs(machine, needs_of(own)) if each.need != "gpu_count"]
     if machine.gpu_count != own.gpu_count:
         texts.append(f"has {machine.gpu_count:g} GPUs, not {own.gpu_count:g}")
-    at = "guest_accelerator" if rung.guest_accelerator and not rung.machine_type else "machine_type"
+    field = "guest_accelerator" if rung.guest_accelerator and not rung.machine_type else "machine_type"
     for text in texts:
         hint = "a job may get any machine of its pool; create another pool for other machines"
-        yield _Found(invalid(text, safe_hint=hint), machine.machine_type, (at,))
+        yield _StepProblem(invalid(text, safe_hint=hint), machine.machine_type, (field,))
 
 
-def _repeated(
-    rung: LadderRung, number: int, pool: Mapping[str, Any], asked: dict[tuple[str, str, str], str]
-) -> Iterator[_Found]:
-    """Yield zones that an earlier rung already lists for the same machine and market. Add the others to `asked`."""
+def _repeated_zones(
+    rung: LadderRung, number: int, pool: Mapping[str, Any], owners: dict[tuple[str, str, str], str]
+) -> Iterator[_StepProblem]:
+    """Yield a problem for each zone that the pool or an earlier step already lists for the same machine and market.
+
+    `owners` has the first step that lists each machine, market and zone. This step's other zones are added to it.
+    """
     chosen = choices(rung, pool)
     machine = machine_of(chosen)
     key = machine.key if machine else ""
     for index, zone in enumerate(chosen["zones"]):
-        place = (key, chosen["market"], zone)
-        if place in asked:
-            at: tuple[str | int, ...] = ("zones", index) if rung.zones else ("region",)
-            text = f"{asked[place]} already lists {zone} for {chosen['market']} {chosen['machine_type']}"
+        offer = (key, chosen["market"], zone)
+        if offer in owners:
+            path: tuple[str | int, ...] = ("zones", index) if rung.zones else ("region",)
+            text = f"{owners[offer]} already lists {zone} for {chosen['market']} {chosen['machine_type']}"
             hint = "remove it" if rung.zones else "list only the other zones of the region"
-            yield _Found(invalid(text, safe_hint=hint), zone, at)
+            yield _StepProblem(invalid(text, safe_hint=hint), zone, path)
         else:
-            asked[place] = f"ladder[{number}]"
+            owners[offer] = f"ladder[{number}]"

@@ -1,6 +1,7 @@
 """Rules for the fields of a runner pool: labels, smoke check, stopped machines, runner, GitHub and secrets.
 
-The rules for machines, including zones and GPUs, are in machine/rules.py.
+Each rule returns a valid value of a field, and raises an error for an invalid one. `others` has the valid fields before
+it. The rules for machines, including zones and GPUs, are in machine/rules.py.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ def smoke(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
-STANDING = "is not supported for machines that register their own runners, because a stop would end their job"
-NO_STANDBY = "remove standby"
+NO_STANDBY_FOR_OWN_RUNNERS = (
+    "is not supported for machines that register their own runners, because a stop would end their job"
+)
+REMOVE_STANDBY = "remove standby"
 
 # A machine with local disks can stop only if their data is discarded (discovery document compute v1, instances.stop,
-# discardLocalSsd). It would then boot without the data that it had prepared.
+# discardLocalSsd). After the next start, it would lack the data that it prepared before.
 LOCAL_DISKS = "has local SSDs, which lose their data when the machine stops"
-_OF_THE_GROUP = {
+_WITHOUT_RUNNERS_ONLY = {
     "mode": "is not supported in pools with runners, where the runner manager starts machines when jobs wait",
     "initialDelaySec": "is not supported in pools with runners, where the runner manager stops a machine after its "
     "check has passed",
@@ -45,15 +48,15 @@ _OF_THE_GROUP = {
 
 def standby(value: Any, others: Mapping[str, Any]) -> Any:
     """Return standby settings for machines that can stop and start again. `value` may be a map with other errors."""
-    # If `github` is missing in `others`, it is invalid, and it is unknown what would start the machines.
+    # Without a valid `github`, it is unknown if the manager or the group starts the machines.
     if value is None or "github" not in others:
         return value
-    choices = value if isinstance(value, Mapping) else value.model_dump(exclude_unset=True)
-    given = {to_camel(key): each for key, each in choices.items()}
+    fields = value if isinstance(value, Mapping) else value.model_dump(exclude_unset=True)
+    given = {to_camel(key): each for key, each in fields.items()}
     github = others["github"]
     problems: list[InitErrorDetails] = []
     if github is not None and github.registered_by == "machine":
-        raise invalid(STANDING, safe_hint=NO_STANDBY)
+        raise invalid(NO_STANDBY_FOR_OWN_RUNNERS, safe_hint=REMOVE_STANDBY)
     cannot_stop = ("spot", "flex-start") if github is None else ("flex-start",)
     if (market := others.get("market")) in cannot_stop:
         markets = "standard" if github is None else "spot or standard"
@@ -63,9 +66,11 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
         )
     if github is not None:
         problems += _managed_standby(value, given, others)
-    size, most = given.get("stoppedSize"), others.get("max")
-    if most and isinstance(size, int) and size > most:
-        problem = invalid("is more than max", expected=f"at most {most}", hint="lower stoppedSize, or raise max")
+    size, max_machines = given.get("stoppedSize"), others.get("max")
+    if max_machines and isinstance(size, int) and size > max_machines:
+        problem = invalid(
+            "is more than max", expected=f"at most {max_machines}", hint="lower stoppedSize, or raise max"
+        )
         problems.append(at_path(problem, size, "stopped_size"))
     raise_problems(problems)
     return value
@@ -73,7 +78,7 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
 
 def _managed_standby(value: Any, given: Mapping[str, Any], others: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
     """Yield the problems of machines that the runner manager would stop."""
-    for key, text in _OF_THE_GROUP.items():
+    for key, text in _WITHOUT_RUNNERS_ONLY.items():
         if key in given:
             yield at_path(invalid(text, safe_hint="remove it"), given[key], to_snake(key))
     if has_local_disks(others):
@@ -84,8 +89,10 @@ def _managed_standby(value: Any, given: Mapping[str, Any], others: Mapping[str, 
 # The runner's names for the architectures of the catalog.
 _ARCHIVES = {"x86_64": "x64", "arm64": "arm64"}
 
-UNREADABLE = "cannot be read by jobs: jobs of a pool with runners have no access to the machine's service account"
-ANOTHER_WAY = (
+SECRETS_UNREADABLE = (
+    "cannot be read by jobs: jobs of a pool with runners have no access to the machine's service account"
+)
+USE_OTHER_SECRETS = (
     "pass the secret to workflows with gpu-ci:github.secrets, or give jobs their own identity "
     "(docs/guides/compute-engine.md)"
 )
@@ -111,15 +118,15 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
-RUNNERLESS = "cannot run runners: Container-Optimized OS lacks Python and the dependencies of GitHub's runner"
-ANOTHER_IMAGE = "use an Ubuntu or Debian image, or remove driver and image"
+NO_RUNNER_ON_COS = "cannot run runners: Container-Optimized OS lacks Python and the dependencies of GitHub's runner"
+USE_OTHER_IMAGE = "use an Ubuntu or Debian image, or remove driver and image"
 
 
 def github(value: Any, others: Mapping[str, Any]) -> Any:
     """Return the GitHub settings if the machine's operating system can run GitHub's runner."""
     driver = others.get("driver")
     if value is not None and driver is not None and driver.source == "cos":
-        raise invalid(f"driver.source cos {RUNNERLESS}", safe_hint=ANOTHER_IMAGE)
+        raise invalid(f"driver.source cos {NO_RUNNER_ON_COS}", safe_hint=USE_OTHER_IMAGE)
     return value
 
 
@@ -128,7 +135,10 @@ def secrets(values: Any, others: Mapping[str, Any]) -> Any:
     runner = others.get("runner")
     if others.get("github") is not None and runner is not None and runner.docker != "rootful":
         raise_problems(
-            [at_path(invalid(UNREADABLE, safe_hint=ANOTHER_WAY), value, at) for at, value in enumerate(values)]
+            [
+                at_path(invalid(SECRETS_UNREADABLE, safe_hint=USE_OTHER_SECRETS), value, at)
+                for at, value in enumerate(values)
+            ]
         )
     return values
 

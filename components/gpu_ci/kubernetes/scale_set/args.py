@@ -193,7 +193,7 @@ class RunnerChoices(Args):
         if memory is not None and value >= memory:
             raise invalid(
                 f"is not less than the memory, which is {memory} GiB",
-                safe_hint="raise memoryGib, or lower sharedMemoryGib",
+                safe_hint="raise memoryGib, or lower shmGib",
             )
         return value
 

@@ -1,4 +1,9 @@
-"""The pods of a scale set: the runner, the pod of a job, and the listener."""
+"""The pods of a scale set: the runner, the listener, and the pod of a job.
+
+With the container modes kubernetes and kubernetes-novolume, the runner starts each job in a pod of its own. GitHub's
+container hooks (actions/runner-container-hooks) create that pod, and add the settings of `job_pod` to it. With the
+other modes, the job runs in the runner's container.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ from .args import KubernetesNovolume, KubernetesVolume, OwnImage, RunnerScaleSet
 # The image actions/runner creates the user `runner` with this id (images/Dockerfile); a custom runner image must do the
 # same.
 RUNNER_UID = 1001
+# This command succeeds while the runner runs a job.
 _HAS_JOB = "grep -qsx Runner.Worker /proc/[0-9]*/comm"
 # The time that the runner needs to cancel a job and report that to GitHub before it is killed. The value is this
 # project's own.
@@ -23,54 +29,60 @@ _STARTED, _COMPLETED, _JOB_POD = "job-started.sh", "job-completed.sh", "job-pod.
 _SHM = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108 - where CUDA programs share memory between processes
 _FILES = {"name": "files", "mountPath": _FOLDER, "readOnly": True}
 
-# These annotations keep a busy node from removal by Cluster Autoscaler (its FAQ, "What types of pods can prevent CA
-# from removing a node?") and by Karpenter (karpenter.sh/docs/concepts/disruption, "Pod-Level Controls").
+# With these annotations of a pod, Cluster Autoscaler and Karpenter do not remove its node (FAQ of Cluster Autoscaler,
+# "What types of pods can prevent CA from removing a node?"; karpenter.sh/docs/concepts/disruption, "Pod-Level
+# Controls").
 ANNOTATIONS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 
 
-def in_pods_of_their_own(args: RunnerScaleSetArgs) -> bool:
+def runs_jobs_in_pods(args: RunnerScaleSetArgs) -> bool:
     """Return True if jobs run in separate pods, so that the runner's pod needs no GPU."""
     return isinstance(args.container_mode, KubernetesNovolume | KubernetesVolume)
 
 
 def files(args: RunnerScaleSetArgs) -> dict[str, str]:
     """Return the files that are mounted into the runner: its hooks, and the additions to the pod of a job."""
-    found = {_STARTED: args.job_started_hook, _COMPLETED: args.job_completed_hook}
-    if in_pods_of_their_own(args):
-        found[_JOB_POD] = json.dumps(job_pod(args), indent=2, sort_keys=True)
-    return {key: text for key, text in found.items() if text}
+    texts = {_STARTED: args.job_started_hook, _COMPLETED: args.job_completed_hook}
+    if runs_jobs_in_pods(args):
+        texts[_JOB_POD] = json.dumps(job_pod(args), indent=2, sort_keys=True)
+    return {file: text for file, text in texts.items() if text}
 
 
-def template(args: RunnerScaleSetArgs, mounted: pulumi.Output[str] | None) -> dict[str, Any]:
-    """Return the runner's pod; `mounted` is the name of the ConfigMap with its files."""
-    own_pods = in_pods_of_their_own(args)
+def template(args: RunnerScaleSetArgs, files_name: pulumi.Output[str] | None) -> dict[str, Any]:
+    """Return the runner's pod. `files_name` is the name of the ConfigMap with its files, if it has any."""
+    jobs_in_pods = runs_jobs_in_pods(args)
     spec: dict[str, Any] = {
         # Container hooks create pods with the runner's token. Other runners have no token.
-        "automountServiceAccountToken": own_pods,
+        "automountServiceAccountToken": jobs_in_pods,
         "terminationGracePeriodSeconds": args.termination_grace_sec,
         **pull_secrets(args.image_pull_secrets),
         "securityContext": {**POD_SECURITY, "fsGroup": RUNNER_UID},
-        "containers": [_container(args, mounted is not None)],
+        "containers": [_container(args, files_name is not None)],
         "volumes": [
-            *([] if own_pods else [_shm_volume(args)]),
-            *([_files_volume(mounted)] if mounted is not None else []),
+            *([] if jobs_in_pods else [_shm_volume(args)]),
+            *([_files_volume(files_name)] if files_name is not None else []),
         ],
     }
-    # With a volume on one node, the job must run on the runner's node. Without one, the runner stays off GPU nodes.
-    spec |= {"affinity": gpu_nodes.elsewhere()} if isinstance(args.container_mode, KubernetesNovolume) else _place(args)
+    # With kubernetes-novolume, the runner needs no GPU and runs on another node. With kubernetes, it shares a volume
+    # with its job, so both must be on the same node.
+    spec |= (
+        {"affinity": gpu_nodes.off_gpu_nodes()}
+        if isinstance(args.container_mode, KubernetesNovolume)
+        else _on_gpu_nodes(args)
+    )
     return {"metadata": {"annotations": ANNOTATIONS}, "spec": spec}
 
 
 def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
-    """Return the additions of the container hooks to a job's pod. `$job` is the container of the job itself.
+    """Return the settings that the container hooks add to a job's pod. `$job` is the container of the job itself.
 
     Source: actions/runner-container-hooks: docs/adrs/0134-hook-extensions.md.
     """
     job = {"name": "$job", "resources": _resources(args, gpus=True), "volumeMounts": [_SHM]}
     spec = {
-        **_place(args),
-        # mergePodSpecWithOptions replaces the list of the workflow's container.credentials with this one
-        # (actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/utils.ts).
+        **_on_gpu_nodes(args),
+        # The hooks use this list instead of the workflow's container.credentials (mergePodSpecWithOptions in
+        # actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/utils.ts).
         **pull_secrets(args.image_pull_secrets),
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": args.termination_grace_sec,
@@ -81,7 +93,7 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
 
 
 def listener() -> dict[str, Any]:
-    """Return the pod of the listener, which waits for jobs from GitHub for the lifetime of the set.
+    """Return the pod of the listener, which asks GitHub for jobs during the whole lifetime of the set.
 
     The template replaces all settings of the controller for this pod, so it repeats the grace period of a minute
     (mergeListenerPodWithTemplate in actions/actions-runner-controller@9bb16ae:
@@ -89,7 +101,7 @@ def listener() -> dict[str, Any]:
     """
     return {
         "spec": {
-            "affinity": gpu_nodes.elsewhere(),
+            "affinity": gpu_nodes.off_gpu_nodes(),
             "terminationGracePeriodSeconds": 60,
             "securityContext": POD_SECURITY,
             "containers": [{"name": "listener", "securityContext": CONTAINER_SECURITY}],
@@ -113,28 +125,28 @@ def container_mode(args: RunnerScaleSetArgs) -> dict[str, Any]:
 
 
 def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
-    own_pods = in_pods_of_their_own(args)
-    rights = {**CONTAINER_SECURITY, "runAsUser": RUNNER_UID, "runAsGroup": RUNNER_UID}
+    jobs_in_pods = runs_jobs_in_pods(args)
+    security = {**CONTAINER_SECURITY, "runAsUser": RUNNER_UID, "runAsGroup": RUNNER_UID}
     if args.allow_sudo:  # sudo needs privileges that the level `restricted` does not allow
-        rights = {key: rights[key] for key in ("runAsNonRoot", "runAsUser", "runAsGroup")}
+        security = {key: security[key] for key in ("runAsNonRoot", "runAsUser", "runAsGroup")}
     return {
         "name": "runner",  # the chart and the controller find the container by this name
         "image": args.image,
         "command": ["/home/runner/run.sh"],
         **_wait_for_job(args.termination_grace_sec),
         "env": [{"name": name, "value": value} for name, value in _environment(args).items()],
-        "resources": _runner_resources() if own_pods else _resources(args, gpus=True),
-        "volumeMounts": [*([] if own_pods else [_SHM]), *([_FILES] if has_files else [])],
-        "securityContext": rights,
+        "resources": _runner_resources() if jobs_in_pods else _resources(args, gpus=True),
+        "volumeMounts": [*([] if jobs_in_pods else [_SHM]), *([_FILES] if has_files else [])],
+        "securityContext": security,
     }
 
 
 def _wait_for_job(grace_sec: int) -> dict[str, Any]:
     """Return a preStop hook that waits while a job runs, so that the job can use the grace period.
 
-    With RUNNER_MANUALLY_TRAP_SIG, run.sh passes SIGTERM on as SIGINT, and the runner then cancels its job at once
-    (actions/runner@258d6c8: src/Misc/layoutroot/run.sh). The kubelet runs the hook first, within the grace period. A
-    busy runner has a process Runner.Worker.
+    The kubelet runs the hook before it sends SIGTERM, within the grace period. At SIGTERM the runner would cancel its
+    job at once. With RUNNER_MANUALLY_TRAP_SIG, run.sh passes SIGTERM on as SIGINT (actions/runner@258d6c8:
+    src/Misc/layoutroot/run.sh). A busy runner has a process Runner.Worker.
     """
     wait_sec = grace_sec - _CANCEL_SEC
     if wait_sec <= 0:
@@ -145,29 +157,29 @@ def _wait_for_job(grace_sec: int) -> dict[str, Any]:
 
 def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
     # GitHub's image sets this variable. Without it, bash as the first process ignores SIGTERM, and an idle runner is
-    # killed late.
-    found = {"RUNNER_MANUALLY_TRAP_SIG": "1"}
+    # killed only after the grace period.
+    values = {"RUNNER_MANUALLY_TRAP_SIG": "1"}
     if args.job_started_hook:
-        found["ACTIONS_RUNNER_HOOK_JOB_STARTED"] = f"{_FOLDER}/{_STARTED}"
+        values["ACTIONS_RUNNER_HOOK_JOB_STARTED"] = f"{_FOLDER}/{_STARTED}"
     if args.job_completed_hook:
-        found["ACTIONS_RUNNER_HOOK_JOB_COMPLETED"] = f"{_FOLDER}/{_COMPLETED}"
+        values["ACTIONS_RUNNER_HOOK_JOB_COMPLETED"] = f"{_FOLDER}/{_COMPLETED}"
     mode = args.container_mode
     if isinstance(mode, KubernetesNovolume | KubernetesVolume):
-        found["ACTIONS_RUNNER_CONTAINER_HOOK_TEMPLATE"] = f"{_FOLDER}/{_JOB_POD}"
-        found["ACTIONS_RUNNER_PREPARE_JOB_TIMEOUT_SECONDS"] = str(mode.prepare_timeout_sec)
+        values["ACTIONS_RUNNER_CONTAINER_HOOK_TEMPLATE"] = f"{_FOLDER}/{_JOB_POD}"
+        values["ACTIONS_RUNNER_PREPARE_JOB_TIMEOUT_SECONDS"] = str(mode.prepare_timeout_sec)
     if isinstance(mode, KubernetesVolume):
-        # Otherwise the hooks choose the node themselves, without the scheduler, and a job fails on a node without a
-        # free GPU.
-        found["ACTIONS_RUNNER_USE_KUBE_SCHEDULER"] = "true"
-    return found
+        # Otherwise the hooks choose the node themselves, without the scheduler. A job would fail on a node whose GPUs
+        # are in use.
+        values["ACTIONS_RUNNER_USE_KUBE_SCHEDULER"] = "true"
+    return values
 
 
 def _resources(args: RunnerScaleSetArgs, *, gpus: bool) -> dict[str, Any]:
     """Return the resources of a job. CPU and disk have no limit, so that jobs can use idle capacity.
 
-    Memory has a limit, because otherwise one job's leak could end another job. If a disk is full, the kubelet first
-    evicts pods that use more than they request (kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction,
-    "Pod selection for kubelet eviction").
+    Memory has a limit, because a memory leak of one job could otherwise end another job. If a disk is full, the kubelet
+    first evicts pods that use more than they request
+    (kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction, "Pod selection for kubelet eviction").
     """
     requests = {
         "cpu": str(args.cpus),
@@ -186,7 +198,7 @@ def _runner_resources() -> dict[str, Any]:
     return {"requests": {"cpu": "750m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}
 
 
-def _place(args: RunnerScaleSetArgs) -> dict[str, Any]:
+def _on_gpu_nodes(args: RunnerScaleSetArgs) -> dict[str, Any]:
     return {"nodeSelector": gpu_nodes.labels(args.pool), "tolerations": [gpu_nodes.toleration()]}
 
 

@@ -20,9 +20,9 @@ from typing import Any
 
 import yaml
 
-_LIMIT_SEC = 20
-# The page size of kubectl. The server sorts events by name, so the newest may be on any page.
-_PAGE = 500
+_TIMEOUT_SEC = 20
+# The number of events in one answer, as in kubectl. The server sorts events by name, so the newest may be on any page.
+_PAGE_SIZE = 500
 
 
 class UnreadableEventsError(Exception):
@@ -32,10 +32,10 @@ class UnreadableEventsError(Exception):
 def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
     """Return the events of the namespace. Raise UnreadableEventsError on failure."""
     try:
-        given = yaml.safe_load(kubeconfig)
-        context = _named(given["contexts"], given["current-context"])["context"]
-        cluster = _named(given["clusters"], context["cluster"])["cluster"]
-        user = _named(given["users"], context["user"])["user"]
+        config = yaml.safe_load(kubeconfig)
+        context = _named(config["contexts"], config["current-context"])["context"]
+        cluster = _named(config["clusters"], context["cluster"])["cluster"]
+        user = _named(config["users"], context["user"])["user"]
         url = f"{cluster['server'].rstrip('/')}/api/v1/namespaces/{namespace}/events"
         credentials = _credentials(user)
     except OSError as error:
@@ -44,8 +44,8 @@ def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
         raise UnreadableEventsError("the kubeconfig does not have the format of kubectl") from None
     try:
         return [event for page in _pages(url, credentials.get("token"), _tls(cluster, credentials)) for event in page]
-    except urllib.error.HTTPError as refused:
-        raise UnreadableEventsError(f"the API server returned {refused.code} {refused.reason}") from None
+    except urllib.error.HTTPError as error:
+        raise UnreadableEventsError(f"the API server returned {error.code} {error.reason}") from None
     except (OSError, ValueError, KeyError) as error:
         raise UnreadableEventsError(f"the API server did not answer ({type(error).__name__})") from None
 
@@ -55,13 +55,13 @@ def _pages(url: str, token: str | None, tls: ssl.SSLContext) -> Iterator[list[di
 
     Source: kubernetes.io/docs/reference/using-api/api-concepts, "Retrieving large results sets in chunks".
     """
-    query = {"limit": str(_PAGE)}
+    query = {"limit": str(_PAGE_SIZE)}
     while True:
         page = f"{url}?{urllib.parse.urlencode(query)}"
         request = urllib.request.Request(page, headers={"Accept": "application/json"})  # noqa: S310 - the user's own
         if token:
             request.add_header("Authorization", f"Bearer {token}")
-        with urllib.request.urlopen(request, timeout=_LIMIT_SEC, context=tls) as answer:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SEC, context=tls) as answer:  # noqa: S310 - the same
             found = json.load(answer)
         yield found["items"]
         if not found["metadata"].get("continue"):
@@ -75,34 +75,34 @@ def _named(entries: list[Any], name: str) -> Any:
 
 def _credentials(user: Mapping[str, Any]) -> dict[str, str]:
     """Return a token, or a certificate and its key in PEM form."""
-    if program := user.get("exec"):
-        return _from_program(program)
-    found = {"token": user["token"]} if "token" in user else {}
-    for ours, theirs in (("clientCertificateData", "client-certificate"), ("clientKeyData", "client-key")):
-        if f"{theirs}-data" in user:
-            found[ours] = base64.b64decode(user[f"{theirs}-data"]).decode()
-        elif theirs in user:
-            found[ours] = Path(user[theirs]).read_text(encoding="utf-8")
-    return found
+    if plugin := user.get("exec"):
+        return _from_plugin(plugin)
+    credentials = {"token": user["token"]} if "token" in user else {}
+    for key, field in (("clientCertificateData", "client-certificate"), ("clientKeyData", "client-key")):
+        if f"{field}-data" in user:
+            credentials[key] = base64.b64decode(user[f"{field}-data"]).decode()
+        elif field in user:
+            credentials[key] = Path(user[field]).read_text(encoding="utf-8")
+    return credentials
 
 
-def _from_program(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the output of a credential plugin, such as `aws eks get-token`."""
-    asked = {"apiVersion": given["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
-    more = {each["name"]: each["value"] for each in given.get("env") or ()}
-    environment = {**os.environ, **more, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+def _from_plugin(plugin: Mapping[str, Any]) -> dict[str, str]:
+    """Run a credential plugin, such as `aws eks get-token`, and return its credentials."""
+    request = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
+    variables = {each["name"]: each["value"] for each in plugin.get("env") or ()}
+    environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(request)}
     try:
-        found = subprocess.run(
-            [given["command"], *(given.get("args") or ())],
+        completed = subprocess.run(
+            [plugin["command"], *(plugin.get("args") or ())],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            timeout=_LIMIT_SEC,
+            timeout=_TIMEOUT_SEC,
         )
-        return dict(json.loads(found.stdout)["status"])
+        return dict(json.loads(completed.stdout)["status"])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError):
-        raise UnreadableEventsError(f"{given['command']} returned no credentials for the cluster") from None
+        raise UnreadableEventsError(f"{plugin['command']} returned no credentials for the cluster") from None
 
 
 def _tls(cluster: Mapping[str, Any], credentials: Mapping[str, str]) -> ssl.SSLContext:

@@ -1,8 +1,8 @@
 """A check of several nodes at once: how its pods get separate nodes and find each other.
 
-Anti-affinity ignores pods that have ended, so with it alone two pods could check one node, one after the other.
-Therefore no pod ends before it has found the names of all others. A pod has a name only while it runs, so all pods run
-at the same time, each on a separate node.
+The peers of a pod are the other pods of the check. Anti-affinity keeps them on separate nodes, but it ignores pods that
+have ended. Two pods could therefore check one node, one after the other. To prevent this, no pod ends before it has
+found the DNS names of all its peers. A pod has a name only while it runs, so all pods run at the same time.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def service(
 ) -> kubernetes.core.v1.Service:
     """Create the Service that gives the pods their names. It is headless and has no port, because no pod listens.
 
-    It does not publish addresses of pods that are not ready. Otherwise pods could see a pod that still pulls its image,
-    and end before that pod looks for them. Pulumi does not wait for pods of a headless Service
+    It does not publish addresses of pods that are not ready. Otherwise pods could find a peer that still pulls its
+    image, and end before that peer looks for them. Pulumi does not wait for pods of a headless Service
     (pulumi/pulumi-kubernetes@0012b9d:provider/pkg/await/service.go, shouldWaitForPods).
     """
     labels = {gpu_nodes.POOL_LABEL: pool}
@@ -39,7 +39,7 @@ def service(
     )
 
 
-def counts(nodes: int) -> dict[str, Any]:
+def job_settings(nodes: int) -> dict[str, Any]:
     """Return Job settings with one concurrent pod per node, each with its own hostname.
 
     Source: kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication.
@@ -48,7 +48,7 @@ def counts(nodes: int) -> dict[str, Any]:
 
 
 def anti_affinity(pool: str) -> dict[str, Any]:
-    """Return an affinity that allows one such pod per node."""
+    """Return an affinity that allows one pod of the pool's check per node."""
     term = {"labelSelector": {"matchLabels": {gpu_nodes.POOL_LABEL: pool}}, "topologyKey": _HOST}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 

@@ -1,4 +1,8 @@
-"""The pod of the check of a pool of nodes."""
+"""The pod of the smoke check of a pool of nodes.
+
+The pod has two containers. `gpu-smoke` requests all GPUs of the node and checks them. `unasked` requests none, and
+verifies that it sees none.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +55,8 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     peer_arguments = smoke_peers.arguments(args.nodes, peers, args.deadline_sec) if peers is not None else {}
     peer_environment = smoke_peers.environment() if peers is not None else []
     # The GPUs of each container are assigned separately, so this container behaves like a separate pod. For one node it
-    # is not an init container, so that Pulumi reports its end like that of the check. For several nodes it is one: a
-    # pod with an ended container is not ready, and would have no name.
+    # is a normal container, so that Pulumi reports its end like the end of the check. For several nodes it is an init
+    # container, because a pod with an ended container is not ready and would have no DNS name.
     no_gpu_check = {
         **_container(
             "unasked",

@@ -1,4 +1,4 @@
-"""How a node group's maximum is changed, while an autoscaler changes the group as well."""
+"""Tests the change of a node group's maximum while an autoscaler changes the group too."""
 
 from __future__ import annotations
 

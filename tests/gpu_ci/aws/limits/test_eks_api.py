@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture
 def clock() -> list[float]:
-    """What the API's clock reads, in seconds."""
+    """The time of the API's clock, in seconds."""
     return [1_800_000_000.0]
 
 

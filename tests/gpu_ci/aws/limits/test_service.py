@@ -32,7 +32,7 @@ def struct(values: dict[str, Any]) -> struct_pb2.Struct:
 def ask(eks: FakeEks, work: Callable[[Plugin], Awaitable[Any]], logs: list[str] | None = None) -> Any:
     async def asked() -> Any:
         async with plugin() as running:
-            running.servicer._limits._make_api = lambda _: eks
+            running.servicer._limits._create_api = lambda _: eks
             answer = await work(running)
             if logs is not None:
                 logs.extend(line.message for line in running.monitor.logs)

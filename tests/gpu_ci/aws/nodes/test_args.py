@@ -1,4 +1,4 @@
-"""What a node group may be, and what follows from what is chosen."""
+"""Valid arguments of a node group, and the values that are derived from them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_machine_the_catalog_has_can_be_a_node_where_it_is(name: str) -> N
     machine = catalog.machine(name)
     region = machine.regions[0]
     choices: dict[str, Any] = {
-        **GpuNodeGroupArgs.stand_in_wiring(region, {}),
+        **GpuNodeGroupArgs.placeholder_wiring(region, {}),
         "instance_types": [name],
         "market": "standard" if "standard" in machine.markets else machine.markets[0],
         "max": 1,
@@ -164,16 +164,16 @@ def test_there_is_no_warning_where_there_are_three_types_or_no_others(
 
 
 def test_machines_alike_have_the_same_gpus_and_processor() -> None:
-    assert rules.alike(catalog.machine("g6.xlarge")) == (
+    assert rules.types_with_same_gpus(catalog.machine("g6.xlarge")) == (
         "g6.xlarge", "g6.2xlarge", "g6.4xlarge", "gr6.4xlarge", "g6.8xlarge", "gr6.8xlarge", "g6.16xlarge",
     )  # fmt: skip
-    assert rules.alike(catalog.machine("p5.48xlarge")) == ("p5.48xlarge",)
+    assert rules.types_with_same_gpus(catalog.machine("p5.48xlarge")) == ("p5.48xlarge",)
 
 
 def test_the_same_gpu_beside_another_processor_is_another_machine() -> None:
     """EC2 sells none yet: of every GPU it has one processor."""
     first = catalog.machine("g6.xlarge")
-    problem = rules._unlike(replace(first, architecture="arm64"), first)
+    problem = rules._difference(replace(first, architecture="arm64"), first)
     assert problem is not None
     assert problem.message() == "has 1 L4 (arm64), but g6.xlarge has 1 L4 (x86_64)"
 

@@ -1,4 +1,4 @@
-"""What is told of node groups whose machines, market or places AWS would refuse."""
+"""The messages for node groups whose machines, market or zones AWS would reject."""
 
 from __future__ import annotations
 

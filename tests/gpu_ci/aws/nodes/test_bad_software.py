@@ -1,4 +1,4 @@
-"""What is told of node groups whose image, torch, disk or tags would not do, and of keys nobody chooses."""
+"""The messages for node groups with an invalid image, torch, disk or tags, and for keys that a user cannot set."""
 
 from __future__ import annotations
 

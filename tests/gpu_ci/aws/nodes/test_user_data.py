@@ -1,4 +1,4 @@
-"""What nodes do before they join, so that no container gets GPUs it did not ask for."""
+"""The script of a node before it joins, which keeps GPUs from containers that did not request any."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def script(**changes: object) -> str:
 
 
 def runs(folder: Path, code: int) -> list[str]:
-    """What the script calls, and with which arguments, where nvidia-ctk ends with this code."""
+    """Return the commands of the script and their arguments if nvidia-ctk exits with this code."""
     said = folder / "said"
     for name in ("nvidia-ctk", "systemctl"):
         (folder / name).write_text(NVIDIA_CTK.format(said=said, code=code))

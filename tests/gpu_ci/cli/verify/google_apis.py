@@ -19,6 +19,7 @@ from pulumi_sandbox.providers.gcp.discovery import document
 
 Json = dict[str, Any]
 NAT = {"name": "nat", "natIpAllocateOption": "AUTO_ONLY"}
+SECRETS = {"key": "ENABLED", "runner-key": "ENABLED", "manager-key": "ENABLED"}
 NETWORK = "https://www.googleapis.com/compute/v1/projects/acme-ci/global/networks/ci"
 
 
@@ -36,7 +37,7 @@ class Google:
     image: Json = field(default_factory=lambda: {"status": "READY"})
     private_access: bool = True
     nats: list[Json] = field(default_factory=lambda: [NAT])
-    secrets: dict[str, str] = field(default_factory=lambda: {"key": "ENABLED", "runner-key": "ENABLED"})
+    secrets: dict[str, str] = field(default_factory=lambda: dict(SECRETS))
     agent_roles: tuple[str, ...] = ("roles/editor",)
     check_vms: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)

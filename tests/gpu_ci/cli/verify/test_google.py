@@ -13,7 +13,7 @@ from gpu_ci.cli.verify import google
 from gpu_ci.cli.verify.checklist import NotAskedError
 
 from tests.gpu_ci.cli.conftest import STACK, Answer, Ask
-from tests.gpu_ci.cli.verify.google_apis import ENFORCED, Google
+from tests.gpu_ci.cli.verify.google_apis import ENFORCED, SECRETS, Google
 
 Verify = Callable[..., Answer]
 SITE = """\
@@ -24,6 +24,7 @@ config:
       owner: acme
       app: {id: 1, installationId: 2, privateKey: projects/acme-ci/secrets/key}
       runnerApp: {id: 3, installationId: 4, privateKey: projects/acme-ci/secrets/runner-key}
+      managerApp: {id: 5, installationId: 6, privateKey: projects/acme-ci/secrets/manager-key}
 """
 STEPS = [
     "project", "apis", "permissions", "service agent", "policies", "machines", "quotas", "images", "networks",
@@ -92,10 +93,12 @@ def test_nothing_is_changed(verify: Verify) -> None:
         ({"image": {"status": "READY", "deprecated": {"state": "OBSOLETE"}}}, "images", "fail", "is OBSOLETE"),
         ({"private_access": False}, "networks", "fail", "ci lacks Private Google Access"),
         ({"nats": []}, "networks", "fail", "no Cloud NAT on the network of ci in us-central1"),
-        ({"secrets": {"key": "DISABLED", "runner-key": "ENABLED"}}, "secrets", "fail",
+        ({"secrets": {**SECRETS, "key": "DISABLED"}}, "secrets", "fail",
          "the latest version of projects/acme-ci/secrets/key is DISABLED"),
-        ({"secrets": {"key": "ENABLED", "runner-key": ""}}, "secrets", "fail",
+        ({"secrets": {**SECRETS, "runner-key": ""}}, "secrets", "fail",
          "the latest version of projects/acme-ci/secrets/runner-key is missing"),
+        ({"secrets": {**SECRETS, "manager-key": "DESTROYED"}}, "secrets", "fail",
+         "the latest version of projects/acme-ci/secrets/manager-key is DESTROYED"),
         ({"check_vms": ["l4-gate-x"]}, "leftovers", "fail", "VMs of a smoke check exist: l4-gate-x"),
     ],
 )  # fmt: skip

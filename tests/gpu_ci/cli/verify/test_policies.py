@@ -1,4 +1,4 @@
-"""What the effective rules of an organization policy say about a project of images and a zone."""
+"""The effective rules of an organization policy for a project of images and for a zone."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FAILED = json.dumps({"verdict": "fail", "exit_code": 1, "summary": "GPU 0: wrong
 
 @dataclass
 class FakeClock:
-    """Time passes only when somebody waits."""
+    """A clock whose time passes only during a wait."""
 
     time: float = 0.0
     pause: float = 0.0
@@ -45,7 +45,7 @@ class Machine:
 
 @dataclass
 class FakeGoogle:
-    """What each zone does: `run` gives a machine, any ApiError is what the operation ends with."""
+    """The behaviour of each zone: `run` creates the machine, and an ApiError is the result of the operation."""
 
     clock: FakeClock
     zones: Mapping[str, ApiError | None] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class FakeGoogle:
     verdict_after: float = 60.0
     stops_after: float | None = None
     stops_for: float = 0.0
-    """How long the machine is STOPPING before it is off."""
+    """The seconds for which the machine is STOPPING before it is off."""
     gone_after: float | None = None
     serial_text: str = ""
     serial_after: float = 0.0
@@ -66,7 +66,7 @@ class FakeGoogle:
     refused_queries: int = 0
     """Queries of guest attributes that were above the limits."""
     serial_reads: list[int] = field(default_factory=list)
-    """Where each reading of the serial port began."""
+    """The position at which each read of the serial port began."""
     insert_error: ApiError | None = None
     delete_error: ApiError | None = None
     list_error: ApiError | None = None
@@ -82,7 +82,7 @@ class FakeGoogle:
     on_status: Callable[[], None] = lambda: None
     status_error: ApiError | None = None
     status_fails: tuple[float, float] = (0.0, 0.0)
-    """From when until when Google answers a question for the machine's state with that error."""
+    """The start and the end of the time in which Google answers a request for the state with that error."""
     provisioning_model: str = "SPOT"
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:

@@ -56,8 +56,8 @@ class Setting:
     def ask(self, work: Callable[[Plugin], Awaitable[Any]]) -> Any:
         async def asked() -> Any:
             async with plugin() as running:
-                running.servicer._gates._make_api = self.api
-                running.servicer._stopped._make_api = self.api
+                running.servicer._gates._create_api = self.api
+                running.servicer._stopped._create_api = self.api
                 return await work(running)
 
         return run(asked())

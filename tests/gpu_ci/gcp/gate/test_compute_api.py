@@ -51,7 +51,7 @@ class Server(ThreadingHTTPServer):
         self.asked: list[tuple[str, str, Any]] = []
         self.connections: set[int] = set()
         self.lost = 0
-        """How many answers are lost on their way; the request is carried out all the same."""
+        """The number of answers that are lost. The request is executed anyway."""
 
 
 class Handler(BaseHTTPRequestHandler):

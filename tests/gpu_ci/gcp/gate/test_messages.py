@@ -1,4 +1,4 @@
-"""What a gate says of a machine that told why it ended: the reason, its sentence, and what to do first."""
+"""The message of a gate about a machine that reported a reason: the reason, its text, and what to do first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gpu_agent.outcomes import OUTCOMES
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gate.messages import NEXT_STEPS, not_passed, refused
-from gpu_ci.gcp.gate.runner import Question
+from gpu_ci.gcp.gate.runner import CheckSpec
 from gpu_ci.gcp.gate.verdict import (
     FAIL,
     NO_VERDICT,
@@ -125,7 +125,7 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
     ],
 )
 def test_what_google_refuses_for_a_policy_or_an_account_has_a_next_step(error: ApiError, hint: str) -> None:
-    question = Question("urn", "p", "projects/p/regions/r/instanceTemplates/t", ["us-central1-a"], "l4")
+    question = CheckSpec("urn", "p", "projects/p/regions/r/instanceTemplates/t", ["us-central1-a"], "l4")
     assert refused(error, question) == f"Google rejected the check machine: {error}\n  hint: {hint}"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError
 from gpu_ci.gcp.gate.pace import Pace
-from gpu_ci.gcp.gate.runner import GateRunner, Question
+from gpu_ci.gcp.gate.runner import CheckSpec, GateRunner
 from gpu_ci.gcp.gate.verdict import Verdict
 
 from tests.gpu_ci.gcp.gate.fake_api import FakeGoogle
@@ -103,7 +103,7 @@ def run(gates: int, limit: int, **google: Any) -> tuple[list[Verdict], Quota]:
 
     def ask(number: int) -> Verdict:
         template = f"projects/p/regions/us-central1/instanceTemplates/t-{number}"
-        question = Question(f"gate-{number}", "p", template, [ZONE], f"pool-{number}", deadline_sec=900)
+        question = CheckSpec(f"gate-{number}", "p", template, [ZONE], f"pool-{number}", deadline_sec=900)
         api: Any = Limited(machines[number], quota)
         try:
             return GateRunner(api, lambda _: None, cancel, clock, lambda: f"{number:06x}", pace).run(question)

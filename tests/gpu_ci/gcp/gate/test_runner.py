@@ -1,4 +1,4 @@
-"""The gate's way to a verdict, with a Google that can do everything wrong. No machine is ever left."""
+"""The gate's check with a fake of Google that can fail in every way. Every machine is deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.gcp.gate.compute_api import ApiError
-from gpu_ci.gcp.gate.runner import GateRunner, Question
+from gpu_ci.gcp.gate.runner import CheckSpec, GateRunner
 from gpu_ci.gcp.gate.verdict import STEPS, Verdict
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,15 +22,15 @@ ZONES = ("us-central1-a", "us-central1-b")
 A, B = ZONES
 
 
-class Asked:
-    """One question, its Google and what was said meanwhile."""
+class Scenario:
+    """One check, its fake of Google, and the progress messages."""
 
     def __init__(self, *, zones: tuple[str, ...] = ZONES, deadline_sec: int = 300, **google: Any) -> None:
         self.clock = FakeClock()
         self.google = FakeGoogle(self.clock, **google)
         self.cancel = Event()
-        self.said: list[str] = []
-        self.question = Question(
+        self.messages: list[str] = []
+        self.spec = CheckSpec(
             gate="urn:pulumi:s::p::gpu-ci:gcp:SmokeGate::l4-gate",
             project="p",
             template="https://www.googleapis.com/compute/v1/projects/p/regions/us-central1/instanceTemplates/t-1",
@@ -41,9 +41,9 @@ class Asked:
         )
 
     def verdict(self) -> Verdict:
-        runner = GateRunner(self.google, self.said.append, self.cancel, self.clock, suffix=lambda: "abc123")
+        runner = GateRunner(self.google, self.messages.append, self.cancel, self.clock, suffix=lambda: "abc123")
         try:
-            return runner.run(self.question)
+            return runner.run(self.spec)
         finally:
             assert self.google.machines == {}
 
@@ -53,19 +53,19 @@ def exhausted(zone: str, available: tuple[str, ...] = ()) -> ApiError:
 
 
 def test_a_pass_is_a_pass_in_the_checks_own_words() -> None:
-    asked = Asked()
-    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
-    assert asked.google.log == [("template", "p", "us-central1", "t-1"), ("insert", A), ("delete", A)]
+    scenario = Scenario()
+    assert scenario.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
+    assert scenario.google.log == [("template", "p", "us-central1", "t-1"), ("insert", A), ("delete", A)]
 
 
 def test_a_fail_is_a_fail_in_the_checks_own_words() -> None:
-    assert Asked(verdict=FAILED).verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
+    assert Scenario(verdict=FAILED).verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
 
 
-def test_the_machine_is_the_template_told_to_check_itself() -> None:
-    asked = Asked()
-    asked.verdict()
-    (body,) = asked.google.bodies
+def test_the_machine_is_the_template_with_the_role_check() -> None:
+    scenario = Scenario()
+    scenario.verdict()
+    (body,) = scenario.google.bodies
     assert body == {
         "name": "l4-check-abc123",
         "labels": {"gpu-ci-pool": "l4", "team": "ml", "gpu-ci-gate": body["labels"]["gpu-ci-gate"]},
@@ -80,38 +80,42 @@ def test_the_machine_is_the_template_told_to_check_itself() -> None:
     }
 
 
-def test_progress_is_told_while_it_waits() -> None:
-    asked = Asked(boots_in=8, verdict_after=20)  # it is read as a guest attribute at 8, 20 and 32 s
-    asked.verdict()
-    assert asked.said == [
+def test_progress_is_reported_while_it_waits() -> None:
+    scenario = Scenario(boots_in=8, verdict_after=20)  # it is read as a guest attribute at 8, 20 and 32 s
+    scenario.verdict()
+    assert scenario.messages == [
         "starting a check machine in us-central1-a",
         "check machine in us-central1-a is provisioning, 6 s of 600 s",
         "check machine in us-central1-a is running, 4 s of 300 s",
         "check machine in us-central1-a is running, 10 s of 300 s",
     ]
-    assert asked.google.queries == [8, 20]
+    assert scenario.google.queries == [8, 20]
 
 
 def test_progress_names_the_step_the_machine_is_at() -> None:
-    asked = Asked(boots_in=8, verdict_after=14, serial_text=f"login: {step_line('config')}{step_line('driver')}| half")
-    asked.verdict()
-    assert asked.said[1:3] == [
+    scenario = Scenario(
+        boots_in=8, verdict_after=14, serial_text=f"login: {step_line('config')}{step_line('driver')}| half"
+    )
+    scenario.verdict()
+    assert scenario.messages[1:3] == [
         "check machine in us-central1-a is provisioning, 6 s of 600 s",
         "check machine in us-central1-a is running, step driver, 4 s of 300 s",
     ]
 
 
-def progress(asked: Asked) -> list[str]:
-    asked.verdict()
+def progress(scenario: Scenario) -> list[str]:
+    scenario.verdict()
     return [
-        line.partition(" s of 300 s")[0] + line.partition(" s of 300 s")[2] for line in asked.said if "300 s" in line
+        line.partition(" s of 300 s")[0] + line.partition(" s of 300 s")[2]
+        for line in scenario.messages
+        if "300 s" in line
     ]
 
 
 def test_progress_has_the_last_serial_line_once_no_step_came_for_a_minute() -> None:
     text = f"{step_line('driver')}\x1b[0;32m  OK  \x1b[0m token ghs_abcdefgh \x07\u202e {'x' * 400}\r\n\r\n"
-    asked = Asked(boots_in=0, verdict_after=80, serial_text=text)
-    said = progress(asked)
+    scenario = Scenario(boots_in=0, verdict_after=80, serial_text=text)
+    said = progress(scenario)
     shown = f"OK   token [secret] \\u0007\\u202e {'x' * 300}"[:299] + "…"
     quiet = "check machine in us-central1-a is running, step driver, {}"
     assert said[0] == quiet.format(6)
@@ -120,26 +124,26 @@ def test_progress_has_the_last_serial_line_once_no_step_came_for_a_minute() -> N
 
 
 def test_a_new_step_begins_another_minute_of_progress_without_the_serial_line() -> None:
-    asked = Asked(boots_in=0, verdict_after=120, serial_text=f"boot\n{step_line('driver')}", serial_after=40)
-    said = progress(asked)
+    scenario = Scenario(boots_in=0, verdict_after=120, serial_text=f"boot\n{step_line('driver')}", serial_after=40)
+    said = progress(scenario)
     late = [line for line in said if "last line on its serial port" in line]
     assert [line.partition(";")[0].rpartition(" ")[2] for line in late] == ["102", "108", "114"]
 
 
 def test_progress_of_a_machine_that_says_nothing_stays_as_it_is() -> None:
-    assert not any("serial" in line for line in progress(Asked(boots_in=0, verdict_after=120)))
+    assert not any("serial" in line for line in progress(Scenario(boots_in=0, verdict_after=120)))
 
 
 def test_a_serial_port_that_does_not_answer_for_now_costs_nothing_but_the_steps_name() -> None:
-    asked = Asked(boots_in=8, verdict_after=14, serial_error=ApiError("backendError", "try again", 503))
-    assert asked.verdict().outcome == "pass"
-    assert asked.said[2] == "check machine in us-central1-a is running, 4 s of 300 s"
+    scenario = Scenario(boots_in=8, verdict_after=14, serial_error=ApiError("backendError", "try again", 503))
+    assert scenario.verdict().outcome == "pass"
+    assert scenario.messages[2] == "check machine in us-central1-a is running, 4 s of 300 s"
 
 
 def test_guest_attributes_are_read_within_googles_limits_and_leave_the_machine_half_of_them() -> None:
-    asked = Asked(verdict=None, deadline_sec=1200)
-    asked.verdict()
-    google = asked.google
+    scenario = Scenario(verdict=None, deadline_sec=1200)
+    scenario.verdict()
+    google = scenario.google
     assert google.refused_queries == 0
     *queries, last = google.queries
     assert last >= 1200
@@ -148,61 +152,61 @@ def test_guest_attributes_are_read_within_googles_limits_and_leave_the_machine_h
 
 def test_the_serial_port_is_read_on_from_where_the_last_answer_ended() -> None:
     text = f"boot\n{step_line('driver')}"
-    asked = Asked(verdict=None, serial_text=text, deadline_sec=60)
-    asked.verdict()
-    assert set(asked.google.serial_reads) == {0, len(text)}
+    scenario = Scenario(verdict=None, serial_text=text, deadline_sec=60)
+    scenario.verdict()
+    assert set(scenario.google.serial_reads) == {0, len(text)}
 
 
 def test_a_verdict_on_the_serial_port_needs_no_guest_attribute_and_is_read_within_seconds() -> None:
-    asked = Asked(verdict=None, serial_text=f"x login: {result_line(PASSED)}\r\n", serial_after=60)
-    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
-    assert asked.clock.time < 64
+    scenario = Scenario(verdict=None, serial_text=f"x login: {result_line(PASSED)}\r\n", serial_after=60)
+    assert scenario.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
+    assert scenario.clock.time < 64
 
 
 def test_half_a_verdict_on_the_serial_port_is_none_yet() -> None:
     whole = result_line(FAILED)
-    asked = Asked(verdict=None, serial_text=whole[:60])
+    scenario = Scenario(verdict=None, serial_text=whole[:60])
 
     def more() -> None:
-        if asked.clock.now() >= 60:
-            asked.google.serial_text = f"{whole}\n"
+        if scenario.clock.now() >= 60:
+            scenario.google.serial_text = f"{whole}\n"
 
-    asked.google.on_status = more
-    assert asked.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
+    scenario.google.on_status = more
+    assert scenario.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
 
 
 def test_a_long_line_of_a_program_holds_no_verdict() -> None:
-    asked = Asked(verdict=None, serial_text=f"| {'x' * 70_000}", deadline_sec=60)
+    scenario = Scenario(verdict=None, serial_text=f"| {'x' * 70_000}", deadline_sec=60)
 
     def more() -> None:
-        if asked.clock.now() >= 30:
-            asked.google.serial_text = f"| {'x' * 70_000}{result_line(PASSED)}\n"
+        if scenario.clock.now() >= 30:
+            scenario.google.serial_text = f"| {'x' * 70_000}{result_line(PASSED)}\n"
 
-    asked.google.on_status = more
-    assert asked.verdict().outcome == "fail"
+    scenario.google.on_status = more
+    assert scenario.verdict().outcome == "fail"
 
 
 def test_a_machine_that_is_off_and_not_ready_to_be_read_is_waited_for_no_longer() -> None:
-    asked = Asked(verdict=None, stops_after=40, serial_error=ApiError("resourceNotReady", "it is not ready", 400))
-    assert asked.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
-    assert asked.clock.time < 60
+    scenario = Scenario(verdict=None, stops_after=40, serial_error=ApiError("resourceNotReady", "it is not ready", 400))
+    assert scenario.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
+    assert scenario.clock.time < 60
 
 
 def test_a_machine_that_is_off_is_read_within_the_limits_until_both_sources_have_answered() -> None:
-    asked = Asked(verdict_after=100, stops_after=40, serial_error=ApiError("backendError", "TIMEOUT", 503))
-    assert asked.verdict().outcome == "pass"
-    assert asked.google.refused_queries == 0
+    scenario = Scenario(verdict_after=100, stops_after=40, serial_error=ApiError("backendError", "TIMEOUT", 503))
+    assert scenario.verdict().outcome == "pass"
+    assert scenario.google.refused_queries == 0
 
 
 def test_a_limit_that_others_use_up_is_waited_for() -> None:
-    asked = Asked(verdict_after=40, attribute_error=ApiError("rateLimitExceeded", "Quota exceeded", 429))
+    scenario = Scenario(verdict_after=40, attribute_error=ApiError("rateLimitExceeded", "Quota exceeded", 429))
 
     def over() -> None:
-        if asked.clock.now() >= 60:
-            asked.google.attribute_error = None
+        if scenario.clock.now() >= 60:
+            scenario.google.attribute_error = None
 
-    asked.google.on_status = over
-    assert asked.verdict().outcome == "pass"
+    scenario.google.on_status = over
+    assert scenario.verdict().outcome == "pass"
 
 
 @pytest.mark.parametrize(
@@ -215,50 +219,50 @@ def test_a_limit_that_others_use_up_is_waited_for() -> None:
     ],
 )
 def test_a_state_that_google_does_not_answer_for_a_minute_costs_no_check(error: ApiError) -> None:
-    asked = Asked(verdict_after=100, status_error=error, status_fails=(30, 91))
-    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
+    scenario = Scenario(verdict_after=100, status_error=error, status_fails=(30, 91))
+    assert scenario.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
 
 
 def test_a_state_that_google_does_not_answer_any_more_is_its_own_error() -> None:
     error = ApiError("rateLimitExceeded", "Quota exceeded for quota metric 'Read requests'", 403)
-    asked = Asked(verdict=None, status_error=error, status_fails=(30, 10_000))
+    scenario = Scenario(verdict=None, status_error=error, status_fails=(30, 10_000))
     with pytest.raises(ApiError, match="Read requests"):
-        asked.verdict()
-    assert 145 <= asked.clock.time < 160
+        scenario.verdict()
+    assert 145 <= scenario.clock.time < 160
 
 
 @pytest.mark.parametrize(("until", "passes"), [(38, True), (10_000, False)])
 def test_a_connection_that_is_refused_is_tried_again_for_some_seconds_only(until: int, passes: bool) -> None:
     error = ApiError("connectionRefused", "cannot connect to the compute API: [Errno 111] Connection refused")
-    asked = Asked(verdict_after=60, status_error=error, status_fails=(30, until))
+    scenario = Scenario(verdict_after=60, status_error=error, status_fails=(30, until))
     if passes:
-        assert asked.verdict().outcome == "pass"
+        assert scenario.verdict().outcome == "pass"
         return
     with pytest.raises(ApiError, match="Connection refused"):
-        asked.verdict()
-    assert 38 <= asked.clock.time < 50
+        scenario.verdict()
+    assert 38 <= scenario.clock.time < 50
 
 
 def test_a_state_that_the_deployer_may_not_read_is_refused_at_once() -> None:
     error = ApiError("forbidden", "Required 'compute.instances.get' permission for 'l4-check'", 403)
-    asked = Asked(status_error=error, status_fails=(0, 10_000))
+    scenario = Scenario(status_error=error, status_fails=(0, 10_000))
     with pytest.raises(ApiError, match=r"compute\.instances\.get"):
-        asked.verdict()
-    assert asked.clock.time < 15
+        scenario.verdict()
+    assert scenario.clock.time < 15
 
 
 POLICY = "Constraint constraints/compute.disableGuestAttributesAccess violated for projects/p."
 
 
 def test_an_organization_policy_on_guest_attributes_leaves_the_serial_port() -> None:
-    asked = Asked(
+    scenario = Scenario(
         attribute_error=ApiError("conditionNotMet", POLICY, 412),
         serial_text=f"{result_line(PASSED)}\n",
         serial_after=60,
         boots_in=8,
     )
-    assert asked.verdict().outcome == "pass"
-    said = [line for line in asked.said if "rejects" in line]
+    assert scenario.verdict().outcome == "pass"
+    said = [line for line in scenario.messages if "rejects" in line]
     policy = "organization policy compute.disableGuestAttributesAccess"
     assert said == [
         (
@@ -269,8 +273,8 @@ def test_an_organization_policy_on_guest_attributes_leaves_the_serial_port() -> 
 
 
 def test_a_silent_machine_under_such_a_policy_says_that_too() -> None:
-    asked = Asked(attribute_error=ApiError("conditionNotMet", POLICY, 412), deadline_sec=60)
-    assert asked.verdict().summary == (
+    scenario = Scenario(attribute_error=ApiError("conditionNotMet", POLICY, 412), deadline_sec=60)
+    assert scenario.verdict().summary == (
         f"no verdict within 60 s of the start; it reported no step; Google rejected guest attributes: {POLICY}"
     )
 
@@ -279,16 +283,16 @@ def test_a_silent_machine_under_such_a_policy_says_that_too() -> None:
 def test_a_verdict_of_the_last_moment_counts_where_the_serial_port_is_refused(deadline_sec: int) -> None:
     """Guest attributes are read every 12 s, so the last regular reading may be 12 s before the deadline."""
     may_not = ApiError("forbidden", "Required 'compute.instances.getSerialPortOutput' permission", 403)
-    asked = Asked(serial_error=may_not, verdict_after=deadline_sec - 1, boots_in=0, deadline_sec=deadline_sec)
-    assert asked.verdict().outcome == "pass"
-    assert asked.google.refused_queries == 0
+    scenario = Scenario(serial_error=may_not, verdict_after=deadline_sec - 1, boots_in=0, deadline_sec=deadline_sec)
+    assert scenario.verdict().outcome == "pass"
+    assert scenario.google.refused_queries == 0
 
 
 def test_a_caller_that_may_read_neither_source_is_refused_in_googles_words() -> None:
     may_not = ApiError("forbidden", "Required 'compute.instances.getSerialPortOutput' permission", 403)
-    asked = Asked(serial_error=may_not, attribute_error=may_not)
+    scenario = Scenario(serial_error=may_not, attribute_error=may_not)
     with pytest.raises(ApiError, match="getSerialPortOutput"):
-        asked.verdict()
+        scenario.verdict()
 
 
 @pytest.mark.parametrize(
@@ -302,55 +306,55 @@ def test_a_caller_that_may_read_neither_source_is_refused_in_googles_words() -> 
     ],
 )
 def test_a_service_account_that_is_new_is_waited_for(error: ApiError) -> None:
-    asked = Asked(account_error=error, account_known_after=40)
-    assert asked.verdict().outcome == "pass"
-    assert [call for call in asked.google.log if call == ("insert", A)] == [("insert", A)] * 8
-    assert asked.clock.time >= 45  # after 0, 1, 3, 7, 15, 25, 35 and 45 s
-    assert asked.said[1] == f"Google does not accept the machine's service account yet ({error}); trying again"
+    scenario = Scenario(account_error=error, account_known_after=40)
+    assert scenario.verdict().outcome == "pass"
+    assert [call for call in scenario.google.log if call == ("insert", A)] == [("insert", A)] * 8
+    assert scenario.clock.time >= 45  # after 0, 1, 3, 7, 15, 25, 35 and 45 s
+    assert scenario.messages[1] == f"Google does not accept the machine's service account yet ({error}); trying again"
 
 
 def test_a_service_account_that_stays_unknown_is_googles_own_error() -> None:
     error = ApiError("SERVICE_ACCOUNT_ACCESS_DENIED", "The user does not have access to service account 'a@p'.", 400)
-    asked = Asked(account_error=error, account_known_after=10_000)
+    scenario = Scenario(account_error=error, account_known_after=10_000)
     with pytest.raises(ApiError, match="does not have access"):
-        asked.verdict()
-    assert 90 <= asked.clock.time < 105
+        scenario.verdict()
+    assert 90 <= scenario.clock.time < 105
 
 
 def test_a_machine_that_stops_may_still_report_its_verdict() -> None:
-    asked = Asked(verdict_after=75, stops_after=40, stops_for=60)
-    assert asked.verdict().outcome == "pass"
+    scenario = Scenario(verdict_after=75, stops_after=40, stops_for=60)
+    assert scenario.verdict().outcome == "pass"
 
 
 def test_a_machine_that_is_taken_away_slowly_is_no_fault_of_its_gpu() -> None:
-    asked = Asked(zones=(A,), verdict=None, stops_after=40, stops_for=600, gone_after=70)
-    assert asked.verdict() == Verdict("no-capacity", "no zone had capacity for the check machine: us-central1-a")
+    scenario = Scenario(zones=(A,), verdict=None, stops_after=40, stops_for=600, gone_after=70)
+    assert scenario.verdict() == Verdict("no-capacity", "no zone had capacity for the check machine: us-central1-a")
 
 
 def test_a_machine_that_says_it_is_taken_away_is_no_fault_of_its_gpu_and_the_next_zone_is_tried() -> None:
     taken = json.dumps({"verdict": "fail", "exit_code": 2, "summary": "Google takes it", "reason": "preempted"})
-    asked = Asked(verdict=None, serial_text=f"{result_line(taken)}\n", serial_after=40)
+    scenario = Scenario(verdict=None, serial_text=f"{result_line(taken)}\n", serial_after=40)
 
     def next_zone() -> None:
-        if ("insert", B) in asked.google.log:
-            asked.google.serial_text = f"{result_line(PASSED)}\n"
+        if ("insert", B) in scenario.google.log:
+            scenario.google.serial_text = f"{result_line(PASSED)}\n"
 
-    asked.google.on_status = next_zone
-    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
-    assert f"{A} preempted the check machine before its verdict" in asked.said
+    scenario.google.on_status = next_zone
+    assert scenario.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
+    assert f"{A} preempted the check machine before its verdict" in scenario.messages
 
 
 def test_a_machine_that_stops_for_ever_is_given_up() -> None:
-    asked = Asked(verdict=None, stops_after=40, stops_for=10_000)
-    assert asked.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
-    assert 130 <= asked.clock.time < 140
+    scenario = Scenario(verdict=None, stops_after=40, stops_for=10_000)
+    assert scenario.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
+    assert 130 <= scenario.clock.time < 140
 
 
 def test_a_zone_without_machines_is_passed_over() -> None:
-    asked = Asked(zones=ZONES)
-    asked.google.zones = {A: exhausted(A, (B,))}
-    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
-    assert asked.said[:3] == [
+    scenario = Scenario(zones=ZONES)
+    scenario.google.zones = {A: exhausted(A, (B,))}
+    assert scenario.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
+    assert scenario.messages[:3] == [
         "starting a check machine in us-central1-a",
         "us-central1-a has no capacity for the machine; Google suggests us-central1-b",
         "starting a check machine in us-central1-b",
@@ -358,62 +362,62 @@ def test_a_zone_without_machines_is_passed_over() -> None:
 
 
 def test_no_zone_with_a_machine_is_neither_pass_nor_fail() -> None:
-    asked = Asked()
-    asked.google.zones = {zone: exhausted(zone) for zone in ZONES}
-    assert asked.verdict() == Verdict(
+    scenario = Scenario()
+    scenario.google.zones = {zone: exhausted(zone) for zone in ZONES}
+    assert scenario.verdict() == Verdict(
         "no-capacity", "no zone had capacity for the check machine: us-central1-a, us-central1-b"
     )
 
 
-def test_a_zone_that_google_names_and_the_pool_has_not_is_told_with_the_refusal() -> None:
-    asked = Asked()
-    asked.google.zones = {A: exhausted(A, (B, "us-central1-c")), B: exhausted(B, ("us-central1-c",))}
-    assert asked.verdict() == Verdict(
+def test_a_zone_that_google_names_and_the_pool_has_not_is_in_the_message() -> None:
+    scenario = Scenario()
+    scenario.google.zones = {A: exhausted(A, (B, "us-central1-c")), B: exhausted(B, ("us-central1-c",))}
+    assert scenario.verdict() == Verdict(
         "no-capacity",
         "no zone had capacity for the check machine: us-central1-a, us-central1-b; Google suggests us-central1-c",
     )
 
 
 def test_a_quota_is_not_tried_around() -> None:
-    asked = Asked()
-    asked.google.zones = {A: ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 1.0", 403)}
+    scenario = Scenario()
+    scenario.google.zones = {A: ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 1.0", 403)}
     with pytest.raises(ApiError, match="NVIDIA_L4_GPUS"):
-        asked.verdict()
-    assert ("insert", B) not in asked.google.log
+        scenario.verdict()
+    assert ("insert", B) not in scenario.google.log
 
 
 def test_a_refused_request_is_googles_own_error() -> None:
-    asked = Asked(insert_error=ApiError("forbidden", "Required 'compute.instances.create' permission", 403))
+    scenario = Scenario(insert_error=ApiError("forbidden", "Required 'compute.instances.create' permission", 403))
     with pytest.raises(ApiError, match=r"compute\.instances\.create"):
-        asked.verdict()
+        scenario.verdict()
 
 
 def test_the_time_that_google_takes_to_start_a_machine_is_not_the_machines() -> None:
-    asked = Asked(boots_in=200, verdict_after=480)
-    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
-    assert asked.said[0] == f"starting a check machine in {A}"
-    assert asked.said[1].endswith(" s of 600 s")
-    assert asked.said[-1].endswith(" s of 300 s")
+    scenario = Scenario(boots_in=200, verdict_after=480)
+    assert scenario.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
+    assert scenario.messages[0] == f"starting a check machine in {A}"
+    assert scenario.messages[1].endswith(" s of 600 s")
+    assert scenario.messages[-1].endswith(" s of 300 s")
 
 
 def test_a_zone_that_does_not_start_the_machine_is_left_for_the_next() -> None:
-    asked = Asked(zones=(A,), boots_in=10_000)
+    scenario = Scenario(zones=(A,), boots_in=10_000)
     summary = f"no zone had capacity for the check machine: {A}"
-    assert asked.verdict() == Verdict("no-capacity", summary)
-    assert asked.said[-1] == f"{A} did not start the check machine within 600 s"
-    assert asked.clock.time >= 600
+    assert scenario.verdict() == Verdict("no-capacity", summary)
+    assert scenario.messages[-1] == f"{A} did not start the check machine within 600 s"
+    assert scenario.clock.time >= 600
 
 
 def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> None:
-    asked = Asked(verdict=None, serial_text="boot\nNVRM: RmInitAdapter failed!\n\n")
-    assert asked.verdict() == Verdict(
+    scenario = Scenario(verdict=None, serial_text="boot\nNVRM: RmInitAdapter failed!\n\n")
+    assert scenario.verdict() == Verdict(
         "fail",
         "no verdict within 300 s of the start; it reported no step; "
         "last line on its serial port: NVRM: RmInitAdapter failed!",
         A,
         "no-verdict",
     )
-    assert asked.clock.time == pytest.approx(310, abs=5)
+    assert scenario.clock.time == pytest.approx(310, abs=5)
 
 
 @pytest.mark.parametrize(
@@ -422,8 +426,8 @@ def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> 
 )
 def test_silence_until_the_deadline_names_the_last_step_in_words(name: str, words: str) -> None:
     line = step_line(name)
-    asked = Asked(verdict=None, serial_text=line)
-    assert asked.verdict().summary == (
+    scenario = Scenario(verdict=None, serial_text=line)
+    assert scenario.verdict().summary == (
         f"no verdict within 300 s of the start; its last step was {words}; last line on its serial port: {line.strip()}"
     )
 
@@ -435,130 +439,132 @@ def test_a_gate_knows_every_step_of_a_check_machine() -> None:
 
 
 def test_a_machine_that_stops_without_a_word_is_a_fail_at_once() -> None:
-    asked = Asked(verdict=None, stops_after=40)
-    assert asked.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
-    assert asked.clock.time < 60
+    scenario = Scenario(verdict=None, stops_after=40)
+    assert scenario.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
+    assert scenario.clock.time < 60
 
 
 def test_a_verdict_that_only_reached_the_serial_port_counts() -> None:
     text = f"boot\n{result_line(FAILED)}\nreboot: Power down\n"
-    asked = Asked(verdict=None, stops_after=40, serial_text=text, serial_after=30)
-    assert asked.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
-    asked = Asked(verdict=None, stops_after=40, serial_text=f"{result_line(PASSED)}\n", serial_after=30)
-    assert asked.verdict().outcome == "pass"
+    scenario = Scenario(verdict=None, stops_after=40, serial_text=text, serial_after=30)
+    assert scenario.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
+    scenario = Scenario(verdict=None, stops_after=40, serial_text=f"{result_line(PASSED)}\n", serial_after=30)
+    assert scenario.verdict().outcome == "pass"
 
 
 def test_a_verdict_just_before_the_machine_stops_is_not_missed() -> None:
-    assert Asked(verdict_after=40, stops_after=40).verdict().outcome == "pass"
+    assert Scenario(verdict_after=40, stops_after=40).verdict().outcome == "pass"
 
 
 def test_a_machine_taken_away_is_no_fault_of_its_gpu() -> None:
-    asked = Asked(zones=(A,), verdict=None, gone_after=40)
-    assert asked.verdict() == Verdict("no-capacity", "no zone had capacity for the check machine: us-central1-a")
-    assert "us-central1-a preempted the check machine before its verdict" in asked.said
+    scenario = Scenario(zones=(A,), verdict=None, gone_after=40)
+    assert scenario.verdict() == Verdict("no-capacity", "no zone had capacity for the check machine: us-central1-a")
+    assert "us-central1-a preempted the check machine before its verdict" in scenario.messages
 
 
 def test_a_machine_on_demand_that_was_deleted_is_a_fail_and_no_other_zone_is_tried() -> None:
-    asked = Asked(verdict=None, gone_after=40, provisioning_model="STANDARD")
-    verdict = asked.verdict()
+    scenario = Scenario(verdict=None, gone_after=40, provisioning_model="STANDARD")
+    verdict = scenario.verdict()
     assert verdict == Verdict("fail", "the check machine was deleted before it had a verdict", A, "no-verdict")
-    assert [zone for call, zone in asked.google.log[1:] if call == "insert"] == [A]
-    assert [line for line in asked.said if "rejects" in line] == []
+    assert [zone for call, zone in scenario.google.log[1:] if call == "insert"] == [A]
+    assert [line for line in scenario.messages if "rejects" in line] == []
 
 
 def test_a_cancelled_gate_whose_machine_was_deleted_starts_no_other() -> None:
-    asked = Asked(verdict=None, gone_after=40)
+    scenario = Scenario(verdict=None, gone_after=40)
 
     def cancel_when_it_is_gone() -> None:
-        if asked.clock.now() >= 40:
-            asked.cancel.set()
+        if scenario.clock.now() >= 40:
+            scenario.cancel.set()
 
-    asked.google.on_status = cancel_when_it_is_gone
-    assert asked.verdict() == Verdict("cancelled", "the check was cancelled", A)
-    assert [zone for call, zone in asked.google.log[1:] if call == "insert"] == [A]
+    scenario.google.on_status = cancel_when_it_is_gone
+    assert scenario.verdict() == Verdict("cancelled", "the check was cancelled", A)
+    assert [zone for call, zone in scenario.google.log[1:] if call == "insert"] == [A]
 
 
 @pytest.mark.parametrize(
     "answer", ["", "pass", "[]", '{"verdict":"maybe","summary":"x"}', '{"verdict":"pass"}', '{"summary":"x"}', "null"]
 )
 def test_what_is_no_verdict_is_never_a_pass(answer: str) -> None:
-    assert Asked(zones=(A,), verdict=answer).verdict().outcome == "fail"
+    assert Scenario(zones=(A,), verdict=answer).verdict().outcome == "fail"
 
 
 @given(st.text())
 def test_nothing_a_machine_publishes_breaks_the_gate(answer: str) -> None:
-    assert Asked(zones=(A,), verdict=answer, deadline_sec=70).verdict().outcome == "fail"
+    assert Scenario(zones=(A,), verdict=answer, deadline_sec=70).verdict().outcome == "fail"
 
 
 @given(st.lists(st.one_of(st.text(), st.text().map(result_line), st.text().map(step_line))))
 def test_nothing_on_a_serial_port_breaks_the_gate(lines: list[str]) -> None:
     text = "\n".join(lines)
-    assert Asked(zones=(A,), verdict=None, serial_text=text, deadline_sec=70).verdict().outcome == "fail"
+    assert Scenario(zones=(A,), verdict=None, serial_text=text, deadline_sec=70).verdict().outcome == "fail"
 
 
 @pytest.mark.parametrize("answer", ["[" * 100_000, '{"verdict": ' * 50_000])
 def test_no_depth_of_json_breaks_the_gate(answer: str) -> None:
-    assert Asked(zones=(A,), verdict=answer, serial_text=result_line(answer)).verdict().outcome == "fail"
+    assert Scenario(zones=(A,), verdict=answer, serial_text=result_line(answer)).verdict().outcome == "fail"
 
 
 def test_a_cancelled_check_deletes_its_machine() -> None:
-    asked = Asked()
-    asked.google.on_status = asked.cancel.set
-    assert asked.verdict() == Verdict("cancelled", "the check was cancelled", A)
-    assert asked.google.log[-1] == ("delete", A)
+    scenario = Scenario()
+    scenario.google.on_status = scenario.cancel.set
+    assert scenario.verdict() == Verdict("cancelled", "the check was cancelled", A)
+    assert scenario.google.log[-1] == ("delete", A)
 
 
 def test_a_check_cancelled_while_its_machine_is_made_waits_for_it_and_deletes_it() -> None:
-    asked = Asked(boots_in=30)
+    scenario = Scenario(boots_in=30)
 
     def say(text: str) -> None:
-        asked.said.append(text)
+        scenario.messages.append(text)
         if "provisioning" in text:
-            asked.cancel.set()
+            scenario.cancel.set()
 
-    runner = GateRunner(asked.google, say, asked.cancel, asked.clock)
-    assert runner.run(asked.question).outcome == "cancelled"
-    assert asked.google.machines == {}
-    assert asked.clock.time >= 30
+    runner = GateRunner(scenario.google, say, scenario.cancel, scenario.clock)
+    assert runner.run(scenario.spec).outcome == "cancelled"
+    assert scenario.google.machines == {}
+    assert scenario.clock.time >= 30
 
 
 def test_a_gate_cancelled_before_it_began_starts_nothing() -> None:
-    asked = Asked()
-    asked.cancel.set()
-    assert asked.verdict().outcome == "cancelled"
-    assert ("insert", A) not in asked.google.log
+    scenario = Scenario()
+    scenario.cancel.set()
+    assert scenario.verdict().outcome == "cancelled"
+    assert ("insert", A) not in scenario.google.log
 
 
 def test_what_an_earlier_check_left_is_removed_first() -> None:
-    asked = Asked(leftovers={B: ["l4-check-old111"]})
-    asked.verdict()
-    assert asked.google.log[0] == ("delete", B)
-    assert asked.said[0] == "deleting l4-check-old111, left in us-central1-b by an earlier check"
-    assert asked.google.leftovers == {B: []}
+    scenario = Scenario(leftovers={B: ["l4-check-old111"]})
+    scenario.verdict()
+    assert scenario.google.log[0] == ("delete", B)
+    assert scenario.messages[0] == "deleting l4-check-old111, left in us-central1-b by an earlier check"
+    assert scenario.google.leftovers == {B: []}
 
 
 def test_a_machine_that_cannot_be_deleted_is_said_and_hides_no_verdict() -> None:
-    asked = Asked(delete_error=ApiError("forbidden", "Required 'compute.instances.delete' permission", 403))
-    runner = GateRunner(asked.google, asked.said.append, asked.cancel, asked.clock, suffix=lambda: "abc123")
-    assert runner.run(asked.question).outcome == "pass"
-    assert asked.said[-1] == (
+    scenario = Scenario(delete_error=ApiError("forbidden", "Required 'compute.instances.delete' permission", 403))
+    runner = GateRunner(
+        scenario.google, scenario.messages.append, scenario.cancel, scenario.clock, suffix=lambda: "abc123"
+    )
+    assert runner.run(scenario.spec).outcome == "pass"
+    assert scenario.messages[-1] == (
         "could not delete l4-check-abc123 in us-central1-a (Required 'compute.instances.delete' permission); "
         "Google deletes it at its time limit"
     )
 
 
 def test_a_template_that_is_named_with_its_id_is_asked_for_without() -> None:
-    asked = Asked()
-    asked.question = replace(asked.question, template=f"{asked.question.template}?uniqueId=1234567890")
-    assert asked.verdict().outcome == "pass"
+    scenario = Scenario()
+    scenario.spec = replace(scenario.spec, template=f"{scenario.spec.template}?uniqueId=1234567890")
+    assert scenario.verdict().outcome == "pass"
 
 
 @pytest.mark.parametrize(("part", "one", "other"), [("gate", "l4-gate", "t4-gate"), ("template", "/t-1", "/t-2")])
 def test_two_gates_never_take_each_others_machines_for_leftovers(part: str, one: str, other: str) -> None:
-    first, second = Asked(), Asked()
-    second.question = replace(first.question, **{part: getattr(first.question, part).replace(one, other)})
+    first, second = Scenario(), Scenario()
+    second.spec = replace(first.spec, **{part: getattr(first.spec, part).replace(one, other)})
     first.verdict()
     second.verdict()
-    labels = [asked.google.bodies[0]["labels"]["gpu-ci-gate"] for asked in (first, second)]
+    labels = [scenario.google.bodies[0]["labels"]["gpu-ci-gate"] for scenario in (first, second)]
     assert labels[0] != labels[1]
     assert max(map(len, labels)) <= 63

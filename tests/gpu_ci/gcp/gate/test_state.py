@@ -201,7 +201,7 @@ def names(setting: Setting) -> list[str]:
 
 
 def deleted(setting: Setting) -> list[str]:
-    """What is logged of the deletion of the gate."""
+    """Return the log lines of the deletion of the gate."""
 
     async def work(running: Plugin) -> list[str]:
         await running.stub.Delete(provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS)))
@@ -212,7 +212,7 @@ def deleted(setting: Setting) -> list[str]:
 
 
 def test_deleting_a_gate_deletes_the_managers_stopped_machines_of_its_template_and_no_other(setting: Setting) -> None:
-    """In whatever zone: rungs of a ladder share the template, and not the zones of the gate."""
+    """In any zone: steps of a ladder share the template, but not the zones of the gate."""
     by_hand = managed("by-hand")
     del by_hand["labels"]["gpu-ci-manager"]
     setting.google.managed = [

@@ -1,4 +1,4 @@
-"""What the boot agent is told: what it can read, of every machine there is, and never more than Google carries."""
+"""The configuration of the boot agent: readable, for every machine of the catalog, and below Google's size limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine is given to boot with: what it should have, where its driver comes from, and nobody else's keys."""
+"""The boot metadata of a machine: its expected GPU, its driver source, and custom keys."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_known_bad_pools_are_refused_where_they_are_wrong_with_what_would_work(b
 
 
 def _fault(row: dict[str, Any], pool: dict[str, Any]) -> str:
-    """What is wrong with the report on a bad pool; empty where it is as it should be."""
+    """Return the differences of the report on a bad pool from the expected one; empty without differences."""
     found = RunnerPoolArgs.choice_problems(pool)
     report = "\n".join(problem.render("pool") for problem in found)
     fields = {problem.path.split(".")[0].split("[")[0] for problem in found}

@@ -1,4 +1,4 @@
-"""What machines of the catalog do not show today: one with several boot disks, and one whose interfaces nobody says."""
+"""Machines that the catalog does not have today: with several boot disks, and with unknown network interfaces."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
             {"memoryGib": 2},
             "shmGib",
             "is not less than the memory, which is 2 GiB",
-            "raise memoryGib, or lower sharedMemoryGib",
+            "raise memoryGib, or lower shmGib",
         ),
         (
             {"jobStartedHook": "nvidia-smi"},

@@ -1,4 +1,4 @@
-"""What is reported of a failed check's pods, from events in the form of a real API server."""
+"""The report about the pods of a failed check, from events in the format of a real API server."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def credential(token: str) -> str:
 def explained(kubeconfig: str) -> list[str]:
     metadata = {"namespace": "gpu-ci", "name": "l4-job-1a2b3c4d"}
     failed = pulumi.ErrorHookArgs("", "", "l4-job", "", new_inputs={"metadata": metadata}, failed_operation="create")
-    return smoke_job._explained("l4", failed, [kubeconfig]).splitlines()
+    return smoke_job._failure_warning("l4", failed, [kubeconfig]).splitlines()
 
 
 def test_events_are_read_with_the_token_of_the_credential_plugin(server: Server, tmp_path: Path) -> None:
