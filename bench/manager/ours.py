@@ -23,7 +23,7 @@ from gpu_manager.cli.share_loop import is_idle
 from gpu_manager.compute.machine_keys import MachineKeys
 from gpu_manager.decision.names import STANDBY, slug
 from gpu_manager.github.rate_limits import RateLimits
-from gpu_manager.loop import Manager, Pass
+from gpu_manager.loop import Manager, PassResult
 from gpu_manager.memory import Memory
 from gpu_manager.model import (
     CommitStatus,
@@ -95,7 +95,7 @@ class GpuCi(simulated.Policy):
         self._last = 0.0
         self._interval_sec = 0.0
         self._asleep = False
-        self._quiet: Pass | None = None
+        self._quiet: PassResult | None = None
         """The last pass, if further passes would see and do the same until something changes."""
         self._pauses = Pauses(lambda: world.now)
         self._next, self._due = 0, 0.0
@@ -136,7 +136,7 @@ class GpuCi(simulated.Policy):
         if number != self._next:
             return
         self._next += 1
-        if self._quiet and self._cloud.machines([]) == self._quiet.seen.machines:
+        if self._quiet and self._cloud.machines([]) == self._quiet.observation.machines:
             # The keys were read and none is new. The rest of the pass would see and do the same as before.
             self._last = self.world.now
             self._sleep_until(self.world.now)
@@ -147,7 +147,7 @@ class GpuCi(simulated.Policy):
         self._interval_sec = self._limits.interval_sec(active) + _PASS_SEC
         quiet = _is_quiet(done, self.settings.standby)
         tries = [reason.next_try - _EPOCH for reason in done.decision.reasons.values() if reason.next_try is not None]
-        boots = any(machine.unregistered and not machine.off for machine in done.seen.machines or ())
+        boots = any(machine.unregistered and not machine.off for machine in done.observation.machines or ())
         self._quiet = done if quiet and not tries else None
         self._asleep = quiet and not boots
         if not self._asleep:
@@ -156,15 +156,15 @@ class GpuCi(simulated.Policy):
             self._sleep_until(min(tries))
 
 
-def _is_quiet(done: Pass, standby: int) -> bool:
+def _is_quiet(done: PassResult, standby: int) -> bool:
     """Return True if further passes do the same until a job, a machine or the time of a next try changes.
 
     The decision also depends on times: of pending inserts and starts, lost jobs, idle runners, unneeded machines,
     places without capacity, and missing machines on standby. A boot ends before its deadline.
     """
-    memory, machines = done.decision.memory, done.seen.machines or ()
+    memory, machines = done.decision.memory, done.observation.machines or ()
     waits = done.decision.actions or memory.pending or memory.lost
-    idle = any(not runner.busy for runner in done.seen.runners or ())
+    idle = any(not runner.busy for runner in done.observation.runners or ())
     surplus = any(known.surplus_since is not None for known in memory.machines.values())
     needed = set(done.decision.covered.values())
     # Machines that are stopped, being stopped, or booting to be stopped.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from cryptography.hazmat.primitives.serialization import pkcs7
 from gpu_manager.decision.names import STANDBY, runner_name, slug
-from gpu_manager.loop import Manager, Pass
+from gpu_manager.loop import Manager, PassResult
 from gpu_manager.memory import Memory, from_json, to_json
 from gpu_manager.model import (
     CommitStatus,
@@ -267,7 +267,7 @@ class World:
                 if spot:
                     self.preempt(self.chance.choice(spot))
             if self.faults and self.chance.random() < self.crash_rate:
-                started = [vm for vm in self.vms.values() if not vm.machine.off and not vm.machine.waits]
+                started = [vm for vm in self.vms.values() if not vm.machine.off and not vm.machine.waits_for_capacity]
                 if started:
                     self.crash(self.chance.choice(started))
 
@@ -702,7 +702,7 @@ class History:
     fault_rate: float = 0.0
     kill_rate: float = 0.0
     stockouts: float = 0.0
-    passes: list[Pass] = field(default_factory=list)
+    passes: list[PassResult] = field(default_factory=list)
     kills: int = 0
 
     def __post_init__(self) -> None:

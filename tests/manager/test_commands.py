@@ -18,7 +18,7 @@ from gpu_manager.cli.log import Log
 from gpu_manager.cli.share_loop import is_idle, pause_sec
 from gpu_manager.config import read
 from gpu_manager.decision.decide import decide
-from gpu_manager.loop import Event, Pass
+from gpu_manager.loop import Event, PassResult
 from gpu_manager.memory import Memory
 from gpu_manager.model import Observation, Runner
 from gpu_manager.stores.sqlite import SqliteStore
@@ -33,8 +33,8 @@ from tests.manager.test_decide import NOW, POOL, job, machine, seen
 URL = "https://github.com/example-org/kernels/actions/runs/{}/job/{}"
 
 
-def one_pass(observation: Observation, *events: Event) -> Pass:
-    return Pass(observation, decide([POOL], observation, Memory()), list(events))
+def one_pass(observation: Observation, *events: Event) -> PassResult:
+    return PassResult(observation, decide([POOL], observation, Memory()), list(events))
 
 
 @pytest.fixture

@@ -254,7 +254,7 @@ def test_a_refusal_keeps_the_pool_from_asking_for_five_minutes() -> None:
 def test_rungs_above_the_price_ceiling_are_skipped() -> None:
     pool = replace(POOL, rungs=(FIRM,), price_ceiling_usd=0.5)
     assert decide([pool], seen(jobs=(job(),)), Memory()).reasons[job().key] == Reason(
-        "price-ceiling", "every rung costs more than 0.5 USD an hour"
+        "price-ceiling", "every step of the ladder costs more than 0.5 USD an hour"
     )
 
 

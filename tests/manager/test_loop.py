@@ -166,7 +166,7 @@ def test_a_manager_without_memory_counts_machines_that_are_on_their_way() -> Non
     loop.step()
     assert store.memory.begun
     world.in_flight = (machine("l4-never-asked-for"),)
-    assert [each.name for each in loop.step().seen.machines or ()] == ["l4-0a1b2c3d"]
+    assert [each.name for each in loop.step().observation.machines or ()] == ["l4-0a1b2c3d"]
     assert world.started == []
 
 
@@ -260,7 +260,7 @@ def test_runners_and_jobs_are_known_by_their_machines() -> None:
     done = loop.step()
     known = store.memory.machines["l4-a"]
     assert (known.registered, known.job) == (True, running.key)
-    assert [each.runner_name for each in done.seen.jobs or ()] == ["l4-a"]
+    assert [each.runner_name for each in done.observation.jobs or ()] == ["l4-a"]
     # Google preempts the machine, and no longer lists it.
     world.listed, world.taken_back = (), frozenset({"l4-a"})
     loop.step()
@@ -278,7 +278,7 @@ def test_a_runner_of_an_earlier_machine_of_a_name_is_not_taken_for_the_runner_of
     world = Scripted((replace(machine("l4-a"), id="2220000000000000000"),), GithubView(NOW, (), (old, new)))
     made, _ = manager(world)
     for _ in range(40):
-        seen = made.step().seen
+        seen = made.step().observation
         world.now += 30
     assert [runner.name for runner in seen.runners or ()] == ["l4-a-1110000000000000000", "l4-a"]
     assert world.deleted == []
@@ -295,7 +295,7 @@ def test_a_runner_that_never_connects_does_not_cost_the_machines_other_runner_it
     world = Scripted((replace(machine("l4-a"), id="1110000000000000000"),), GithubView(NOW, (), listed))
     made, _ = manager(world)
     for _ in range(40):
-        seen = made.step().seen
+        seen = made.step().observation
         world.now += 30
     assert seen.runners == (replace(second, name="l4-a"),)
     assert world.deleted == []
@@ -308,7 +308,7 @@ def test_of_two_idle_runners_of_a_machine_the_one_that_is_online_counts_or_the_l
     names = ("l4-a-111", "l4-a-111-2")
     listed = tuple(Runner(7 + at, name, online=online[at], busy=False) for at, name in enumerate(names))
     made, _ = manager(Scripted((replace(machine("l4-a"), id="111"),), GithubView(NOW, (), listed)))
-    assert [runner.id for runner in made.step().seen.runners or ()] == [counts]
+    assert [runner.id for runner in made.step().observation.runners or ()] == [counts]
 
 
 @pytest.mark.parametrize(("taken_back", "lost"), [("l4-a-111", 0), ("l4-a-222", 1)])

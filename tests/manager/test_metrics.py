@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from gpu_manager.cli.log import Log
 from gpu_manager.decision.decide import decide
-from gpu_manager.loop import Event, Pass
+from gpu_manager.loop import Event, PassResult
 from gpu_manager.memory import Memory
 from gpu_manager.metrics.log_lines import LogLines
 from gpu_manager.metrics.measure import Meter, PoolState, Sample
@@ -32,10 +32,10 @@ class Loop:
         self.memory = Memory()
         self.meter = Meter([OBJECTIVE])
 
-    def pass_(self, observation: Observation, *events: Event) -> tuple[Pass, list[Sample]]:
+    def pass_(self, observation: Observation, *events: Event) -> tuple[PassResult, list[Sample]]:
         decision = decide([OBJECTIVE], observation, self.memory)
         self.memory = decision.memory
-        done = Pass(observation, decision, list(events))
+        done = PassResult(observation, decision, list(events))
         return done, self.meter.take(done)
 
 
@@ -128,8 +128,8 @@ def test_the_log_has_the_state_of_each_pool_once_a_minute_and_says_which_passes_
 
 def test_a_pass_whose_memory_was_not_kept_is_not_whole() -> None:
     decision = decide([POOL], seen(), Memory())
-    assert Pass(seen(), decision).whole
-    assert not Pass(seen(), decision, saved=False).whole
+    assert PassResult(seen(), decision).complete
+    assert not PassResult(seen(), decision, saved=False).complete
 
 
 def test_a_line_has_the_fields_that_cloud_logging_knows() -> None:

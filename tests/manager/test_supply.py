@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
-from gpu_manager.loop import Pass
+from gpu_manager.loop import PassResult
 from gpu_manager.memory import Cooldown, JobMemory, MachineMemory, Memory, StoppedPool
 from gpu_manager.model import (
     Delete,
@@ -428,7 +428,7 @@ def test_a_view_shows_a_pool_as_stopped_once_all_of_its_templates_are() -> None:
     every = one | {each: StoppedPool(each, "l4-b", "driver", "none") for each in LADDER.templates[1:]}
     for stopped, text in ((one, ""), (every, "l4-a: driver: no driver")):
         observed = seen()
-        done = Pass(observed, decide([LADDER], observed, Memory(stopped=stopped)))
+        done = PassResult(observed, decide([LADDER], observed, Memory(stopped=stopped)))
         assert [each["stopped"] for each in view([LADDER], done)["pools"]] == [text]
 
 

@@ -133,9 +133,9 @@ def command(
         while not pauses.stopped.is_set():
             for loop in [each for each in held.values() if each.due <= time.monotonic()]:
                 try:
-                    done = loop.step()
+                    result = loop.step()
                     if not once:
-                        loop.rest(done, interval_sec, pauses.hinted)
+                        loop.rest(result, interval_sec, pauses.hinted)
                 except Unavailable as error:
                     # Without its memory the manager does nothing. A full disk may have space again later.
                     log.line("unavailable", "state file", str(error).replace("\n ", ";"))

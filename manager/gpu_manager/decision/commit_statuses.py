@@ -31,7 +31,7 @@ _DONE = "no job of this commit waits for a machine"
 
 def due(
     pools: Sequence[Pool],
-    seen: Observation,
+    observation: Observation,
     reasons: Mapping[JobKey, Reason],
     memory: Memory,
     own: Collection[str] | None = None,
@@ -48,15 +48,15 @@ def due(
     shared = own is not None and len(own) < len(pools)
     # At the start a share has the memories of all shares.
     memory.statuses = {key: each for key, each in memory.statuses.items() if owns(each.pool)}
-    if seen.jobs is None or seen.runners is None or seen.machines is None:
+    if observation.jobs is None or observation.runners is None or observation.machines is None:
         return []
     ours = frozenset[str]().union(*(pool.labels for pool in pools)) - _EVERYBODYS
     waiting: dict[str, list[Job]] = {}
     owners: dict[str, str] = {}
-    for job in seen.jobs:
+    for job in observation.jobs:
         # A job whose labels are all common to any runner may belong to other runners.
         is_ours = job.key in reasons and (reasons[job.key].code != "no-pool" or job.labels & ours)
-        if is_ours and job.head_sha and seen.github_unix - job.created_unix >= _WAITED_SEC:
+        if is_ours and job.head_sha and observation.github_unix - job.created_unix >= _WAITED_SEC:
             fitting = first_pool(pools, job)
             owner = fitting or lowest(pools, job.runner_groups)
             if owns(owner.name):
@@ -68,18 +68,18 @@ def due(
     for key, earlier in list(memory.statuses.items()):
         if key in wanted:
             continue
-        over = earlier.description == _DONE and seen.now - earlier.at >= _REASON_EVERY_SEC
-        if over or seen.now - earlier.since > _KEPT_SEC:
+        over = earlier.description == _DONE and observation.now - earlier.at >= _REASON_EVERY_SEC
+        if over or observation.now - earlier.since > _KEPT_SEC:
             del memory.statuses[key]
         else:
             repository, sha, context = _parts(key)
             wanted[key] = CommitStatus(repository, sha, "success", _DONE, earlier.url, context)
-    found = {key: each for key, each in wanted.items() if _is_due(each, memory.statuses.get(key), seen.now)}
-    lately = sum(seen.now - each.at < 60 for each in memory.statuses.values())
+    found = {key: each for key, each in wanted.items() if _is_due(each, memory.statuses.get(key), observation.now)}
+    lately = sum(observation.now - each.at < 60 for each in memory.statuses.values())
     chosen = dict(islice(found.items(), max(min(_MOST_A_PASS, _MOST_A_MINUTE - lately), 0)))
     for key, status in chosen.items():
-        known = memory.statuses.get(key) or WrittenStatus("", "", seen.now, seen.now)
-        memory.statuses[key] = WrittenStatus("", status.url, known.since, seen.now, owners.get(key, known.pool))
+        entry = memory.statuses.get(key) or WrittenStatus("", "", observation.now, observation.now)
+        memory.statuses[key] = WrittenStatus("", status.url, entry.since, observation.now, owners.get(key, entry.pool))
     return list(chosen.values())
 
 

@@ -23,40 +23,40 @@ def never_registered(machine: Machine, memory: Memory) -> bool:
     return machine.unregistered and _begun(machine, memory) is None
 
 
-def due(free: Sequence[Machine], seen: Observation, memory: Memory) -> Iterator[Register]:
+def due(free: Sequence[Machine], observation: Observation, memory: Memory) -> Iterator[Register]:
     """Return the runners to register now, each once: for machines that a job needs and that have published a key."""
-    begun = sum(known.asked == seen.now for known in memory.registrations.values())
+    begun = sum(entry.asked == observation.now for entry in memory.registrations.values())
     for machine in free:
-        known = _begun(machine, memory)
+        entry = _begun(machine, memory)
         remembered = memory.machines[machine.name]
         ready = machine.unregistered and machine.status == "RUNNING" and standby.has_new_key(machine, remembered)
         wanted = remembered.surplus_since is None and not standby.is_stopping(machine, memory)
-        asked_lately = known is not None and seen.now - known.asked < _AGAIN_SEC
+        asked_lately = entry is not None and observation.now - entry.asked < _AGAIN_SEC
         if ready and wanted and not asked_lately and begun < _MOST_A_PASS:
             begun += 1
-            memory.registrations[machine.name] = Registration(machine.id, seen.now)
+            memory.registrations[machine.name] = Registration(machine.id, observation.now)
             memory.standby.setdefault(machine.pool, StandbyMemory()).unproven = 0
             yield Register(machine)
 
 
 def _begun(machine: Machine, memory: Memory) -> Registration | None:
     """Return the registration that was begun for this machine, ignoring an earlier machine of the same name."""
-    known = memory.registrations.get(machine.name)
-    return known if known is not None and known.machine_id == machine.id else None
+    entry = memory.registrations.get(machine.name)
+    return entry if entry is not None and entry.machine_id == machine.id else None
 
 
-def strays(seen: Observation, memory: Memory) -> Iterator[RemoveRunner]:
+def strays(observation: Observation, memory: Memory) -> Iterator[RemoveRunner]:
     """Unregister runners whose machine is gone. The machines can no longer do it themselves."""
-    if seen.machines is None or seen.runners is None:
+    if observation.machines is None or observation.runners is None:
         return
     # A machine that is missing for the first time is still remembered, because a single list may be incomplete.
-    machines = {machine.name for machine in seen.machines} | memory.machines.keys()
-    runners = {runner.name: runner for runner in seen.runners}
-    for name, known in list(memory.registrations.items()):
+    machines = {machine.name for machine in observation.machines} | memory.machines.keys()
+    runners = {runner.name: runner for runner in observation.runners}
+    for name, entry in list(memory.registrations.items()):
         if name in machines:
             continue
         runner: Runner | None = runners.get(name)
-        if seen.now - known.asked > (_LISTED_WITHIN_SEC if runner is None else _FORGET_SEC):
+        if observation.now - entry.asked > (_LISTED_WITHIN_SEC if runner is None else _FORGET_SEC):
             del memory.registrations[name]
         elif runner is not None and not runner.busy and not runner.online:
             yield RemoveRunner(runner, None, "its machine is gone")

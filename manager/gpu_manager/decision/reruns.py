@@ -19,16 +19,16 @@ _ASK_AGAIN_SEC, _MOST_ASKS = 60.0, 3
 _STEADY_SEC = 24 * 3600.0
 
 
-def notice(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
+def notice(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> None:
     """Remember the jobs that ran on preempted machines."""
-    for known in memory.machines.values():
-        pool = pools.get(known.pool)
-        if known.taken_back and known.job and not known.job_over and pool and pool.rerun_preempted:
-            key = known.job
-            memory.lost.setdefault(slug(key), LostJob(key, known.pool, seen.now, key.attempt))
-    running = {job.key for job in seen.jobs or () if job.status == "in_progress"}
+    for entry in memory.machines.values():
+        pool = pools.get(entry.pool)
+        if entry.taken_back and entry.job and not entry.job_over and pool and pool.rerun_preempted:
+            key = entry.job
+            memory.lost.setdefault(slug(key), LostJob(key, entry.pool, observation.now, key.attempt))
+    running = {job.key for job in observation.jobs or () if job.status == "in_progress"}
     for lost in memory.lost.values():
-        lost.waited_for = lost.waited_for or (lost.key in running and seen.now - lost.since > _LAST_WORD_SEC)
+        lost.waited_for = lost.waited_for or (lost.key in running and observation.now - lost.since > _LAST_WORD_SEC)
 
 
 def wanted(memory: Memory) -> frozenset[RunKey]:
@@ -36,17 +36,17 @@ def wanted(memory: Memory) -> frozenset[RunKey]:
     return frozenset(lost.run for lost in memory.lost.values())
 
 
-def due(seen: Observation, memory: Memory) -> Iterator[Rerun]:
+def due(observation: Observation, memory: Memory) -> Iterator[Rerun]:
     """Return the reruns to request now, at most one for each run and pass."""
     for run_key in sorted({lost.run for lost in memory.lost.values()}):
-        run = seen.runs.get(run_key)
+        run = observation.runs.get(run_key)
         if run is None:
             continue
-        _settle(run, seen, memory)
+        _settle(run, observation, memory)
         lost = [each for each in memory.lost.values() if each.run == run_key]
         if not lost or run.status != "completed":
             continue
-        if rerun := _ask(run, lost, memory, seen.now):
+        if rerun := _ask(run, lost, memory, observation.now):
             yield rerun
 
 
@@ -61,7 +61,7 @@ def forget_old(memory: Memory, now: float) -> None:
     memory.lost = {key: each for key, each in memory.lost.items() if now - each.since < _STEADY_SEC}
 
 
-def _settle(run: Run, seen: Observation, memory: Memory) -> None:
+def _settle(run: Run, observation: Observation, memory: Memory) -> None:
     """Drop jobs that need no rerun: a rerun has begun, the run succeeded or was cancelled, or it is too old."""
     lost = {key: each for key, each in memory.lost.items() if each.run == run.key}
     asked = [each for each in lost.values() if each.asked is not None]
@@ -73,7 +73,7 @@ def _settle(run: Run, seen: Observation, memory: Memory) -> None:
             else:
                 each.run_attempt = run.attempt
         return
-    old = seen.github_unix - run.created_unix > _OLDEST_RUN_SEC
+    old = observation.github_unix - run.created_unix > _OLDEST_RUN_SEC
     # A runner cancels its job on a preemption, so its run counts as cancelled. A person or a newer run cancelled it in
     # two cases: jobs of other machines are cancelled too, or the runner was gone before.
     others = set(run.failed_jobs) - {each.key.job_id for each in lost.values()}
@@ -90,9 +90,9 @@ def _ask(run: Run, lost: list[LostJob], memory: Memory, now: float) -> Rerun | N
     if any(each.asked is not None and now - each.asked < _ASK_AGAIN_SEC for each in lost):
         return None
     ours = {each.key.job_id for each in lost}
-    whole = set(run.failed_jobs) <= ours
+    complete = set(run.failed_jobs) <= ours
     first = min((each for each in lost), key=lambda each: (each.asked is None, each.key))
-    asking = lost if whole else [first]
+    asking = lost if complete else [first]
     for each in asking:
         each.asked, each.asks = now, each.asks + 1
         if each.asks > _MOST_ASKS:
@@ -100,7 +100,7 @@ def _ask(run: Run, lost: list[LostJob], memory: Memory, now: float) -> Rerun | N
     if all(each.asks > _MOST_ASKS for each in asking):
         return None
     memory.steady[_run_text(run.key)] = now + _STEADY_SEC
-    return Rerun(run.key, run.attempt, None if whole else first.key.job_id)
+    return Rerun(run.key, run.attempt, None if complete else first.key.job_id)
 
 
 def _run_text(run: RunKey) -> str:

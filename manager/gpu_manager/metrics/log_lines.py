@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..clock import uptime
-from ..loop import Pass
+from ..loop import PassResult
 from .measure import Meter, Sample
 
 PERIOD_SEC = 60.0
@@ -32,7 +32,7 @@ class LogLines:
         self._whole_at: float | None = None
         self._written_at = float("-inf")
 
-    def of(self, done: Pass, samples: Sequence[Sample]) -> Iterator[Line]:
+    def of(self, result: PassResult, samples: Sequence[Sample]) -> Iterator[Line]:
         """Return the lines that a pass adds to the log."""
         for sample in samples:
             if sample.kind == "wait":
@@ -42,7 +42,7 @@ class LogLines:
             elif sample.kind == "preempted":
                 yield Line("preempted", sample.subject, {"pool": sample.pool})
         now = self._now()
-        if done.whole:
+        if result.complete:
             self._whole_at = now
         if now - self._written_at < PERIOD_SEC:
             return
@@ -51,9 +51,11 @@ class LogLines:
         left = self._meter.github_requests_left
         budget = {} if left is None else {"githubRequestsLeft": left}
         yield Line(
-            "pass", "", {"share": self._share, "whole": done.whole, "sinceWholeSec": round(now - since, 1), **budget}
+            "pass",
+            "",
+            {"share": self._share, "whole": result.complete, "sinceWholeSec": round(now - since, 1), **budget},
         )
-        for state in self._meter.states if done.whole else ():
+        for state in self._meter.states if result.complete else ():
             yield Line(
                 "pool",
                 state.pool,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from ..clock import uptime
-from ..loop import Pass
+from ..loop import PassResult
 from .measure import Meter, Sample
 
 _SECONDS = (5, 15, 30, 60, 120, 240, 480, 900, 1800, 3600, 7200)
@@ -53,14 +53,14 @@ class Prometheus:
         server, _ = start_http_server(port, addr="127.0.0.1", registry=self.registry)
         return int(server.server_port)
 
-    def take(self, share: int, meter: Meter, done: Pass, samples: Sequence[Sample]) -> None:
+    def take(self, share: int, meter: Meter, result: PassResult, samples: Sequence[Sample]) -> None:
         """Add a pass of a share, after its meter has added it."""
         self._whole_at.setdefault(share, uptime())
         for sample in samples:
             self._count(sample)
         if meter.github_requests_left is not None:
             self._left.set(meter.github_requests_left)
-        if not done.whole:
+        if not result.complete:
             return
         self._whole_at[share] = uptime()
         for state in meter.states:

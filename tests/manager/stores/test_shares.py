@@ -493,7 +493,7 @@ def test_a_machine_belongs_to_the_share_of_its_pool_and_those_of_no_pool_to_the_
         manager = Manager(
             POOLS, FakeGithub(world, faulty), Listed(world, faulty, 0), Store(), lambda: world.now, own=own or None
         )
-        return [machine.name for machine in manager.step().seen.machines or ()]
+        return [machine.name for machine in manager.step().observation.machines or ()]
 
     assert listed() == ["l4-1", "t4-1", "old-1"]
     assert listed("l4", "a100") == ["l4-1", "old-1"]
