@@ -1,4 +1,4 @@
-# ruff: noqa: ARG002 -- the base class names what a method takes
+# ruff: noqa: ARG002 -- the base class defines the arguments
 """Emulation of root's tasks for a runner on the computer of the sandbox's user, which is not changed.
 
 The agent loads this file on a sandbox's machine (gpu_agent/machine/emulation.py). It creates no user, mount, unit or
@@ -83,7 +83,7 @@ class EmulatedSystem(System):
         self.rules = ""
         """The rules of the packet filter."""
         if image.version:
-            self._bake()
+            self._install_runner()
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> EmulatedSystem:
@@ -95,7 +95,7 @@ class EmulatedSystem(System):
         disk, run = Path(environ["HOME"]).parent, Path(environ["TMPDIR"]) / "run"
         return cls(disk / "m", image_of(text), (host, int(port)), run)
 
-    def _bake(self) -> None:
+    def _install_runner(self) -> None:
         """Put a fake of GitHub's runner into the image: unpacked, with the pinned checksum of the runner that it
         replaces.
         """

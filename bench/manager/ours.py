@@ -331,7 +331,7 @@ class _Compute:
     def metadata(self, machine: Machine) -> Metadata:
         return Metadata("", {})
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         listed = self._listed[machine.name]
         self.runners[machine.name] = int(machine.id)
         self._world.after(_RUNNER_SEC, lambda: self._world.register(listed))

@@ -22,7 +22,7 @@ class JobState(NamedTuple):
 
 
 def job_states(result: PassResult) -> list[JobState]:
-    """Return the jobs of the last sweep that wait for one of our machines or run on one.
+    """Return the jobs of the last sweep that wait for a machine of the pools or run on one.
 
     The list is empty if the jobs are unknown.
     """

@@ -209,7 +209,7 @@ class Manager:
         machines = self._with_starting(machines, starting)
         # A sweep may take minutes. `now` is its start, so a deadline before `now` has passed for every answer.
         begun = self._now()
-        github_view = self._github.observe(reruns.wanted(memory))
+        github_view = self._github.observe(reruns.runs_to_read(memory))
         if github_view.unix is None:
             events += [Event("unavailable", "GitHub", problem) for problem in github_view.problems]
             return None
@@ -283,7 +283,7 @@ class Manager:
             return [Event(_error_kind(error), _subject_of(action), str(error))]
 
     def _write_statuses(self, statuses: Sequence[CommitStatus], memory: Memory) -> list[Event]:
-        """Write commit statuses. A status that could not be written adds an event, and is tried again after a minute."""
+        """Write commit statuses. A status that cannot be written adds an event, and is tried again after a minute."""
         events: list[Event] = []
         for status in statuses:
             try:

@@ -599,13 +599,13 @@ class FakeCompute:
             raise Unavailable("it is gone, or another machine has its name")
         return Metadata(_fingerprint(vm.machine), {METADATA_KEY: ""} if vm.machine.sealed else {})
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         """Accept new metadata at once, and apply it a little later."""
         self.faulty.before()
         vm = self.world.vms.get((machine.zone, machine.name))
         if vm is None:
             raise Unavailable("it is gone")
-        if seen.fingerprint != _fingerprint(vm.machine):
+        if read.fingerprint != _fingerprint(vm.machine):
             return False
         if vm.machine.sealed:
             raise BrokenRuleError(f"{machine.name}: a second registration")

@@ -73,7 +73,7 @@ class Scripted:
     def metadata(self, machine: Machine) -> Metadata:
         raise AssertionError
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         raise AssertionError
 
     def remove_runner(self, runner: Runner | NewRunner) -> bool:

@@ -270,7 +270,7 @@ class Both:
         self.does("metadata")
         return Metadata("f1", dict(self.items))
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         self.does("set metadata")
         if self.changed:
             return False
@@ -393,8 +393,8 @@ class Registering(Scripted):
     def metadata(self, machine: Machine) -> Metadata:
         return self.both.metadata(machine)
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
-        return self.both.set_metadata(machine, seen, key, value)
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
+        return self.both.set_metadata(machine, read, key, value)
 
 
 def test_a_pass_registers_a_runner_and_keeps_no_secret(capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,25 +75,25 @@ def command(
         for row in () if as_json else rows:
             click.echo(_sentence(row))
         return
-    seen = options.last_seen(config_file, state)
-    if seen["jobs"] is None:
-        raise InputError(unknown_jobs(seen), hint="gpu-ci manager status")
+    view = options.last_view(config_file, state)
+    if view["jobs"] is None:
+        raise InputError(unknown_jobs(view), hint="gpu-ci manager status")
     jobs = [
         job
-        for job in seen["jobs"]
+        for job in view["jobs"]
         if job["repository"].lower() == found["repository"].lower()
         and job["run"] == int(found["run"])
         and job_id in (None, job["id"])
         and attempt in (None, job["attempt"])
     ]
     if as_json:
-        print_json({"at": seen["at"], "jobs": jobs})
+        print_json({"at": view["at"], "jobs": jobs})
         return
-    if warning := stale(seen["at"]):
-        click.echo(f"as of {age(seen['at'])} ago{warning}")
+    if warning := stale(view["at"]):
+        click.echo(f"as of {age(view['at'])} ago{warning}")
     if not jobs:
-        labels = "; ".join(f"{pool['name']}: {', '.join(pool['labels'])}" for pool in seen["pools"])
-        click.echo(f"As of {age(seen['at'])} ago the manager has no such job that waits or runs.")
+        labels = "; ".join(f"{pool['name']}: {', '.join(pool['labels'])}" for pool in view["pools"])
+        click.echo(f"As of {age(view['at'])} ago the manager has no such job that waits or runs.")
         click.echo(
             "It has ended, or its repository may not use the pools' runner groups, or no pool matches its labels."
         )

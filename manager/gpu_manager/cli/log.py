@@ -26,7 +26,7 @@ _SEVERITY = {
 
 
 class Log:
-    """Writes each event once, and each change of a job's state, to standard output."""
+    """Writes events and changes of a job's state to standard output, each once."""
 
     def __init__(self, as_json: bool, write: Callable[[str], Any] = sys.stdout.write, manager: str = "") -> None:
         self._as_json = as_json

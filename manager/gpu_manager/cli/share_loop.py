@@ -1,4 +1,7 @@
-"""One share of the pools in this process: its manager, its client of GitHub, and its measurements."""
+"""The loop of one share in this process: its control loop, its client of GitHub, and its measurements.
+
+A share is a part of the pools (assignment.py). A process may run the loops of several shares.
+"""
 
 from __future__ import annotations
 
@@ -79,14 +82,14 @@ class ShareLoop:
         self.idle = is_idle(result)
         return result
 
-    def rest(self, result: PassResult, interval_sec: float | None, hinted: bool) -> None:
-        """Set the time of the next pass. `hinted`: GitHub announced a job recently."""
+    def schedule_next(self, result: PassResult, interval_sec: float | None, hinted: bool) -> None:
+        """Set the time of the next pass. `hinted` is True if GitHub announced a job in the last minute."""
         pause = pause_sec(result, interval_sec or self._github.interval_sec(hinted or not self.idle))
         limited = result.observation.github_limited_until is not None
         self.due, self.hinted_sec = time.monotonic() + pause, pause if limited else self._github.hinted_interval_sec()
         self._limited = limited
 
-    def fail(self, pause_sec: float) -> None:
+    def delay(self, pause_sec: float) -> None:
         """Delay the next pass after an error of the store."""
         self.idle, self.due = False, time.monotonic() + pause_sec
 
@@ -104,8 +107,9 @@ class ShareLoop:
 
 
 def is_idle(result: PassResult) -> bool:
-    """Return True if everything is known, only machines on standby are left, and no job waits that may get a
-    machine.
+    """Return True if jobs, machines and runners are known, and none of them needs the manager.
+
+    Machines on standby, and jobs that can get no machine, do not count.
     """
     observation, memory = result.observation, result.decision.memory
     complete = observation.jobs is not None and observation.machines is not None and observation.runners is not None

@@ -59,7 +59,7 @@ def decide(
     standby.forget(by_name, memory)
     _update_pending(observation, memory)
     machines.update(by_name, observation, memory)
-    reruns.notice(by_name, observation, memory)
+    reruns.remember_lost_jobs(by_name, observation, memory)
     ready = standby.ready(by_name, observation, memory)
     actions: list[Action] = [
         *machines.remove_off(observation, [machine for machine, _ in ready.values()]),

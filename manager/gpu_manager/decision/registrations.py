@@ -1,4 +1,7 @@
-"""Registration of runners by the manager, and removal of runners whose machine is gone."""
+"""Selects the machines for which the manager registers a runner, and the runners whose machine is gone, to remove them.
+
+It applies to pools with `registeredBy: manager`. registration.py in the parent folder carries a registration out.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from ..memory import Memory, Registration, StandbyMemory
 from ..model import Machine, Observation, Register, RemoveRunner, Runner
 from . import standby
 
-# A request of a killed manager may still be carried out. The next one waits for it.
+# A killed manager may have sent a request that GitHub still carries out. The next request waits for this time.
 _AGAIN_SEC = 30.0
-# Each takes three sequential calls. A pass has to end before its observation is too old (loop.STALE_SEC).
+# A registration takes three sequential calls. A pass has to end before its observation is too old (loop.STALE_SEC).
 _MOST_A_PASS = 20
 # How long a registered runner may be missing from GitHub's list.
 _LISTED_WITHIN_SEC = 60.0
@@ -24,7 +27,7 @@ def never_registered(machine: Machine, memory: Memory) -> bool:
 
 
 def due(free: Sequence[Machine], observation: Observation, memory: Memory) -> Iterator[Register]:
-    """Return the runners to register now, each once: for machines that a job needs and that have published a key."""
+    """Return the registrations to begin now: of machines that a job needs and that have published a key."""
     begun = sum(entry.asked == observation.now for entry in memory.registrations.values())
     for machine in free:
         entry = _begun(machine, memory)
@@ -46,10 +49,10 @@ def _begun(machine: Machine, memory: Memory) -> Registration | None:
 
 
 def strays(observation: Observation, memory: Memory) -> Iterator[RemoveRunner]:
-    """Unregister runners whose machine is gone. The machines can no longer do it themselves."""
+    """Unregister runners whose machine is gone, because the machine can no longer unregister its runner."""
     if observation.machines is None or observation.runners is None:
         return
-    # A machine that is missing for the first time is still remembered, because a single list may be incomplete.
+    # A single list may be incomplete. A machine that was missing only once therefore counts as existing.
     machines = {machine.name for machine in observation.machines} | memory.machines.keys()
     runners = {runner.name: runner for runner in observation.runners}
     for name, entry in list(memory.registrations.items()):

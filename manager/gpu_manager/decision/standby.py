@@ -98,7 +98,7 @@ def keep_unneeded(
 
 
 def stops(observation: Observation, memory: Memory) -> Iterator[Stop]:
-    """Stop each running machine that is marked as stopped_for_later. Each pass repeats it until Google lists the stop."""
+    """Stop each running machine that is marked as stopped_for_later. Each pass repeats it until Google stops it."""
     for machine in observation.machines or ():
         if machine.status == "RUNNING" and is_stopping(machine, memory):
             if machine.key:
@@ -174,7 +174,7 @@ def is_stopping(machine: Machine, memory: Memory) -> bool:
 
 
 def _can_start_later(pool: Pool, machine: Machine, memory: Memory) -> bool:
-    """Return True if the pool would create an equal machine now. A machine of an old configuration cannot start later."""
+    """Return True if the pool would create an equal machine now. Any other machine must not start later."""
     rung = pool.rung_of(machine)
     return rung is not None and rung.market == pool.rungs[0].market and machine.template not in memory.stopped
 

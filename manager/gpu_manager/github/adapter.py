@@ -79,8 +79,9 @@ class GithubAdapter:
         return self._client.limits.hinted_interval_sec()
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
-        """Read the jobs of the repositories, the runners and the runs. A failed source is None and adds to
-        `problems`.
+        """Read the jobs of the repositories, the runners, and the state of these runs.
+
+        What could not be read is None, with a line in `problems`.
         """
         self._sweep.begin()
         problems: list[str] = []
@@ -143,8 +144,8 @@ class GithubAdapter:
         }
         answer = self._client.send("POST", path, body)
         if answer.status == 409:
-            # The runner is left from a request whose answer was lost, or from a killed manager. Its configuration is
-            # lost.
+            # The runner comes from a request whose answer was lost, or from a killed manager. It cannot start, because
+            # its configuration is lost too.
             self._remove_unused(name)
             answer = self._client.send("POST", path, body)
         if answer.status != 201:

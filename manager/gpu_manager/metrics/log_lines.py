@@ -1,4 +1,4 @@
-"""Measurements as lines of the log, which log-based metrics read (components/gpu_ci/gcp/manager_metrics.py)."""
+"""Writes measurements as lines of the log. Log-based metrics read them (components/gpu_ci/gcp/manager_metrics.py)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Line(NamedTuple):
 
 
 class LogLines:
-    """The lines of one manager: each sample in its pass, and once a minute the state of every pool."""
+    """The lines of one share: each sample in its pass, and the state of every pool once a minute."""
 
     def __init__(self, meter: Meter, now: Callable[[], float] = uptime, share: int = 1) -> None:
         self._meter = meter
         self._share = share
         self._now = now
         self._begun = now()
-        self._whole_at: float | None = None
+        self._complete_at: float | None = None
         self._written_at = float("-inf")
 
     def of(self, result: PassResult, samples: Sequence[Sample]) -> Iterator[Line]:
@@ -43,11 +43,11 @@ class LogLines:
                 yield Line("preempted", sample.subject, {"pool": sample.pool})
         now = self._now()
         if result.complete:
-            self._whole_at = now
+            self._complete_at = now
         if now - self._written_at < PERIOD_SEC:
             return
         self._written_at = now
-        since = self._begun if self._whole_at is None else self._whole_at
+        since = self._begun if self._complete_at is None else self._complete_at
         left = self._meter.github_requests_left
         budget = {} if left is None else {"githubRequestsLeft": left}
         yield Line(

@@ -1,4 +1,7 @@
-"""Measurements of one pass: the queue, the machines and their cost. This module sends no requests."""
+"""Measures a pass: the queue, the machines and their cost. The results are samples and states of pools.
+
+A sample is one event, such as a job that started after a wait. This module sends no requests.
+"""
 
 from __future__ import annotations
 
@@ -84,15 +87,15 @@ class Meter:
                 yield Sample(event.kind, event.pool, event.subject, code=event.code)  # type: ignore[arg-type]
 
     def _of_machines(self, result: PassResult) -> Iterator[Sample]:
-        """Return boots and preemptions, from the difference to the previous memory."""
+        """Return the boots and preemptions since the last pass, from the difference of the two memories."""
         if self._before is None:
             return
-        taken = result.observation.preempted | {
+        preempted = result.observation.preempted | {
             each.name for each in result.observation.machines or () if each.preempted
         }
         after = result.decision.memory.machines
         for name, entry in self._before.machines.items():
-            if not entry.taken_back and (name in taken or (name in after and after[name].taken_back)):
+            if not entry.taken_back and (name in preempted or (name in after and after[name].taken_back)):
                 yield Sample("preempted", entry.pool, name)
             if not entry.registered and name in after and after[name].registered:
                 yield Sample("boot", entry.pool, name, result.observation.now - entry.first_seen)

@@ -17,7 +17,7 @@ ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
 """The complete base address, including storage/v1/, as in Terraform's Google provider."""
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _TIMEOUT_SEC = 10.0
-# Google's client repeats throttled and lost requests. A repeated write that had succeeded finds its own generation.
+# Google's client repeats throttled and lost requests. If a lost write had succeeded, the repeated one raises Changed.
 _RETRIES = 2
 _MISSING, _CHANGED = 404, 412
 
@@ -104,7 +104,7 @@ class GoogleObject:
         return f"gs://{self._bucket}/{self._name}"
 
     def _objects(self) -> Any:
-        """The API's methods. They are created at first use, so that missing credentials raise an error there."""
+        """Return the API's methods. They are created at first use, so that missing credentials raise an error there."""
         if self._made is None:
             self._made = _service(self._http or self._connection()).objects()
         return self._made
