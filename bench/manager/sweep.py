@@ -65,7 +65,7 @@ class Measured:
     requests: int
     """The requests of a later pass."""
     changed: float
-    """The requests of a later pass that were not answered with 304."""
+    """The requests of a later pass whose answer was new (not status 304)."""
     interval_sec: float
 
     @property
