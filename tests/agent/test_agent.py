@@ -1,4 +1,4 @@
-"""The order of a machine's life, with small stand-ins for its parts: what follows what, and what is undone."""
+"""The order of the agent's steps, with small fakes of its dependencies: what follows what, and what is undone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Registration(NamedTuple):
 
 
 class Life:
-    """Everything around the agent. What happens is in `did`, in order; `fail` names what goes wrong, and how."""
+    """Fakes of everything around the agent. `did` has the calls in order, and `fail` the calls that fail."""
 
     state: Path
     late_job_sec = 60.0
@@ -69,7 +69,7 @@ class Life:
         if what in self.fail:
             raise self.fail[what]
 
-    # What the agent asks of its host, its channel, GitHub and the runner.
+    # The methods of the host, the channel, GitHub and the runner.
     def name(self) -> str:
         return "l4-x7k2-42"
 
@@ -171,7 +171,7 @@ class Life:
         return self.agent.run()
 
     def end(self) -> tuple[str, str]:
-        """Reason and detail, however it ends."""
+        """Return the reason and the detail of the end."""
         try:
             ending = self.run()
         except AgentExit as ended:
@@ -180,7 +180,7 @@ class Life:
 
 
 class Telling:
-    """A channel that writes down what it is told."""
+    """A channel that records the messages."""
 
     def __init__(self, life: Life) -> None:
         self.did = life.did
@@ -199,7 +199,7 @@ class Telling:
 
 @pytest.fixture(autouse=True)
 def own_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What outlasts a restart of the machine."""
+    """Return the folder that survives a restart of the machine."""
     monkeypatch.setattr(Life, "state", tmp_path / "state", raising=False)
 
 
@@ -246,7 +246,7 @@ def test_a_check_machine_waits_for_a_new_grant_as_long_as_google_says_it_may_tak
 
 
 def test_what_a_check_leaves_of_a_gates_time_is_all_that_the_rehearsal_takes() -> None:
-    """A reason that comes after the gate has given the machine up reaches nobody."""
+    """The gate does not read a reason that comes after its deadline."""
     life = Life(role="check")
     life.check_takes_sec = 480
     assert life.end()[0] == "rehearsed"
@@ -374,7 +374,7 @@ def test_a_machine_without_a_job_goes_and_github_forgets_it_first() -> None:
 
 
 def test_a_job_that_comes_at_the_last_moment_is_not_cut_off() -> None:
-    """GitHub refuses to remove a runner that has a job, and the runner hears of it a little later."""
+    """GitHub refuses to remove a runner that has a job. The runner itself learns of the job a little later."""
     life = Life()
     life.job, life.removed = None, False
     wait = life.wait
@@ -497,7 +497,7 @@ def test_a_machine_that_is_started_again_after_a_runner_takes_no_second_job() ->
     assert Life().end()[0] == "job-done"
     again = Life()
     assert again.end() == ("used", "a runner was started on this disk before")
-    # What its job left may run by now, and is shut out before the machine says a word of its end.
+    # Processes of its job may run by now. Their access is blocked before the machine reports its end.
     assert again.did == [*CHECKED[:1], "close"]
 
 
@@ -522,7 +522,7 @@ def test_a_machine_that_never_came_to_a_runner_may_be_started_again() -> None:
     assert Life().end()[0] == "job-done"
 
 
-# Where the runner manager registers the runner.
+# Pools whose runners the manager registers.
 BROKERED = ["STEP register 300 s", "register l4-x7k2-42", "start blob", "STEP waiting 400 s", "wait"]
 
 
@@ -547,7 +547,7 @@ def test_a_check_machine_shows_that_it_could_be_registered_and_reads_no_key() ->
 
 
 def test_an_idle_machine_leaves_its_runner_to_the_manager_first_and_takes_no_second_one() -> None:
-    """It cannot ask GitHub whether a job has just come, so it waits longer than the manager does."""
+    """The machine cannot ask GitHub if a job has just been assigned, so it waits longer than the manager does."""
     life = Life(by_manager=True)
     life.job, life.removed = None, False
     assert life.end() == ("idle", "no job came within 100 s")
@@ -557,7 +557,7 @@ def test_an_idle_machine_leaves_its_runner_to_the_manager_first_and_takes_no_sec
 
 
 def test_a_machine_that_was_registered_before_takes_no_second_registration() -> None:
-    """A fault ended its first boot between the registration and the start of the runner."""
+    """A fault ended its first boot after the registration and before the start of the runner."""
     life = Life(by_manager=True)
     life.attributes["gpu-agent-registration"] = "sealed to a key of the first boot"
     assert life.end() == ("used", "a runner was registered for this machine before")

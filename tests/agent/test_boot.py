@@ -1,4 +1,4 @@
-"""A boot from the startup script to the power-off: whatever goes wrong, one verdict and one end come out."""
+"""A boot from the startup script to the power-off: for any fault, there is one verdict and one end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: 
 
 @pytest.mark.slow
 def test_a_serial_port_that_nobody_reads_holds_up_neither_verdict_nor_end(machine: Boot) -> None:
-    """Everything is published meanwhile, and said in its order once somebody reads."""
+    """Everything is published meanwhile. The serial port gets it in the same order when it is read again."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with contextlib.suppress(BlockingIOError):
@@ -109,7 +109,7 @@ def test_a_guest_agent_that_keeps_the_output_in_the_journal_keeps_no_end_from_th
     assert process.wait(60) == 0
     os.close(device)
     lines = b""
-    with contextlib.suppress(OSError):  # all that was written is read
+    with contextlib.suppress(OSError):  # All of the output has been read.
         while piece := os.read(port, 65_536):
             lines += piece
     os.close(port)
@@ -119,7 +119,7 @@ def test_a_guest_agent_that_keeps_the_output_in_the_journal_keeps_no_end_from_th
 
 
 def test_the_script_says_all_of_its_end_on_the_serial_port_before_it_writes_guest_attributes(machine: Boot) -> None:
-    """A machine that goes down may not outlive a metadata server that hangs."""
+    """A machine that shuts down may be off before a slow metadata server answers."""
     port, device = os.openpty()
     machine.console = os.ttyname(device)
     (machine.tools.folder / "python3").unlink()
@@ -128,7 +128,7 @@ def test_the_script_says_all_of_its_end_on_the_serial_port_before_it_writes_gues
     assert machine.start(says("fine"), subprocess.DEVNULL).wait(60) == 0
     os.close(device)
     lines = b""
-    with contextlib.suppress(OSError):  # all that was written is read
+    with contextlib.suppress(OSError):  # All of the output has been read.
         while piece := os.read(port, 65_536):
             lines += piece
     os.close(port)
@@ -232,7 +232,7 @@ def test_a_metadata_server_that_stumbles_is_no_hindrance(machine: Boot) -> None:
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSEGV])
 def test_an_agent_that_dies_is_a_crash_in_its_step(machine: Boot, blow: signal.Signals) -> None:
-    """The check is the agent's child, and kills it."""
+    """The check is a child of the agent, and kills it."""
     found, serial = machine.run(f"import os; os.kill(os.getppid(), {int(blow)})")
     assert found == verdict(f"the agent ended with signal {blow.name} in step check", 2, "crashed")
     assert serial.count("SHUTDOWN -h now") == 1
@@ -292,7 +292,7 @@ def test_the_agents_processes_have_no_more_in_their_environment_than_the_machine
     assert found["summary"].split() == sorted([*own, "GPU_AGENT_WORK"])
 
 
-# Google's installer on a machine that it restarts once: systemd tells the boot script and all below it to stop.
+# Google's installer on a machine that it restarts once: systemd stops the boot script and its child processes.
 INSTALLER = """import os, pathlib, signal, time
 folder = pathlib.Path(__file__).parent.parent
 if (folder / "restarted").exists():
@@ -325,7 +325,9 @@ COS = {"source": "cos", "branch": "R580", "image": "registry.example/torch@sha25
 
 
 def cos(machine: Boot, *, pull: int = 0) -> None:
-    """Container-Optimized OS: no Python of its own, docker for all that needs one, nsenter inside the container."""
+    """A fake Container-Optimized OS: without Python, with docker for programs that need one, and nsenter in the
+    container.
+    """
     (machine.tools.folder / "python3").unlink()
     machine.tools.only(*NEEDED, "curl")
     machine.tools.add("cos-extensions", 'echo "cos-extensions $*"')
@@ -390,7 +392,7 @@ def test_a_check_that_hangs_is_ended_at_the_deadline(machine: Boot) -> None:
 def test_a_supervisor_that_is_stopped_before_it_can_listen_says_so(machine: Boot) -> None:
     machine.tools.add("python3", f'[[ $* != *" run" ]] || kill -TERM $PPID $$\nexec "{sys.executable}" "$@"')
     found, serial = machine.run(says("fine"))
-    # The signal may come before the shell has noted the process that it has just started.
+    # The signal may come before the shell has stored the id of the process that it has just started.
     assert found in (
         verdict("the machine received a stop signal, and its agent ended with code 143", 2, "stopped"),
         verdict("the machine received a stop signal before its agent was started", 2, "stopped"),
@@ -413,7 +415,7 @@ ARRIVED = "the agent did not arrive: the machine's metadata has no readable gpu-
 
 @pytest.fixture
 def without_agent(machine: Boot) -> Boot:
-    """A machine whose boot script has to end it by itself."""
+    """Return a machine whose boot script has to switch it off."""
     machine.google.attributes["gpu-agent-pyz"] = "!!!"
     return machine
 
@@ -422,7 +424,7 @@ def without_agent(machine: Boot) -> Boot:
 def test_a_port_that_nobody_reads_keeps_no_machine_on_that_its_boot_script_ends(without_agent: Boot, how: str) -> None:
     off = without_agent.folder / "off"
     without_agent.tools.add("shutdown", f"echo >{off}")
-    # With less patience for the port.
+    # The waits for the port are shorter.
     without_agent.tools.add(
         "timeout", f'[[ $1 != -k ]] || shift 2; shift; exec {shutil.which("timeout")} -k 1 0.5 "$@"'
     )
@@ -478,7 +480,7 @@ def test_where_no_file_can_be_made_the_end_is_said_all_the_same(without_agent: B
 def test_a_machine_is_switched_off_by_the_first_way_that_works(
     machine: Boot, shutdown: str, systemctl: str, said: str, asked: str
 ) -> None:
-    """As one of Google's that no sandbox plays; its kernel is a file."""
+    """The machine is like a Compute Engine VM and not like one of the sandbox. A file stands for its kernel."""
     trigger, copy, script = machine.folder / "trigger", machine.folder / "boot.sh", SCRIPT.read_text()
     assert script.count("/proc/sysrq-trigger") == 1
     copy.write_text(script.replace("/proc/sysrq-trigger", str(trigger)))
@@ -500,7 +502,7 @@ def test_a_sandboxs_computer_is_left_on_where_it_does_not_go_off_by_itself(witho
 
 
 def test_the_images_upgrades_are_masked_before_the_agent_starts(machine: Boot) -> None:
-    """By a fake systemctl; end_to_end/test_systemd.py has a real one."""
+    """The systemctl is a fake; end_to_end/test_systemd.py has a real one."""
     asked = machine.folder / "run" / "systemctl"
     machine.tools.add("systemd-run", f'echo "systemd-run $*" >>"{asked}"; exit 1')
     machine.run(says("fine"))

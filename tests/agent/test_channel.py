@@ -1,4 +1,4 @@
-"""What the agent tells its supervisor arrives whole, however the pipe cuts it."""
+"""The messages from the agent to its supervisor arrive complete, wherever the pipe splits them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 
 def sent() -> bytes:
-    """One message of each kind, as they stand in the pipe."""
+    """Return one message of each kind, as bytes of the pipe."""
     reader, writer = os.pipe()
     channel = Channel(writer)
     channel.step("check", 12.5)

@@ -1,4 +1,4 @@
-"""A configuration that is none."""
+"""Configurations that are not valid."""
 
 from __future__ import annotations
 

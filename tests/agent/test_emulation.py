@@ -1,4 +1,4 @@
-"""The emulation of a sandbox's machine refuses what a real machine would refuse, and leaves the computer alone."""
+"""The emulation of a sandbox's machine refuses what a real machine refuses, and does not change the computer."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_end_of_the_runners_processes_reaches_what_left_their_session_and_no
         assert system.kill_all_of(user, Clock(), soon())
         assert started.wait(10) == -9
         assert system.commands_of(user) == []
-        # One that has ended has no command line, also where init is slow to reap it.
+        # A process that has ended has no command line, even before init has removed it.
         command = Path(f"/proc/{escaped}/cmdline")
         assert not command.exists() or command.read_bytes() == b""
         assert other.poll() is None

@@ -1,4 +1,4 @@
-"""One question, one deadline, and nothing believed that is not whole."""
+"""A request has one deadline, and only a complete answer counts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
 def test_the_deadline_holds_against_a_peer(talk: Talk):
     begun = time.monotonic()
     assert why_not(talk, within_sec=0.3) == "no complete answer before the deadline"
-    # Not a measure of speed: without the deadline the first never ends, and the others drip for more than a second.
+    # This does not measure speed. Without the deadline the first server never answers, and the others need more than a
+    # second.
     assert time.monotonic() - begun > 0.29
 
 
@@ -118,7 +119,7 @@ def test_the_deadline_holds_against_a_name_server_that_hangs(monkeypatch: pytest
     begun = time.monotonic()
     with pytest.raises(Unreachable) as failed:
         asked("http://somewhere.example", 0.1)
-    # The lookup itself goes on until here: nothing but the deadline can have ended the wait.
+    # The lookup continues until here, so only the deadline can have ended the wait.
     assert time.monotonic() - begun < 4
     over.set()
     assert failed.value.reason == "no complete answer before the deadline"
@@ -238,7 +239,7 @@ def test_a_chunk_whose_length_is_none_is_no_answer(chunks: bytes, reason: str):
 
 
 def test_a_chunk_that_says_it_never_ends_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
-    """http.client reads one of -1 bytes until the connection ends."""
+    """http.client reads a chunk of -1 bytes until the connection ends."""
     monkeypatch.setattr(http, "_ENVELOPE_BYTES", 1000)
     talk = says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + b"x" * 300_000)
     assert why_not(talk, limit_bytes=1000) == "the answer is longer than the limit"

@@ -1,4 +1,4 @@
-"""TLS: whom the agent believes to be who they say."""
+"""TLS: only a server with a trusted certificate for its name gives an answer."""
 
 from __future__ import annotations
 

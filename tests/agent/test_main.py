@@ -47,7 +47,7 @@ def test_a_computer_that_is_no_machine_of_google_is_left_alone(
 ) -> None:
     monkeypatch.delenv("GCE_METADATA_HOST", raising=False)
     monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
-    # Should it go on, it must not come to the power.
+    # If the program continued by mistake, it must not switch this computer off.
     monkeypatch.setattr(agent, "Supervisor", None)
     if maker:
         (tmp_path / "product_name").write_text(f"{maker}\n")
@@ -57,7 +57,7 @@ def test_a_computer_that_is_no_machine_of_google_is_left_alone(
 
 @pytest.fixture
 def own_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Somebody's, with a variable that says where a metadata server is; going on would come to an error."""
+    """Return a user's computer, with a variable that names a metadata server. To continue there is an error."""
     monkeypatch.delenv("GPU_AGENT_STATE", raising=False)
     monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
     monkeypatch.setattr(agent, "Supervisor", None)
@@ -102,7 +102,7 @@ def test_a_sandbox_plays_a_machine_by_its_metadata_server(own_computer: pytest.M
 def test_a_machine_of_google_lives_its_life_though_its_metadata_server_is_silent(
     own_computer: pytest.MonkeyPatch, google: FakeGoogle
 ) -> None:
-    """What nobody tells anything must not stay on and cost."""
+    """A machine that gets no configuration must not stay on and cost money."""
     agent.PRODUCT.write_text("Google Compute Engine\n")
     own_computer.setenv("GCE_METADATA_HOST", "127.0.0.1:1")
     with pytest.raises(TypeError, match="'NoneType' object is not callable"):
@@ -130,7 +130,7 @@ def test_an_emulation_that_is_missing_is_named(
 def test_a_machine_of_google_takes_no_emulation(
     own_computer: pytest.MonkeyPatch, google: FakeGoogle, tmp_path: Path
 ) -> None:
-    """It isolates no job: whatever sets the variable there, users and packet filter are the machine's own."""
+    """The emulation isolates no job, so a Compute Engine VM ignores the variable."""
     file = tmp_path / "system.py"
     file.write_text("class EmulatedSystem:\n    of = classmethod(lambda cls, environ: 1 / 0)\n")
     google.attributes["gpu-agent-config"] = "{}"

@@ -1,4 +1,4 @@
-"""The cloud's announcements, heard beside whatever the agent does."""
+"""The cloud's notices, which the agent receives whatever it does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAINTENANCE, PREEMPTED = Notice("maintenance", "in an hour"), Notice("preempted"
 
 
 class Announcing:
-    """A cloud that answers so, one after the other, and then says nothing more."""
+    """A cloud that returns these notices one after the other, and then none."""
 
     def __init__(self, *answers: Notice | Exception | None, publishes: Exception | None = None) -> None:
         self.answers, self.publishes = list(answers), publishes
@@ -36,7 +36,7 @@ class Announcing:
 
 
 def heard(host: Announcing, monkeypatch: pytest.MonkeyPatch) -> list[Notice]:
-    """What was told until the machine was to end; the signal that ends it is not sent."""
+    """Return the notices until the machine had to end. The signal that ends it is not sent."""
     told: list[Notice] = []
 
     def tell(notice: Notice) -> bool:
@@ -52,7 +52,7 @@ def heard(host: Announcing, monkeypatch: pytest.MonkeyPatch) -> list[Notice]:
 
 
 def test_a_failure_to_ask_ends_no_listening(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RuntimeError is what Python says where there is no room for another thread."""
+    """Python raises RuntimeError if no further thread can be started."""
     host = Announcing(RuntimeError("can't start new thread"), OSError(), None, PREEMPTED)
     assert heard(host, monkeypatch) == [PREEMPTED]
 

@@ -1,4 +1,4 @@
-"""What looks like a secret, whole or cut, and what people and machines must be able to read."""
+"""Texts that look like a secret, complete or cut, are removed. Texts that people and programs need are not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_agent.redact import Lines, redact
 
 
 def base64_of(length: int, seed: int, alphabet: bytes = b"+/") -> str:
-    """So many letters of random base64, the same ones in each run."""
+    """Return random base64 of this length, the same in each run."""
     return base64.b64encode(random.Random(seed).randbytes(length), alphabet).decode()[:length]
 
 

@@ -1,4 +1,4 @@
-"""What leaves the machine: short enough, one line, once, and never a secret."""
+"""The machine's reports are short enough, are one line, are sent once, and contain no secret."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.agent.fakes.clock import FakeClock
 
 
 class Host:
-    """Keeps what it is told."""
+    """A host that stores what is published and logged."""
 
     def __init__(self, *, down: bool = False) -> None:
         self.down = down

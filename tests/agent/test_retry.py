@@ -1,4 +1,4 @@
-"""Asking again: as often as there is time for, and not a moment before one may."""
+"""Retries are as many as the time allows, and none comes earlier than allowed."""
 
 from __future__ import annotations
 

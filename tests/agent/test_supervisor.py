@@ -1,4 +1,4 @@
-"""The supervisor over real processes: whichever way the agent ends, the machine says one reason and switches off."""
+"""The supervisor with real processes: however the agent ends, the machine reports one reason and switches off."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpu_agent.runner import process, session
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A host that writes down what it is asked for; the agent is `work`, written by each test.
+# A host that records its calls. The agent runs `work`, which each test defines.
 PROGRAM = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
@@ -95,20 +95,20 @@ class Run:
         self.process = subprocess.Popen([sys.executable, "-c", source, str(folder)])
 
     def signal(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """Send the supervisor a signal once the agent is at this place."""
+        """Send the supervisor a signal when the agent has reached this place."""
         while not (self.folder / name).exists():
             assert self.process.poll() is None
             time.sleep(0.01)
         self.process.send_signal(number)
 
     def notes(self) -> list[Any]:
-        """What the host was told, once the supervisor is gone."""
+        """Return the calls of the host after the supervisor has ended."""
         self.process.wait(30)
         file = self.folder / "notes"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def end(self) -> tuple[str, str, str]:
-        """Reason, detail and step of the one end, with a power-off after it."""
+        """Return the reason, detail and step of the only end, which a power-off follows."""
         notes = self.notes()
         (end,) = [note[1] for note in notes if note[0] == "gpu-agent/end"]
         assert [note[0] for note in notes].count("off") == 1
@@ -178,7 +178,9 @@ def test_an_agent_whose_supervisor_is_killed_says_where_it_was_and_what_it_worke
 
 
 def test_an_agent_that_is_told_to_stop_as_it_says_its_end_says_it_all_the_same(tmp_path: Path) -> None:
-    """The thread that watches for the supervisor's death tells it so, when it may know by itself."""
+    """The thread that watches the lifeline stops the agent at a time when the agent may already know that the
+    supervisor is gone.
+    """
     run = Run(
         tmp_path,
         """
@@ -200,7 +202,7 @@ def test_an_agent_that_is_told_to_stop_as_it_says_its_end_says_it_all_the_same(t
 
 
 def test_an_agent_that_learns_of_it_as_it_says_its_end_ends_the_machine_too(tmp_path: Path) -> None:
-    """The supervisor's end of the channel is gone, and the thread that watches for it has not seen that yet."""
+    """The supervisor's end of the channel is closed, and the thread that watches the lifeline has not noticed yet."""
     source = """
     import os, sys
     from pathlib import Path
@@ -262,7 +264,7 @@ def test_a_machine_that_is_stopped_to_be_taken_away_says_that(tmp_path: Path) ->
 
 
 def test_an_agent_hears_of_a_stop_while_the_supervisor_writes_a_guest_attribute(tmp_path: Path) -> None:
-    """A metadata server that hangs holds a write for 15 s, and the unit gets SIGKILL after 25 s."""
+    """A slow metadata server can delay a write for 15 s, and the unit gets SIGKILL after 25 s."""
     work = """
     channel.verdict(Verdict("pass", 0, "fine"))
     try:
@@ -270,7 +272,7 @@ def test_an_agent_hears_of_a_stop_while_the_supervisor_writes_a_guest_attribute(
     finally:
         (folder / "heard").touch()
     """
-    # The write ends with the agent, and without it after 10 s.
+    # The write ends with the agent, or after 10 s.
     writing = """(folder / "writing").touch()
         until = time.monotonic() + 10
         while not (folder / "heard").exists():
@@ -291,12 +293,12 @@ def test_the_steps_of_a_stop_fit_into_what_systemd_and_google_give_them() -> Non
     # cloud.google.com/compute/docs/instances/preemptible, "Preemption process": off after 30 s.
     assert supervisor.STOP_SEC < 30
     # The agent: its runner ends its job, GitHub removes the runner, and the thread that listens for notices ends. A
-    # command that it runs gets SIGTERM and then SIGKILL.
+    # command that the agent runs gets SIGTERM and then SIGKILL.
     runner_sec = session._INTERRUPT_SEC + process.INTERRUPT_CLEAR_SEC
     assert runner_sec + agent._REMOVE_SEC + agent._NOTICE_SEC <= supervisor.GRACE_SEC
     assert commands._GRACE_SEC + 1 <= supervisor.GRACE_SEC
-    # The supervisor: a write that had begun ends within the agent's part. Then come the lines on two serial ports that
-    # are stuck, and the verdict and the end as guest attributes, with two queries for each of them.
+    # The supervisor: a write that had begun ends within the agent's part. Two serial ports may be stuck, so the last
+    # lines on each take their full time. The verdict and the end are guest attributes, with two queries for each.
     assert report._PUBLISH_SEC <= supervisor.GRACE_SEC
     attributes_sec = 2 * 2 * metadata._QUERY_PAUSE_SEC
     last_sec = supervisor.REAP_SEC + 2 * serial_port._WAIT_SEC + attributes_sec + supervisor.EXIT_SEC
@@ -391,7 +393,7 @@ def test_a_machine_whose_end_cannot_be_said_is_switched_off(tmp_path: Path) -> N
 
 
 def test_a_machine_that_is_stopped_does_not_pause_between_its_end_and_its_power_off(tmp_path: Path) -> None:
-    """systemd kills the agent's unit 25 s after the stop began, and a preempted VM is gone after 30 s."""
+    """systemd kills the agent's unit 25 s after the stop began, and a preempted VM is off after 30 s."""
     run = Run(tmp_path, 'here("there")', pause=600)
     run.signal("there")
     assert run.end()[0] == "stopped"
@@ -399,7 +401,7 @@ def test_a_machine_that_is_stopped_does_not_pause_between_its_end_and_its_power_
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_whoever_asked_has_a_moment_to_read_the_end_before_the_machine_is_off(killed: bool, tmp_path: Path) -> None:
-    """The same from the supervisor, and from an agent that has lost it."""
+    """The pause is the same after the supervisor's report and after that of an agent that lost its supervisor."""
     run = Run(tmp_path, 'here("there")' if killed else 'return Ending("job-done", "")', pause=0.5)
     if killed:
         run.signal("there", signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The tests of what the sandbox refuses once more, with the answers of a real API server in place of the sandbox's."""
+"""Runs the tests of what the sandbox refuses again, with the answers of a real API server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.sandbox.providers.kubernetes.rules.test_types import *  # noqa: F403
 from tests.sandbox.providers.kubernetes.workloads.test_job_rules import *  # noqa: F403
 
 
-# The four that the sandbox tells otherwise: tests/sandbox/providers/kubernetes/rules/test_own_words.py.
+# These four messages differ in the sandbox: tests/sandbox/providers/kubernetes/rules/test_own_words.py.
 def test_a_namespace_of_no_form_is_one_that_is_not_there(api: Api) -> None:
     assert api.told(typed(JOB, changed(job(), "metadata/namespace", "a.b"))) == ['namespaces "a.b" not found']
 

@@ -1,4 +1,6 @@
-"""A check of two nodes at once: where the real scheduler puts its pods, who has a name, and what the sandbox says."""
+"""A check of two nodes at once: where the real scheduler puts the pods, when they have DNS names, and the sandbox's
+answer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ NO_VICTIMS = "1 No preemption victims found for incoming pod"
 
 
 def decided(both: Both, job: dict[str, Any]) -> list[dict[str, Any]]:
-    """Both pods once the scheduler has said something of them, the one that was placed first."""
+    """Return both pods after the scheduler has decided about them. The pod that was placed first comes first."""
     pods = until(lambda: found if len(found := both.pods_of(job)) == 2 else None, "there are two pods")
     space = job["metadata"]["namespace"]
     known = [both.decided(space, pod["metadata"]["name"]) for pod in pods]
@@ -100,7 +102,7 @@ def test_a_pod_has_a_name_while_it_is_ready_not_before_and_not_after(both: Both)
 
     ready(slow, "False", "10.244.0.7")
     ready(fast, "True", "10.244.0.8")
-    # CoreDNS answers with addresses that are ready.
+    # CoreDNS returns only addresses that are ready.
     seen = {f"{name}-0": False, f"{name}-1": True}
     assert until(lambda: named() == seen and named(), "both have a host name, and one is ready") == seen
     end(both, fast)

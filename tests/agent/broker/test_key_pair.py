@@ -1,4 +1,4 @@
-"""What a machine can open: only what was sealed to its own key. The judge is the library the manager seals with."""
+"""A machine can decrypt only what was encrypted for its own key. The manager's library encrypts and decrypts too."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_was_changed_on_the_way_is_not_opened_as_it_was(pair: KeyPair, chan
 def test_no_key_is_in_an_argument_or_in_the_environment(
     pair: KeyPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a program called openssl sees of it, on a machine where every user may read the arguments of all."""
+    """A fake openssl records its arguments and environment, which every user of a machine could read."""
     seen = tmp_path / "seen"
     fake = tmp_path / "openssl"
     fake.write_text(f'#!/bin/sh\n{{ echo "$@"; env; }} >>"{seen}"\nexit 1\n')

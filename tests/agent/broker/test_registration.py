@@ -1,4 +1,4 @@
-"""A machine that the manager registers: its key goes out, its registration comes in, and nothing else is taken."""
+"""A machine that the manager registers: it publishes its key, and accepts only a registration for that key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FOREIGN, NONE = "is not encrypted for this machine's key", "is not a registratio
 
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> KeyPair:
-    """Every key that the machine makes is this one."""
+    """Make every key pair of the machine this one."""
     made = key_pair.make()
     monkeypatch.setattr(key_pair, "make", lambda: made)
     return made
@@ -44,7 +44,7 @@ def register(google: FakeGoogle, within_sec: float = 300.0) -> Registration:
 
 
 class Stopped(Ticking):
-    """The machine is told to stop in the first wait: its manager may have seen the key already."""
+    """A clock that stops the machine in its first wait. The manager may already have read the key."""
 
     def sleep(self, seconds: float) -> None:
         if seconds > 0:
@@ -72,7 +72,7 @@ def answered(message: Any, certificate: bytes) -> str:
 
 
 def test_the_machine_publishes_its_key_and_opens_what_comes(google: FakeGoogle) -> None:
-    """A real key, sealed to as the manager does, while the machine waits."""
+    """The key is real, and the registration is encrypted as by the manager while the machine waits."""
 
     def manager() -> None:
         while not google.published:
@@ -102,7 +102,7 @@ def test_after_the_deadline_no_key_is_published(google: FakeGoogle, pair: KeyPai
 
 
 def test_a_server_that_answers_at_once_is_asked_once_a_second(google: FakeGoogle, pair: KeyPair) -> None:
-    """It does not hold back its answer to a request for metadata that is missing."""
+    """The server does not hold back its answer to a request for missing metadata."""
     ended(google)
     asked = [line for line in google.asked if SEALED in line]
     assert 25 <= len(asked) <= 301

@@ -1,4 +1,4 @@
-"""Boots hundreds of machines that meet any mixture of faults, and counts how they end: `make test-boots`."""
+"""Boots hundreds of machines with random faults, and counts how they end: `make test-boots`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EVERY = 25
 
 
 def main() -> int:
-    """Boot them, print a line for every 25 and a table; 1 where a rule was broken."""
+    """Boot them, and print a line for every 25 machines and a table. Return 1 if a rule was broken."""
     parser = argparse.ArgumentParser(prog="make test-boots", description=__doc__)
     parser.add_argument("--count", type=int, default=500, help="how many machines")
     parser.add_argument("--seed", type=int, default=1, help="of the first; each next one has the next")
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def lives(seeds: range, at_once: int) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
-    """Each machine's seed, what is left of it, and the rules that it broke, as they end."""
+    """Return each machine's seed, what remains of it, and the rules that it broke, in the order of their ends."""
     key = openssl("rsa", "-traditional", content=openssl("genrsa", "2048"))
     public_key = openssl("rsa", "-pubout", content=key)
     with ProcessPoolExecutor(at_once) as pool:
@@ -70,7 +70,7 @@ def lives(seeds: range, at_once: int) -> Iterator[tuple[int, dict[str, Any], lis
 
 
 def one(seed: int, key: bytes, public_key: bytes) -> tuple[int, dict[str, Any], list[str]]:
-    """One machine's life."""
+    """Run one machine."""
     met, loaded = chance(seed), load_pem_public_key(public_key)
     assert isinstance(loaded, RSAPublicKey)
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +79,7 @@ def one(seed: int, key: bytes, public_key: bytes) -> tuple[int, dict[str, Any], 
 
 
 def line(name: str, seconds: list[float]) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     p95 = statistics.quantiles(seconds, n=20, method="inclusive")[-1] if len(seconds) > 1 else seconds[0]
     return f"{name:20} {len(seconds):8} {statistics.median(seconds):7.1f} {p95:7.1f}"
 

@@ -1,4 +1,4 @@
-"""Machines that meet any mixture of faults: which one, a seed says."""
+"""Plans of machines with random faults. The seed determines the faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATUS = (400, 401, 403, 404, 409, 422, 429, 500, 502, 503)
 _JOBS = (
     *(job(), job("time.sleep(0.5)"), job("end(1)"), job("os.kill(os.getpid(), 9)"), job(WAITS), job(WAITS_FOR_GO)),
     *(WAITS, "end(0)", "end(1)", "end(2)", "end(5)", "end(7)", "time.sleep(1)\nend(0)"),
-    # What a job may leave running behind its back.
+    # Processes that a job may leave.
     job("subprocess.Popen(['sleep', '60'], start_new_session=True)"),
 )
 _SMOKES = (
@@ -40,14 +40,14 @@ _RELEASES = (
 
 
 class Chance(NamedTuple):
-    """One machine."""
+    """One machine with random faults."""
 
     plan: Plan
     faults: list[str]
-    """What it meets, in words."""
+    """The faults, as text."""
 
     def broken(self, found: dict[str, Any]) -> list[str]:
-        """The rules that its life broke."""
+        """Return the rules that the machine broke."""
         lost = sum(each.done_anyway for each in self.plan.github.get("register", []))
         problems = broken(found, 1 + lost)
         killed = any(word in fault for fault in self.faults for word in ("kill", "remove"))
@@ -63,7 +63,7 @@ class Chance(NamedTuple):
         return problems
 
     def _broken_with_manager(self, answer: Answer, found: dict[str, Any], reason: str | None) -> list[str]:
-        """The rules of a machine that has no key of GitHub's. The manager unregisters its runner."""
+        """Return the rules that a machine without a GitHub key broke. The manager unregisters its runner."""
         useless = answer.how in USELESS or answer.after_sec > self.plan.register_sec
         started = ["blob", "environ"] in found["allowed"] or "Running job" in found["serial"]
         expected = "not-registered" if useless else "job-done"
@@ -82,7 +82,7 @@ def _told(answer: Answer) -> str:
 
 
 def chance(seed: int) -> Chance:
-    """The machine of this seed; most meet one or two faults, a tenth none."""
+    """Return the machine of this seed. Most have one or two faults, and a tenth has none."""
     pick = random.Random(seed)
     plan = Plan(idle_sec=2, register_sec=12, check_sec=5, limit_sec=90)
     count = pick.choice((0, 1, 1, 1, 1, 2, 2, 2, 3, 3))
@@ -107,7 +107,7 @@ def _github(plan: Plan, pick: random.Random) -> str:
 
 
 def _registration(plan: Plan, pick: random.Random) -> str:
-    """Late, after the machine's deadline, or none that is of use; of two of these the last one counts."""
+    """The registration comes after the machine's deadline, or cannot be used. The last of two answers counts."""
     late = plan.register_sec / 3
     how, after_sec = pick.choice((("", late), ("", plan.register_sec + 2.0), *((how, 0.05) for how in USELESS)))
     plan.answer = Answer(how, after_sec)
@@ -119,7 +119,7 @@ def _google(plan: Plan, pick: random.Random) -> str:
         (":access", "default/token", "gpu-ci-role", "gpu-agent-config", "gpu-smoke-pyz", "entries:write")
     )
     if plan.answer:
-        # With the question mark, while the machine waits for it; without, also where it looks for that of another boot.
+        # A path with a question mark is a request that waits. The other one is also a read of an earlier boot's value.
         path = pick.choice((path, f"{SEALED}?", f"{SEALED}?", SEALED, f"guest-attributes/{KEY}"))
     path = pick.choice((path, path, "guest-attributes", "instance/preempted", "instance/name", "/"))
     times = pick.choice((1, 1, 2, 99))
@@ -137,14 +137,14 @@ def _blow(plan: Plan, pick: random.Random) -> str:
 
 
 def _held(plan: Plan, pick: random.Random) -> str:
-    """A machine that waits where it is struck, in the parts that no other fault has taken."""
+    """Keep the machine in a step until an event, if no other fault uses the same parts of the plan."""
     step, name = pick.choice(("check", "waiting", "job")), pick.choice(list(blows.BLOWS))
     hold = blows.held(step, blows.BLOWS[name])
     plan.does, plan.at = hold.does, [*plan.at, *hold.at]
     if step == "check":
         plan.smoke = hold.smoke
     if (step, name) == ("job", "maintain"):
-        # It ends no job; the host's end, up to an hour later, does.
+        # The announcement does not end the job. The end of the host, up to an hour later, does.
         plan.at = [*plan.at, (TOLD, blows.terminate)]
     return f"{name} while it is held in {step}"
 
@@ -153,7 +153,7 @@ def _job(plan: Plan, pick: random.Random) -> str:
     number = pick.randrange(len(_JOBS))
     plan.does = _JOBS[number]
     if plan.does == job(WAITS):
-        # Only its machine's end ends it.
+        # Only the end of its machine ends this job.
         plan.at = [*plan.at, (AT_WORK, pick.choice((blows.preempt, blows.terminate, blows.shut_down)))]
     plan.at = [*plan.at, (AT_WORK, blows.go)]
     return f"job {number}"

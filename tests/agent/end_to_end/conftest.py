@@ -1,4 +1,4 @@
-"""Whole lives of machines."""
+"""Fixtures for tests of a whole machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.agent.fakes.live_machine import Plan
 
 @pytest.fixture
 def live(tmp_path: Path, app_key: bytes, public_key: RSAPublicKey) -> Callable[..., dict[str, Any]]:
-    """Lives one machine's life, and holds it to what holds however a life ends."""
+    """Run one machine, and check the rules that hold for every end."""
     machine.needs("nft", "ip", "curl", "openssl")
 
     def live(plan: Plan, registered: int = 1) -> dict[str, Any]:

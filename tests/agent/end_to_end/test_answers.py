@@ -1,4 +1,4 @@
-"""What GitHub, Google and the server of releases answer, and how a machine's life ends by it."""
+"""Each kind of answer from GitHub, Google and the server of releases, and how the machine ends after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.live_machine import Plan
 
-# Whole machines by the clock of the computer they are played on: `make test-boots`.
+# These tests run whole machines on the clock of this computer: `make test-boots`.
 pytestmark = pytest.mark.many_boots
 
 Live = Callable[..., dict[str, Any]]
@@ -55,7 +55,7 @@ GITHUB = {
 
 @pytest.mark.parametrize(("github", "reason"), GITHUB.values(), ids=GITHUB.keys())
 def test_what_github_answers(live: Live, github: Mapping[str, list[GithubFault]], reason: str) -> None:
-    # What was registered and then answered with a fault is a runner that GitHub knows and nobody starts.
+    # A registration whose answer was a fault is a runner that GitHub has and that never starts.
     found = live(Plan(github=github, register_sec=60 if reason == "job-done" else 8))
     assert (found["reason"], found["end"]["stops_pool"]) == (reason, reason == "refused"), found["serial"]
     assert found["registered"] == (reason == "job-done")

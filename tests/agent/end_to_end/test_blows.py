@@ -1,4 +1,6 @@
-"""A machine that is struck at any of its steps says one reason, switches itself off, and leaves no runner waiting."""
+"""A machine that an event hits in any step reports one reason, switches itself off, and leaves no idle runner at
+GitHub.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ REASONS = {
     "kill_agent": "crashed",
     "kill_supervisor": "crashed",
 }
-# What is announced up to an hour ahead does not end a job; a test below is about that.
+# An announcement of up to an hour ahead ends no job. Another test below covers it.
 CASES = [(step, blow) for step in HOLDS for blow in BLOWS if blow != "maintain" or step not in ("job", "after-job")]
 CASES.append(("job", "oom_kill"))
-# One in the job always; all in the job, and some blow at each step, by `make test-slow`; others by `make test-boots`.
+# One case in the step `job` always runs. `make test-slow` runs all of that step and one for each other step, and `make
+# test-boots` runs the rest.
 ALWAYS = {("job", "kill_agent")}
 AT_EACH_STEP = {("job", "oom_kill"), *zip(HOLDS, [*BLOWS, *BLOWS], strict=False), *(("job", blow) for blow in BLOWS)}
 
@@ -37,7 +40,7 @@ def marks(case: tuple[str, str]) -> tuple[pytest.MarkDecorator, ...]:
 def test_a_machine_that_is_struck_says_what_struck_it(live: Live, step: str, blow: str) -> None:
     found = live(held(step, {**BLOWS, "oom_kill": oom_kill}[blow]))
     assert (found["reason"], found["hit"]) == (REASONS[blow], step), found["serial"]
-    # GitHub takes a runner that has run a job away by itself; a killed agent's, which nobody can, after a day.
+    # GitHub itself removes a runner after its job. It removes the runner of a killed agent after a day.
     waits = found["registered"] and "job" not in found["serial"].split('"waiting"')[-1] and blow != "kill_agent"
     assert not (waits and found["runners"]), found["serial"]
     if step == "job":

@@ -1,4 +1,4 @@
-"""A machine of the pool from power-on to power-off: what it says, and what is left of it."""
+"""A machine of the pool from power-on to power-off: its output, and what remains of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Live = Callable[..., dict[str, Any]]
 
 
 def without_group(life: Life) -> None:
-    """GitHub has no such runner group any more."""
+    """GitHub no longer has the runner group."""
     del life.github.groups[7]
 
 
@@ -31,7 +31,7 @@ def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_its
         *("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job")
     ]
     assert "job: ConnectionRefusedError" in found["serial"]
-    # The two places that GitHub's runner has them in, and seen there, so that the scanner is known to see.
+    # GitHub's runner has the secret in two places. The scanner finds it there, so the scanner works.
     assert found["allowed"] == [["blob", "environ"], ["credential", "file"]]
 
 

@@ -1,4 +1,4 @@
-"""A dozen of the machines of `make test-boots`."""
+"""Boots twelve of the machines of `make test-boots`."""
 
 from __future__ import annotations
 

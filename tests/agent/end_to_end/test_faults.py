@@ -1,4 +1,4 @@
-"""What may be wrong with the machine itself, its GPU or its job, and how its life ends by it."""
+"""Each fault of the machine itself, its GPU or its job, and how the machine ends after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.agent.fakes.jobs import WAITS_FOR_GO, job
 from tests.agent.fakes.live_machine import AT_WORK, TEMPORARY, Life, Plan
 from tests.agent.test_boot import INSTALLER
 
-# Whole machines by the clock of the computer they are played on: `make test-boots`.
+# These tests run whole machines on the clock of this computer: `make test-boots`.
 pytestmark = pytest.mark.many_boots
 
 Live = Callable[..., dict[str, Any]]
@@ -54,7 +54,7 @@ def test_what_a_job_leaves_on_the_gpu_is_told(live: Live) -> None:
 
 
 def installs(life: Life) -> None:
-    """The machine has no driver but Google's installer, which restarts it."""
+    """The machine has no driver. Google's installer installs it, and restarts the machine."""
     blows.no_gpu(life)
     life.state.mkdir()
     text = INSTALLER.replace('(folder / "driver").touch()', "open('/run/test/gpu', 'w').write('GPU-1a2b3c4d, 3, 0')")
@@ -62,7 +62,7 @@ def installs(life: Life) -> None:
 
 
 def installs_since_long(life: Life) -> None:
-    """The same, and its first boot was two minutes ago."""
+    """The machine is the same, and its first boot was two minutes ago."""
     installs(life)
     (life.state / "began").write_text(f"{time.time() - 120:.0f}\n")
 
@@ -78,6 +78,6 @@ def test_a_restart_by_the_installer_is_no_end(live: Live) -> None:
 
 def test_the_checks_deadline_counts_from_the_first_boot(live: Live) -> None:
     found = live(Plan(config=BY_INSTALLER, prepare=installs_since_long, check_sec=60))
-    # The time is over from the start: the driver's step or its supervisor is the first to say so.
+    # The time is over at the start. Either the driver's step or the supervisor reports it first.
     assert found["reason"] in ("no-driver", "timed-out"), found["serial"]
     assert found["sec"] < 10

@@ -1,4 +1,4 @@
-"""Maintenance is announced up to an hour ahead: it ends no job, and lets none begin."""
+"""Maintenance is announced up to an hour ahead: a running job continues, and no other job begins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
 from tests.agent.fakes.live_machine import AT_WORK, TOLD, Plan
 
-# Whole machines by the clock of the computer they are played on: `make test-boots`.
+# These tests run whole machines on the clock of this computer: `make test-boots`.
 pytestmark = pytest.mark.many_boots
 
 Live = Callable[..., dict[str, Any]]
@@ -35,7 +35,9 @@ def test_a_machine_that_is_taken_away_before_its_maintenance_is_preempted(live: 
 
 
 def test_a_machine_is_heard_though_nobody_takes_its_guest_attributes(live: Live) -> None:
-    """The supervisor, which tries to write them, hears of the end meanwhile and says its own on the serial port."""
+    """The supervisor tries to write the attributes. It still handles the notice, and reports its end on the serial
+    port.
+    """
     silent = [Fault("guest-attributes", 999, hang=True)]
     found = live(
         Plan(smoke="import time; time.sleep(60)", google=silent, at=[(6.0, blows.preempt), (6.2, blows.shut_down)])

@@ -1,4 +1,4 @@
-"""The scanner that looks for secrets finds them, wherever a machine could leave one."""
+"""The scanner finds a secret in every place where a machine could leave one."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_only_githubs_own_two_places_are_allowed(secret: str, kind: str, where: 
 
 
 def leave_secrets(machines: Life) -> None:
-    """Somebody on the machine leaves what it must not."""
+    """Leave secrets on the machine in places where none may be."""
     token, blob = next(iter(machines.github.tokens)), machines.github.blobs[0]
     Path("/home/left").write_text(f"token {token}")
     Path("/var/lib/left").write_text(blob)
@@ -98,6 +98,6 @@ def test_a_machine_on_which_secrets_are_left_is_found_out(
         ("JWT", "attributes"),
         ("credential", "argv"),
         ("key", "environ"),
-        # Whichever key it is.
+        # The label of the key does not matter.
         ("private key", "environ"),
     }

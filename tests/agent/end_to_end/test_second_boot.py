@@ -19,11 +19,13 @@ PATIENCE_SEC = 30.0
 
 
 class Twice:
-    """What a machine met that booted twice."""
+    """A machine that booted twice, and its results."""
 
     def __init__(self, folder: Path, key: bytes, public_key: RSAPublicKey) -> None:
         self.downloads = folder / "downloads"
-        """A line for each archive of the runner that was fetched; the machine's life is another process's."""
+        """The file gets a line for each download of the runner. It is a file, because the machine runs in another
+        process.
+        """
         self._folder, self._key, self._public_key = folder, key, public_key
 
     def live(self, **plan: Any) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def twice(tmp_path: Path, app_key: bytes, public_key: RSAPublicKey) -> Twice:
 
 
 def stop_once_it_waits(life: Life) -> None:
-    """As the manager stops a machine for which no job needs it: it has published its key."""
+    """Stop the machine after it has published its key, as the manager does if no job needs it."""
     if life.boots > 1:
         return
     until = time.monotonic() + PATIENCE_SEC
@@ -58,7 +60,7 @@ def test_a_machine_that_was_stopped_while_it_waited_boots_again_and_takes_a_job(
     assert steps(found["serial"]) == [*first, *first, "waiting", "job", "after-job"]
     assert (found["end"]["step"], found["end"]["stops_pool"]) == ("register", False)
     assert (found["keys"], found["registered"], found["leaked"], found["alive"]) == (2, 1, [], False)
-    # The check ran twice and passed; the runner was fetched once.
+    # The check ran twice and passed. The runner was downloaded once.
     assert (verdicts(found["serial"]), twice.downloads.read_text()) == (["pass", "pass"], "runner\n")
 
 

@@ -1,4 +1,4 @@
-"""The agent's unit and Google's on a real systemd, and the same on the fake one that the other tests have."""
+"""Compares the agent's unit and Google's unit on a real systemd and on the fake one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_stop_of_the_machine_reaches_the_job_and_github_before_the_network_is_
 def test_systemd_switches_a_machine_off_whose_boot_script_is_killed(
     tmp_path: Path, app_key: bytes, public_key: RSAPublicKey, systemd: type[Systemd]
 ) -> None:
-    """It is the main process of the agent's unit, so the agent ends with it, and cannot say why."""
+    """The script is the main process of the agent's unit, so the agent ends with it and cannot report why."""
     plan = Plan(does=job(WAITS), systemd=systemd, at=[(AT_WORK, blows.kill_boot_script)])
     found = live_machine.live(tmp_path, app_key, public_key, plan)
     assert (found["alive"], found["off by systemd"], found["end"]) == (False, True, None), found["serial"]

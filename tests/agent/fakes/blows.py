@@ -1,4 +1,4 @@
-"""What may happen to a machine at any moment, and plans that hold it at each of its steps until then."""
+"""Events that may hit a machine at any time, such as a preemption, and plans that keep it in a step until then."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from tests.agent.fakes.jobs import STAGE, WAITS, WAITS_FOR_GO, job
 from tests.agent.fakes.live_machine import AT_WORK, GPU, Act, Life, Plan
 
 LEFT = "4242, python3\n"
-"""What nvidia-smi says of a process that a job left on the GPU."""
+"""The line of nvidia-smi about a process that a job left on the GPU."""
 
 
 def preempt(life: Life) -> None:
-    """Google announces that it takes the machine."""
+    """Google announces a preemption of the machine."""
     life.google.values["instance/preempted"] = "TRUE"
 
 
 def maintain(life: Life) -> None:
-    """Google announces that the host is to be maintained, up to an hour ahead."""
+    """Google announces a maintenance of the host, up to an hour ahead."""
     life.google.values["instance/maintenance-event"] = "TERMINATE_ON_HOST_MAINTENANCE"
 
 
 def terminate(life: Life) -> None:
-    """The machine is to go off: somebody stops or deletes it, or its group takes it away."""
+    """The machine is stopped: by a user, a deletion, or its group."""
     life.stop()
 
 
 def oom_kill(life: Life) -> None:
-    """The job takes all the memory, and the kernel kills the runner's process that has most of it."""
+    """The job uses all the memory, and the kernel kills the process of the runner with the most memory."""
     with suppress(LookupError):
         _signal(life.runner, signal.SIGKILL)
         life.oom_killed()
 
 
 def shut_down(life: Life) -> None:
-    """All that the boot script started is told to stop, as systemd does it."""
+    """All processes of the boot script get a stop signal, as from systemd."""
     for pid in life.processes():
         _signal(pid, signal.SIGTERM)
 
 
 def kill_agent(life: Life) -> None:
-    """The agent is killed, as for want of memory."""
+    """The agent is killed, as by the kernel when the memory is full."""
     with suppress(LookupError):
         _signal(life.agent, signal.SIGKILL)
 
@@ -64,32 +64,32 @@ def kill_boot_script(life: Life) -> None:
 
 
 def start_again(life: Life) -> None:
-    """The startup script is run a second time, by hand or by an upgrade of Google's guest agent."""
+    """The startup script runs a second time, started by a user or by an upgrade of the guest agent."""
     life.systemd.run_script([BASH, str(SCRIPT)]).wait(30)
 
 
 def no_gpu(life: Life) -> None:
-    """The GPU falls off the bus."""
+    """The GPU disappears from the bus."""
     (STAGE / "gpu").write_text("")
 
 
 def gpu(life: Life) -> None:
-    """The GPU is there."""
+    """The GPU appears."""
     (STAGE / "gpu").write_text(GPU)
 
 
 def leave_process(life: Life) -> None:
-    """Something stays on the GPU."""
+    """A process stays on the GPU."""
     (STAGE / "apps").write_text(LEFT)
 
 
 def go(life: Life) -> None:
-    """What waits goes on."""
+    """A job or runner that waits for the file `go` continues."""
     (STAGE / "go").touch()
 
 
 def hangs(_asked: int, archive: bytes) -> tuple[int, bytes, int]:
-    """A server of releases that says nothing."""
+    """A server of releases that does not answer."""
     time.sleep(60)
     return 200, archive, len(archive)
 
@@ -108,11 +108,11 @@ HOLDS: Mapping[str, Callable[[], Plan]] = {
     "job": lambda: Plan(does=job(WAITS)),
     "after-job": lambda: Plan(does=job(WAITS_FOR_GO), at=[("job", leave_process), ("job", go)]),
 }
-"""By step: a machine that stays in it for seconds at least."""
+"""Plans by step: each machine stays in the step for some seconds."""
 
 
 def held(step: str, blow: Act) -> Plan:
-    """A machine that is at this step when the blow falls."""
+    """Return a plan whose machine is in this step when the event happens."""
     plan = HOLDS[step]()
     plan.at = [*plan.at, (AT_WORK if step == "job" else step, blow)]
     return plan

@@ -1,4 +1,4 @@
-"""What is left of a machine when it is off, as JSON."""
+"""Collects what remains of a machine after it is off, as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINE_ENDS = ("\n", "\\n")
 
 
 def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
-    """What it said, what GitHub and Google have of it, and the secrets that lay anywhere."""
+    """Return the machine's output, the state of GitHub and Google, and the secrets that were found in any place."""
     cloud, github = life.google, life.github
     lines = key.decode().splitlines()
     planted = {
@@ -63,12 +63,12 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
 
 
 def is_of_this_computer(secret: str, kind: str, where: str) -> bool:
-    """Whether it is a private key that lay below /etc before: the machine has a copy of that folder."""
+    """Return True for a private key that was below /etc of this computer before. The machine has a copy of it."""
     return secret == "private key" and kind == "file" and where.startswith("/etc/")
 
 
 def is_allowed(secret: str, kind: str, where: str) -> bool:
-    """The two places of GitHub's own: its Listener's environment, and its root, which lies in memory."""
+    """Return True for the two places that GitHub itself uses: its Listener's environment, and its root in memory."""
     if secret == "blob":
         return kind == "environ" and where.endswith("/run/gpu-agent/runner/bin/Runner.Listener run")
     return (secret, kind, where) == ("credential", "file", "/run/gpu-agent/runner/.credentials")

@@ -1,4 +1,4 @@
-"""The runner manager as a machine meets it: it registers a runner and seals that to the machine's key, or fails to."""
+"""A fake runner manager: it encrypts a runner's registration for the machine's key, or answers wrongly."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 KEY, SEALED = "gpu-agent/key", "gpu-agent-registration"
 USELESS = ("never", "another key", "another machine", "no configuration", "truncated", "altered", "no base64")
-"""Ways to answer after which no runner may start."""
-# In the encrypted message, some blocks before its end.
+"""Answers after which no runner may start."""
+# The change is in the encrypted message, some blocks before its end.
 _ALTERED_BYTE = -100
 
 
 class Answer(NamedTuple):
-    """What it does with a machine's key."""
+    """The answer to a machine's key."""
 
     how: str = ""
-    """One of USELESS; a registration of the machine where it is empty."""
+    """One of USELESS; if empty, the answer is a registration of the machine."""
     after_sec: float = 0.05
 
 
 def serve(cloud: FakeGoogle, github: Github, answer: Answer, boots: int = 1) -> None:
-    """Answer the key of the last boot once; returns when the machine is off, at the latest."""
+    """Answer the key of the last boot once. Return when the machine is off, at the latest."""
     while len(cloud.keys()) < boots:
         if cloud.closing.wait(0.05):
             return

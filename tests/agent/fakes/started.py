@@ -1,4 +1,4 @@
-"""The agent's Running with the stand-in for GitHub's runner, on a machine of the test's own."""
+"""Starts the agent's Running with the fake runner, on an emulated machine of the test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RUN = Path("/run/gpu-agent")
 
 
 def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none", blob: str = BLOB) -> Running:
-    """A runner that does that; to be called inside a machine of the test's own."""
+    """Start a runner that runs this code. Call it on an emulated machine."""
     tree = Path("/run/tree")
     with tarfile.open(fileobj=io.BytesIO(runner.archive(runner.listener(machine.open_python(), does)))) as tar:
         tar.extractall(tree)  # noqa: S202 - the test's own
@@ -37,12 +37,12 @@ def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = 
 
 
 def soon() -> float:
-    """Long enough for whatever is expected to happen."""
+    """Wait long enough for any expected event."""
     return Clock().now() + 60
 
 
 def heard(lines: list[str], line: str) -> None:
-    """Return once the runner has said it; AssertionError, with what it has said, where it never does."""
+    """Return when the runner has written the line. If it never does, raise AssertionError with what it has written."""
     until = soon()
     while line not in lines:
         assert Clock().now() < until, lines
@@ -50,7 +50,9 @@ def heard(lines: list[str], line: str) -> None:
 
 
 def left_of_the_user() -> int:
-    """How many processes it has: the most of some looks, as one look may miss what forks and exits meanwhile."""
+    """Return the number of processes of the user: the most of several scans, because one scan may miss processes that
+    fork.
+    """
     [line] = [line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith(RUNNER_USER + ":")]
     return max(len(list(processes.of(RUNNER_USER, int(line.split(":")[2])))) for _ in range(20))
 

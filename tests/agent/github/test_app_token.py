@@ -1,4 +1,4 @@
-"""The App's token is what GitHub takes, and its key is seen by openssl alone."""
+"""The App's token is valid at GitHub, and only openssl sees its key."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_signature_of_an_openssl_that_fails_is_not_used(
 def test_openssl_gets_the_key_through_a_pipe_and_nothing_else(
     app_key: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    """A stand-in writes down what any process of the machine could see of it, and goes on as the real one."""
+    """A fake openssl records what any process of the machine could see, and then runs the real one."""
     stand_in = tmp_path / "openssl"
     stand_in.write_text(
         f"#!/bin/bash\ntr '\\0' '\\n' </proc/$$/cmdline >{tmp_path}/argv\nenv >{tmp_path}/environ\n"

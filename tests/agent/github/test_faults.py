@@ -1,4 +1,6 @@
-"""Whatever GitHub and the network do, the agent ends in time, asks no sooner than it may, and tells no secret."""
+"""For any fault of GitHub or the network, the agent ends in time, retries no sooner than allowed, and reveals no
+secret.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GitHub refuses, and what is refused before GitHub is asked, ends at once and is told in words that help."""
+"""A refusal by GitHub, or before a request to GitHub, ends the agent at once with a helpful message."""
 
 from __future__ import annotations
 

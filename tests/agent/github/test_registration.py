@@ -1,4 +1,4 @@
-"""A runner is registered once, with the least that a token may do, and GitHub's refusals are told in its words."""
+"""A runner is registered once, with the smallest permission, and GitHub's refusals are quoted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent asks of Google, against a server that answers as Google does, or does not."""
+"""The agent's requests to Google, with a fake server that answers like Google or fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY = b"-----BEGIN RSA PRIVATE KEY-----\nMII=\n-----END RSA PRIVATE KEY-----\n"
 
 
 class Ticking(FakeClock):
-    """Real time runs on, and a sleep takes none of it."""
+    """A clock with real time, in which a sleep takes no time but is counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,12 +48,12 @@ def secret(google: FakeGoogle, within_sec: float = 600, grant_sec: float = 120) 
 
 
 def refused(google: FakeGoogle, within_sec: float = 300, reason: str = "no-secret") -> tuple[str, float]:
-    """What asking for the secret ended with for this reason, and after how much waiting."""
+    """Return the detail and the waits of a read of the secret that ended with this reason."""
     clock = Ticking()
     with pytest.raises(AgentExit) as raised:
         host(google, clock).secret(NAME, clock.now() + within_sec, 120)
     assert raised.value.end.reason == reason
-    # A Secret Manager that is down stops no pool: the next machine may well be answered.
+    # A failure of Secret Manager stops no pool, because the next machine may get an answer.
     assert raised.value.end.stops_pool == (reason == "no-secret")
     return raised.value.detail, sum(clock.slept)
 
@@ -104,7 +104,7 @@ def test_a_guest_attribute_that_meets_a_busy_server_is_written_later(google: Fak
 def test_a_guest_attribute_that_google_dropped_is_written_again(google: FakeGoogle) -> None:
     clock = Ticking()
     google.clock = clock.now
-    google.queries = [clock.now()] * 3  # as of a reader that asks too often
+    google.queries = [clock.now()] * 3  # This is the effect of another reader that sends too many queries.
     host(google, clock).publish("gpu-smoke/verdict", "{}")
     assert google.dropped == ["gpu-smoke/verdict"]
     assert google.published == [("gpu-smoke/verdict", "{}")]
@@ -113,7 +113,7 @@ def test_a_guest_attribute_that_google_dropped_is_written_again(google: FakeGoog
 def test_a_guest_attribute_that_still_has_its_old_value_is_written_again(google: FakeGoogle) -> None:
     clock = Ticking()
     google.clock = clock.now
-    google.queries = [clock.now() - 0.9] * 3  # the write is above the limit, and the reading after it is not
+    google.queries = [clock.now() - 0.9] * 3  # The write is above the limit, and the next read is below it.
     google.published = [("gpu-smoke/verdict", "old")]
     host(google, clock).publish("gpu-smoke/verdict", "{}")
     assert google.dropped == ["gpu-smoke/verdict"]
@@ -287,7 +287,7 @@ def test_a_path_that_fits_into_no_url_is_no_answer() -> None:
 
 
 def test_the_checksum_is_that_of_the_standard() -> None:
-    """RFC 3720, appendix B.4, and the check value of CRC-32/ISCSI."""
+    """The values are from RFC 3720, appendix B.4, and the check value of CRC-32/ISCSI."""
     assert crc32c(b"123456789") == 0xE3069283
     assert crc32c(bytes(32)) == 0x8A9136AA
     assert crc32c(b"\xff" * 32) == 0x62A8AB43

@@ -1,4 +1,4 @@
-"""The driver from each of its sources, with stand-ins for the commands that bring it."""
+"""The driver from each of its sources, with stubs for the programs that install it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Driven:
         shutil.copyfileobj(io.BytesIO(b"the installer"), sink)
 
     def installs(self, text: str) -> None:
-        """What python3 does, which is only asked to run the installer."""
+        """Replace python3, which is only used to run the installer."""
         self.tools.add("python3", f'echo "${{*:2}}" >>"{self.folder}/calls"\n{text}')
 
     def has_driver(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a GPU is fit for a job, by a stand-in for nvidia-smi that is really started, and a log of the test's."""
+"""Checks of the GPUs before and after a job, with a stub of nvidia-smi in its own process, and a fake kernel log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOBODY = User("nobody", 65534, 65534, Path("/nonexistent"))
 
 
 class Machine(System):
-    """nvidia-smi in a folder of the test's, which answers with two files; and a kernel log."""
+    """A machine with an nvidia-smi that prints two files, and with a kernel log."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(run_folder=folder)
@@ -39,7 +39,7 @@ class Machine(System):
 
     def script(self, text: str) -> None:
         path = self.folder / "nvidia-smi"
-        # The kernel reads no interpreter whose path has a blank in it.
+        # The kernel accepts no interpreter whose path contains a space.
         path.with_suffix(".py").write_text(f"import sys\n{text}")
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$0.py" "$@"\n')
         path.chmod(0o755)
@@ -115,7 +115,8 @@ def test_a_process_on_the_gpu_is_named(machine: Machine) -> None:
         ),
         ("NVRM: Xid (PCI:0000:00:04): 13, pid=4242, name=python3, Graphics SM Warp Exception", ""),
         ("NVRM: Xid (PCI:0000:00:04): 31, pid=4242, name=python3, MMU Fault", ""),
-        # A job may write into its own name, and the kernel logs that: only a line of the driver's own counts.
+        # A job may choose the name of its process, and the kernel logs that name. Only a line of the driver itself
+        # counts.
         ("a.out[7]: segfault at 0 NVRM: Xid (PCI:0000:00:04): 79, ip 0", ""),
     ],
 )
@@ -131,7 +132,7 @@ def test_the_fatal_xids_are_those_that_gpu_smoke_answers_with_an_action() -> Non
 def test_an_nvidia_smi_that_hangs_is_unfit_and_costs_no_more_than_its_deadline(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its child holds the pipe open: waiting for the end of the output would last as long as that."""
+    """Its child keeps the pipe open, so a wait for the end of the output would last as long as the child."""
     monkeypatch.setattr(gpu_health, "TIMEOUT_SEC", 0.5)
     machine.script(
         "import subprocess, time\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\ntime.sleep(60)\n"
@@ -165,7 +166,7 @@ def test_a_machine_without_nvidia_smi_is_unfit(machine: Machine) -> None:
 
 
 class Ticking(Clock):
-    """Time that passes only by sleeping; each second something may happen."""
+    """A clock that advances only during a sleep. Each second something may happen."""
 
     def __init__(self, machine: Machine, happens: dict[int, str]) -> None:
         self.seconds, self.machine, self.happens = 0.0, machine, happens
@@ -180,7 +181,7 @@ class Ticking(Clock):
 
 
 class Alone(Machine):
-    """No process of the user's is looked for."""
+    """A system that finds no process of the user."""
 
     def kill_all_of(self, user: User, clock: Clock, deadline: float) -> bool:
         return True

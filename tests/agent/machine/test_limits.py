@@ -1,4 +1,4 @@
-"""What a job may take of the machine: processes, threads, and its turn when memory is short."""
+"""The limits of a job: processes, threads, and its score when the memory is full."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLICE = "sys/fs/cgroup/system.slice/google-startup-scripts.service"
 
 
 def machine_of(root: Path, **files: str) -> Path:
-    """Its bounds, as the kernel shows them."""
+    """Return the limits of a machine, as the kernel shows them."""
     for name, text in {
         "proc/sys/kernel/threads-max": "100000",
         "proc/sys/kernel/pid_max": "4194304",
@@ -37,7 +37,7 @@ def machine_of(root: Path, **files: str) -> Path:
         ({"proc/sys/kernel/pid_max": "32768"}, 24_576),
         ({f"{SLICE}/pids.max": "4915"}, 3_686),
         ({"sys/fs/cgroup/system.slice/pids.max": "1000", f"{SLICE}/pids.max": "4915"}, 750),
-        # Version 1, and a container that sees its own cgroup as the root of all.
+        # Version 1 of cgroups, and a container that sees its own cgroup as the root.
         ({"proc/self/cgroup": "8:pids:/\n0::/"}, 75_000),
     ],
 )

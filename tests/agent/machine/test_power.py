@@ -1,4 +1,4 @@
-"""The last way to switch a machine off, which is to be none for any other computer."""
+"""The last way to switch a machine off, which must not switch any other computer off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_agent.machine import power
 
 
 class Kernel:
-    """One that stays up."""
+    """A kernel that records the call and stays on."""
 
     asked: list[int]
 

@@ -1,4 +1,4 @@
-"""The serial port, stuck, closed and read again, as a real pipe."""
+"""The serial port as a real pipe that is stuck, closed, or read again."""
 
 from __future__ import annotations
 

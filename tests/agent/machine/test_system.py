@@ -1,4 +1,4 @@
-"""Root's own operations, each tried for real: processes, users, and the kernel's log."""
+"""The tasks of root, carried out for real: processes, users, and the kernel's log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_command_that_hangs_is_killed_with_its_children() -> None:
 
     done = HERE.run(python(program), timeout_sec=1)
     assert done == Output(TIMED_OUT, f"{sys.executable} did not end within 1 s")
-    deadline = time.monotonic() + 20  # a process that is killed is gone a moment later
+    deadline = time.monotonic() + 20  # A killed process disappears a moment later.
     while running() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not running()
@@ -106,14 +106,14 @@ def test_everything_of_a_user_is_ended_and_nothing_of_anybody_elses() -> None:
 
 
 def test_a_process_that_a_walk_over_proc_misses_is_ended_too() -> None:
-    """One that forks and exits all the time is found by such a walk now and then."""
+    """A scan of /proc finds a process that forks and exits all the time only sometimes."""
 
     def work() -> list[object]:
         user = HERE.runner_user()
         process = HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/"))
         while HERE.commands_of(user) != [["sleep", "60"]]:
             time.sleep(0.01)
-        processes.of = lambda *_: iter(())  # the child's own; it ends with it
+        processes.of = lambda *_: iter(())  # The sleep is a child of the process and ends with it.
         return [HERE.kill_all_of(user, Clock(), Clock().now() + 30), process.poll() or process.wait(10)]
 
     assert machine.inside(work) == [True, -9]
@@ -134,7 +134,7 @@ def test_the_processes_of_a_users_containers_are_ended_too() -> None:
 
 def test_a_users_processes_are_ended_without_starting_another() -> None:
     def work() -> list[object]:
-        processes.end_all_of("gpu-runner")  # there is none yet
+        processes.end_all_of("gpu-runner")  # The user has no process yet.
         user = HERE.runner_user()
         others = [HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/")) for _ in range(3)]
         while [words[0] for words in HERE.commands_of(user)] != ["sleep"] * 3:
@@ -211,7 +211,7 @@ def test_the_runner_user_cannot_log_in_also_where_the_image_gave_it_a_shell(
 
 
 class Scheduled(System):
-    """An image that has cron and at, or one of them."""
+    """An image with cron and at, or with one of them."""
 
     programs: tuple[str, ...] = ("crontab", "at")
 
@@ -276,7 +276,7 @@ def test_the_gpus_device_files_give_their_group_only_where_others_may_not_use_th
 
 
 def may_read_kernel_log() -> bool:
-    """With kernel.dmesg_restrict a user may open it, and read nothing of it."""
+    """Return True if the kernel's log can be read. With kernel.dmesg_restrict a user can open it but read nothing."""
     try:
         log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     except OSError:

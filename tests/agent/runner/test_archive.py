@@ -1,4 +1,6 @@
-"""The runner's archive: found baked, or fetched and compared with its pin; nothing of another one is ever unpacked."""
+"""The runner's archive is found in the image, or downloaded and compared with its checksum. No other archive is
+unpacked.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ GOOD = runner.archive(runner.listener("/usr/bin/python3"))
 
 
 class Quick(Clock):
-    """Waits take no time; the deadline still comes."""
+    """A clock whose waits take no time. The deadline still comes."""
 
     waited = 0.0
 
@@ -38,7 +40,7 @@ class Quick(Clock):
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    # Nothing is to be asked of anybody but a test's own server.
+    # Only the test's own server may be used.
     monkeypatch.setenv("GPU_AGENT_RUNNER_URL", "http://127.0.0.1:1")
     return System(tmp_path / "run", tmp_path / "state", tmp_path / "baked")
 
@@ -113,7 +115,7 @@ def test_a_baked_runner_of_another_archive_is_left_and_the_pinned_one_fetched(
 
 
 def test_a_fetched_runner_is_roots_and_nobody_elses_to_write(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where its archive says otherwise: set-user-ID bits and everybody's right to write are left out."""
+    """The archive contains set-user-ID bits and write permission for everyone, which are removed."""
     content = runner.archive(
         runner.listener("/usr/bin/python3"),
         Entry("bin/open", "x", 0o6777),
@@ -165,7 +167,7 @@ def test_a_fetched_runner_that_is_not_as_it_was_unpacked_is_fetched_again(
         assert get(system, config(content), said=said) == folder
         assert (len(asked), len(said), one.read_text()) == (2, 1, "x")
         assert said[0].startswith(f"gpu-agent: {folder} is not used: its files ")
-        # It is whole again.
+        # The download is complete again.
         assert get(system, config(content)) == folder
         assert len(asked) == 2
 

@@ -1,4 +1,6 @@
-"""Each wall of the cage, told open by a stand-in or made so for real: which words end the machine, in which mode."""
+"""The targets that the isolation tests, with fake and real answers: which answers end the machine, for each Docker
+mode.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ MODES = pytest.mark.parametrize("docker", ["none", "rootless"])
 
 
 class Told(System):
-    """A machine whose walls are as it is told; closed, where it is told nothing."""
+    """A system whose targets answer with the given words. All other targets are closed."""
 
     def __init__(self, words: Mapping[str, str] = {}, groups: set[int] | None = None, **answers: Output) -> None:
         super().__init__()

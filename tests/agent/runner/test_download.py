@@ -1,4 +1,4 @@
-"""A download is whole, is what was asked for, and carries nothing to where it is led."""
+"""A download is complete, comes from the requested address, and sends no headers to the target of a redirect."""
 
 from __future__ import annotations
 

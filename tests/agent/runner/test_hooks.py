@@ -36,7 +36,9 @@ def fit(stage: str) -> str:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Like /run/gpu-agent: root's, and open to read for everybody, which pytest's own folders are not."""
+    """Return a folder like /run/gpu-agent, which belongs to root and is readable for everyone. pytest's folders are
+    not.
+    """
     made = Path(tempfile.mkdtemp(prefix="gpu-agent-"))
     made.chmod(0o755)
     yield made
@@ -45,7 +47,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Hooks]]:
-    """Hooks for a user, this one where nothing is said."""
+    """Start hooks for a user, by default the current one."""
     made: list[Hooks] = []
     for name, value in GITHUB.items():
         monkeypatch.setenv(name, value)
@@ -211,7 +213,7 @@ def test_a_flood_of_connections_takes_few_threads_and_descriptors_of_the_agents(
         with contextlib.suppress(BlockingIOError):
             connection.connect(str(folder / "hooks.sock"))
             taken += 1
-    # What is beyond those that are heard and those that wait is not even connected.
+    # The socket does not accept more connections than those that are served or wait.
     assert taken <= 8 + 9
     assert len(list(Path("/proc/self/fd").iterdir())) - before[0] <= 8
     assert threading.active_count() <= before[1]
@@ -221,7 +223,7 @@ def test_a_flood_of_connections_takes_few_threads_and_descriptors_of_the_agents(
 
 
 def test_an_accept_that_fails_is_not_the_last(serve: Callable[..., Hooks], folder: Path) -> None:
-    """As where the agent has no file descriptor left: each of its threads meets it once."""
+    """The error is that of an agent without a free file descriptor. Each thread gets it once."""
     served = serve()
     server, failed = served._server, threading.Semaphore(8)
 
@@ -238,7 +240,7 @@ def test_an_accept_that_fails_is_not_the_last(serve: Callable[..., Hooks], folde
             server.close()
 
     served._server = Failing()  # type: ignore[assignment]
-    # Eight questions bring the eight threads back from the accept they are in, and into the one that fails.
+    # Eight requests make the eight threads leave their current accept. Their next accept fails.
     for _ in range(8):
         raw(folder, b'{"stage": "completed"}\n')
     assert wait_until(lambda: not failed.acquire(blocking=False) or bool(failed.release()))
@@ -257,7 +259,7 @@ def test_a_check_that_fails_by_itself_is_a_no_and_others_are_still_heard(
 
 
 def test_its_end_ends_every_thread_that_answers(serve: Callable[..., Hooks]) -> None:
-    # Threads of other tests end when they like: a count of all of them would hang on that.
+    # Threads of other tests end at any time, so the test counts only threads with this name.
     before = set(threading.enumerate())
     served = serve()
     answering = [one for one in threading.enumerate() if one not in before and one.name == "hooks"]
@@ -268,7 +270,7 @@ def test_its_end_ends_every_thread_that_answers(serve: Callable[..., Hooks]) -> 
 
 
 def wait_until(done: Callable[[], bool]) -> bool:
-    """Whether it becomes so, in longer than it ever takes."""
+    """Return True when the condition is met. The time limit is longer than it ever takes."""
     until = time.monotonic() + 20
     while not done():
         if time.monotonic() > until:
@@ -278,7 +280,7 @@ def wait_until(done: Callable[[], bool]) -> bool:
 
 
 def test_only_the_runners_user_is_heard(serve: Callable[..., Hooks], folder: Path) -> None:
-    """Root may open every socket; here it stands for somebody else."""
+    """Root may open every socket. In this test it stands for any other user."""
     needs()
     served = serve(uid=NOBODY)
     assert raw(folder, b'{"stage": "started"}\n') == b""
@@ -287,10 +289,10 @@ def test_only_the_runners_user_is_heard(serve: Callable[..., Hooks], folder: Pat
 
 @pytest.mark.parametrize("words", ["", "GPU-1 has 68 MiB in use"])
 def test_the_scripts_work_as_the_runners_user(serve: Callable[..., Hooks], folder: Path, words: str) -> None:
-    """The whole way: bash, the script, the archive, the socket, and the exit code the runner goes by."""
+    """The test uses all parts: bash, the script, the archive, the socket, and the exit code that the runner reads."""
     needs()
     agent = pack(folder)
-    # The job may put variables into the environment of what the runner starts later (GITHUB_ENV).
+    # The job may add variables to the environment of programs that the runner starts later (GITHUB_ENV).
     (folder / "json.py").write_text("raise SystemExit('of the job')")
     served = serve(lambda _: words, uid=NOBODY, python=open_python(), agent=agent)
     script = served.environment["ACTIONS_RUNNER_HOOK_JOB_STARTED"]

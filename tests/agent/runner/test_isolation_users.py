@@ -1,4 +1,4 @@
-"""The other ways to root: what the runner's user may open, belong to and start, in each mode of Docker."""
+"""Other ways to become root: sockets, groups and programs of the runner's user, in each Docker mode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_runners_user_has_a_home_and_neither_a_password_nor_a_group() -> Non
 
 
 def test_every_socket_of_roots_engine_that_the_user_may_open_is_named() -> None:
-    """Those outside of /run are left out here: only /run is the test's own."""
+    """Sockets outside /run are left out, because only /run belongs to the test."""
     machine.needs("nft")
     sockets = [path for path in SOCKETS if path.startswith("/run/")]
 

@@ -1,4 +1,4 @@
-"""The cage, tried in real network namespaces: who still reaches the addresses that give out the machine's identity."""
+"""The network isolation in real network namespaces: which users still reach the machine's identity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.agent.fakes import machine
 from tests.agent.fakes.caged import cage
 from tests.agent.fakes.machine import IPV4, IPV6, NOBODY
 
-# Docker's own rules, in short: they take what a bridge forwards, at the usual priority.
+# A short form of Docker's own rules: they accept what a bridge forwards, at the usual priority.
 ACCEPT_ALL = """
 table inet docker {
   chain forward { type filter hook forward priority 0; policy accept; accept; }
@@ -32,14 +32,14 @@ class WithoutNft(System):
 
 
 class Broken(System):
-    """nft says that all is well and does nothing: only trying the walls shows it."""
+    """An nft that reports success and does nothing. Only the test of the isolation detects that."""
 
     def must(self, reason: str, argv: Sequence[str], *, text: str = "", timeout_sec: float = 30) -> str:
         return "" if argv[0] == "nft" else super().must(reason, argv, text=text, timeout_sec=timeout_sec)
 
 
 def reached(*ports: int) -> dict[str, list[str]]:
-    """For root, another user and a container: what each address says on each port, the IPv4 address first."""
+    """Return the answer of each address and port to root, a user and a container. The IPv4 address comes first."""
     targets = [f"{address} {port}" for address in (IPV4, IPV6) for port in ports]
     return {
         "root": machine.reach(*targets),
@@ -81,7 +81,7 @@ def test_the_rules_for_iptables_are_these_the_last_one_on_top() -> None:
 
 
 def test_without_the_cage_everybody_reaches_the_identity() -> None:
-    """What the other tests rest on: the network is one in which the cut makes the difference."""
+    """Without the isolation the addresses are reachable. The other tests depend on that."""
     machine.needs("nft")
 
     def work() -> dict[str, list[str]]:
@@ -99,7 +99,7 @@ def test_only_root_outside_of_containers_reaches_the_identity() -> None:
         subprocess.run(["nft", "-f", "-"], input=ACCEPT_ALL, text=True, check=True)
         return [cage(), reached(80, 53, 123, 67, 547)]
 
-    # systemd-networkd renews the machine's address as a user of its own.
+    # systemd-networkd renews the machine's address as its own user.
     others = ["identity", "time", "time", "time"]
     closed = ["ConnectionRefusedError", *others]
     assert machine.inside(work) == [
@@ -146,7 +146,7 @@ def test_iptables_makes_the_same_cage_where_nft_is_missing() -> None:
         {
             "root": ["identity"] * 4,
             "nobody": ["ConnectionRefusedError", "identity"] * 2,
-            # Dropped, not refused: see iptables_rules.
+            # The packets are dropped, not refused: see iptables_rules.
             "container": ["TimeoutError", "identity"] * 2,
         },
     ]

@@ -1,4 +1,6 @@
-"""What a later boot of the same disk begins with: the cut, and nothing of the runner's user."""
+"""A later boot of the same disk starts with the rules of the network isolation, and starts nothing of the runner's
+user.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ ASKED = Path("/run/asked")
 
 
 def with_systemd(code: int = 0) -> None:
-    """A stand-in for systemctl, which writes down what it is asked."""
+    """A fake systemctl that records its arguments."""
     BOOTED.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", "/usr/local/sbin"], check=True)
     program = Path("/usr/local/sbin/systemctl")
@@ -35,7 +37,7 @@ def test_a_boot_that_comes_before_the_agent_has_the_cut_that_the_agent_made() ->
         with_systemd()
         targets = (f"{IPV4} 80", f"{IPV6} 80", f"{IPV4} 53")
         close(CUT, System())
-        # The next boot's kernel has no rules yet; what the unit runs gives it them again.
+        # The kernel of the next boot has no rules yet. The command of the unit loads them.
         subprocess.run(["nft", "flush", "ruleset"], check=True)
         before = machine.reach(*targets, uid=NOBODY)
         lines = next_boot.UNIT.read_text().splitlines()
@@ -63,7 +65,7 @@ def test_the_unit_is_before_the_network_and_before_anything_of_a_users() -> None
 
 
 def test_systemd_starts_no_service_of_the_runner_users() -> None:
-    """Whatever a job leaves in its home and whether it made itself linger."""
+    """This holds whatever a job leaves in its home, and if it enables lingering."""
     machine.needs("nft")
 
     def work() -> list[str]:

@@ -1,4 +1,4 @@
-"""The runner's process, with a stand-in for GitHub's: its one job and each way it ends."""
+"""The process of a fake runner: its one job, and each way in which it ends."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_only_the_listener_is_interrupted_so_that_it_tells_its_worker_itself() -
 
 
 def test_a_runner_that_does_not_listen_is_killed_with_all_that_its_job_left() -> None:
-    """The job's orphan has a session of its own, and forks as fast as it is killed."""
+    """The process that the job left has its own session, and forks as fast as it is killed."""
 
     def work() -> list[object]:
         orphan = "import os, time\nwhile True:\n    if os.fork(): os._exit(0)\n    time.sleep(0.001)"
@@ -124,7 +124,7 @@ def test_a_runner_that_had_its_job_is_not_started_again(monkeypatch: pytest.Monk
 
 
 def test_what_the_runner_says_is_redacted_before_it_is_cut() -> None:
-    """Each of these would be half a secret behind the cut, which no longer looks like one."""
+    """A secret that is cut first would be only half a secret, which no longer looks like one."""
 
     def work() -> list[object]:
         lines: list[str] = []
@@ -176,7 +176,7 @@ def test_the_runner_dies_with_the_agent() -> None:
 
 
 def test_nothing_that_a_job_writes_is_a_word_of_the_agents_own() -> None:
-    """A job is of the same user as its Listener, and may write where that does."""
+    """A job has the same user as its Listener, and may write to the same output."""
     words = ["GPU-AGENT-END {}", "SMOKE-RESULT e30="]
 
     def work() -> list[str]:

@@ -1,4 +1,4 @@
-"""Docker as the runner's user, with stand-ins for Docker's programs: what it is started with, and what is refused."""
+"""Docker as the runner's user, with stubs of Docker's programs: how it is started, and what is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_agent.runner import rootless_docker
 
 from tests.agent.fakes import machine
 
-# Each stands first in the agent's PATH. The engine keeps what it was started with, starts its network, and lives on.
+# Each stub comes first in the agent's PATH. The engine records how it was started, starts its network, and stays on.
 ENGINE = """#!/bin/sh
 env > "$HOME/env"
 id -u > "$HOME/uid"
@@ -24,14 +24,15 @@ id -u > "$HOME/uid"
 touch "$XDG_RUNTIME_DIR/up"
 exec sleep 300
 """
-# A copy of bash by that name, as a script would be listed by its interpreter's. It runs before the engine answers.
+# A copy of bash gets this name, because a script would be listed under its interpreter's name. It runs before the
+# engine answers.
 NETWORK = """slirp4netns -c 'sleep 300; true' - --disable-host-loopback 4242 tap0 &
 until grep -q ^slirp4netns /proc/$!/cmdline; do sleep 0.02; done"""
 DOCKER = '#!/bin/sh\ntest -e "$XDG_RUNTIME_DIR/up" || { echo "Cannot connect"; exit 1; }\necho "%s"\n'
 
 
 def install(engine: str = ENGINE.format(network=NETWORK), options: str = "[name=seccomp name=rootless]") -> None:
-    """The programs on the test's own machine."""
+    """Install the programs on the emulated machine."""
     folder = Path("/usr/local/sbin")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", str(folder)], check=True)
     scripts = {
@@ -46,7 +47,7 @@ def install(engine: str = ENGINE.format(network=NETWORK), options: str = "[name=
 
 
 def start(seconds: float = 60) -> dict[str, Any]:
-    """What start() gives, or how it ended."""
+    """Return the result of start(), or the reason and detail of its failure."""
     clock, system = Clock(), System(run_folder=Path("/run/gpu-agent"))
     user = system.runner_user()
     try:

@@ -1,4 +1,4 @@
-"""What of the runner's registration lies where, what its process may do, and what becomes of its blob."""
+"""The runner's registration: where it is stored, what its process may do, and how the blob is changed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def test_the_registration_is_in_no_command_line_and_no_file_on_a_disk() -> None:
 
 
 def test_the_runner_gets_exactly_this_environment_and_no_way_to_more_rights() -> None:
-    """HOME and the like, what it needs for itself, the cage's and the hooks'; nothing of the agent's own."""
+    """The environment has HOME and similar variables, the registration, and those of the isolation and the hooks. It
+    has nothing of the agent's own.
+    """
 
     def work() -> list[object]:
         os.environ["AGENT_SECRET"] = SECRET
@@ -64,7 +66,7 @@ def test_the_runner_gets_exactly_this_environment_and_no_way_to_more_rights() ->
         return [json.loads(diag("env")), rights, int(status["Uid"].split()[0]) > 0]
 
     environment, rights, is_somebody = machine.inside(work)
-    environment.pop("LC_CTYPE", None)  # the stand-in's own Python puts it there
+    environment.pop("LC_CTYPE", None)  # The Python of the fake runner adds this variable.
     assert environment == {
         "PATH": PATH,
         "LANG": "C.UTF-8",
@@ -117,7 +119,7 @@ def test_a_blob_of_another_form_goes_to_the_runner_as_it_is(value: object) -> No
 
 @pytest.mark.parametrize(("over", "starts"), [(0, True), (1, False)])
 def test_a_blob_that_fits_into_no_variable_is_the_runners_end_and_not_the_agents(over: int, starts: bool) -> None:
-    """Tried with the kernel's own limit: one byte less is handed over."""
+    """The test uses the kernel's own limit: a value with one byte less is accepted."""
     blob = "x" * (131_072 - len(f"{JIT_VARIABLE}=") - 1 + over)
 
     def work() -> str:
@@ -135,4 +137,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
-        return b""  # it has ended
+        return b""  # The process has ended.

@@ -1,4 +1,4 @@
-"""The runner and its hooks as one: why the machine ends, before a job and after one."""
+"""The runner with its hooks: the reason for which the machine ends, before and after a job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRAIN = Job("acme/kernels", "77", "1", "train", "ci")
 
 
 def started(does: str, job: Job | None = None, refused: str = "") -> StartedRunner:
-    """The runner of the stand-in that does this, with hooks that have heard of that job."""
+    """Start the fake runner with this code, and hooks that know this job."""
     nothing = cast(Any, None)
     hooks = cast(Any, SimpleNamespace(job=job, refused=refused))
     return StartedRunner(begin(does), hooks, nothing, nothing, nothing, Clock())
@@ -36,8 +36,8 @@ def nobody_asks(_: Mapping[str, str]) -> None:
 def test_no_exit_code_that_a_job_may_choose_stops_the_pool(
     code: int, job: Job | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job is known from the runner's own line, or from its hook."""
-    monkeypatch.setattr(process, "_PAUSE_SEC", 0.1)  # before a start is repeated, which it is for two of these codes
+    """The job is known from the runner's own line or from its hook."""
+    monkeypatch.setattr(process, "_PAUSE_SEC", 0.1)  # The pause before a restart, which two of these codes cause.
     says = "" if job else 'say("Running job: train"); '
     reason, words = machine.inside(lambda: started(f"{says}end({code})", job).finish(nobody_asks))
     assert reason == ("runner-failed" if code else "job-done")
@@ -61,7 +61,7 @@ def test_a_runner_that_ends_before_any_job_is_told_by_its_code(does: str, reason
 
 
 def test_a_runner_that_github_removed_before_any_job_says_so() -> None:
-    """actions/runner#4726: its lines, and the exit code 0."""
+    """The runner writes the lines of actions/runner#4726 and exits with 0."""
     gone = "The runner no longer exists on the server. Cleaning up local configuration."
     reason, text = machine.inside(lambda: started(f'say("{gone}"); end(0)').wait(soon()))
     assert reason == "runner-failed"
