@@ -45,7 +45,7 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not come to that within 30 s")
 
 
-def test_the_script_has_nothing_that_shellcheck_knows_as_a_trap() -> None:
+def test_shellcheck_finds_no_problem_in_the_boot_script() -> None:
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert shellcheck, "shellcheck is not installed; run: make dev"
     done = subprocess.run([shellcheck, str(SCRIPT)], capture_output=True, text=True, check=False)
@@ -66,7 +66,7 @@ def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: 
 
 
 @pytest.mark.slow
-def test_a_serial_port_that_nobody_reads_holds_up_neither_verdict_nor_end(machine: Boot) -> None:
+def test_a_serial_port_that_is_not_read_delays_neither_verdict_nor_end(machine: Boot) -> None:
     """Everything is published meanwhile. The serial port gets it in the same order when it is read again."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -86,7 +86,7 @@ def test_a_serial_port_that_nobody_reads_holds_up_neither_verdict_nor_end(machin
     assert [word for word in words if word != "SHUTDOWN"] == [*["GPU-AGENT-STEP"] * 3, "SMOKE-RESULT", "GPU-AGENT-END"]
 
 
-def test_a_serial_port_that_is_closed_keeps_no_end_from_being_published(machine: Boot) -> None:
+def test_a_closed_serial_port_does_not_prevent_the_report_of_the_end(machine: Boot) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     process = machine.start(says("fine"), writer)
@@ -97,9 +97,7 @@ def test_a_serial_port_that_is_closed_keeps_no_end_from_being_published(machine:
 
 
 @pytest.mark.parametrize("has_agent", [True, False])
-def test_a_guest_agent_that_keeps_the_output_in_the_journal_keeps_no_end_from_the_serial_port(
-    machine: Boot, has_agent: bool
-) -> None:
+def test_the_end_reaches_the_serial_port_if_the_output_goes_to_the_journal(machine: Boot, has_agent: bool) -> None:
     port, device = os.openpty()
     machine.console = os.ttyname(device)
     if not has_agent:
@@ -259,7 +257,7 @@ def test_both_killed_the_boot_script_ends_the_machine(machine: Boot) -> None:
     assert serial.count("SHUTDOWN -h now") == 1
 
 
-def test_a_machine_that_is_told_to_stop_says_so(machine: Boot) -> None:
+def test_a_machine_that_is_stopped_reports_the_stop(machine: Boot) -> None:
     process = machine.start(f"open({str(machine.folder / 'begun')!r}, 'w'); import time; time.sleep(60)")
     until((machine.folder / "begun").exists)
     process.send_signal(signal.SIGTERM)
@@ -267,7 +265,7 @@ def test_a_machine_that_is_told_to_stop_says_so(machine: Boot) -> None:
     assert machine.verdict(serial) == verdict("the machine received a stop signal in step check", 2, "stopped")
 
 
-def test_a_machine_that_is_taken_away_says_so(machine: Boot) -> None:
+def test_a_preempted_machine_reports_the_preemption(machine: Boot) -> None:
     process = machine.start(f"open({str(machine.folder / 'begun')!r}, 'w'); import time; time.sleep(60)")
     until((machine.folder / "begun").exists)
     machine.google.values["instance/preempted"] = "TRUE"
@@ -373,7 +371,7 @@ def test_a_container_that_cannot_be_fetched_is_a_fail(machine: Boot) -> None:
     assert found == verdict("the container image of the check could not be downloaded: unauthorized", 2, "check-failed")
 
 
-def test_on_a_computer_that_is_no_machine_of_google_no_container_is_started(machine: Boot) -> None:
+def test_no_container_is_started_outside_compute_engine(machine: Boot) -> None:
     cos(machine)
     machine.tools.add("python3", f'exec "{sys.executable}" "$@"')
     machine.is_google = False
@@ -421,7 +419,7 @@ def without_agent(machine: Boot) -> Boot:
 
 
 @pytest.mark.parametrize("how", ["closed", "full"])
-def test_a_port_that_nobody_reads_keeps_no_machine_on_that_its_boot_script_ends(without_agent: Boot, how: str) -> None:
+def test_a_port_that_is_not_read_does_not_keep_the_machine_on(without_agent: Boot, how: str) -> None:
     off = without_agent.folder / "off"
     without_agent.tools.add("shutdown", f"echo >{off}")
     # The waits for the port are shorter.
@@ -449,7 +447,7 @@ def test_a_port_that_nobody_reads_keeps_no_machine_on_that_its_boot_script_ends(
     assert without_agent.google.last("gpu-agent/end")["detail"] == ARRIVED
 
 
-def test_what_is_told_at_the_end_is_told_within_seconds_and_read_with_patience(without_agent: Boot) -> None:
+def test_the_report_of_the_end_has_short_writes_and_patient_reads(without_agent: Boot) -> None:
     asked = without_agent.folder / "asked"
     without_agent.tools.add("curl", f'echo "$*" >>{asked}; exit 28')
     without_agent.start().communicate(timeout=60)
@@ -461,7 +459,7 @@ def test_what_is_told_at_the_end_is_told_within_seconds_and_read_with_patience(w
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_where_no_file_can_be_made_the_end_is_said_all_the_same(without_agent: Boot, code: int) -> None:
+def test_the_end_is_reported_even_if_no_file_can_be_created(without_agent: Boot, code: int) -> None:
     without_agent.tools.add("mktemp", f"echo {without_agent.folder}/nowhere; exit {code}")
     serial, _ = without_agent.start().communicate(timeout=60)
     assert without_agent.verdict(serial) == verdict(ARRIVED, 2, "no-config")

@@ -44,7 +44,7 @@ def test_messages_arrive_whole_wherever_they_are_cut(cuts: list[int]) -> None:
     assert found == MESSAGES
 
 
-def test_half_a_message_is_none() -> None:
+def test_an_incomplete_message_is_not_returned() -> None:
     assert list(Incoming().messages(b'{"step": "check"')) == []
 
 

@@ -83,9 +83,7 @@ def test_four_hundred_machines_at_once_all_register(app_key: bytes, public_key: 
     assert served.turned_away <= 2 * 400
 
 
-def test_more_than_github_takes_before_the_deadline_end_as_rate_limited(
-    app_key: bytes, public_key: RSAPublicKey
-) -> None:
+def test_machines_beyond_githubs_limit_end_as_rate_limited(app_key: bytes, public_key: RSAPublicKey) -> None:
     served, ends = start(1_500, app_key, public_key)
     assert ends.keys() == {"registered", "rate-limited"}
     assert ends["registered"] == len(served.runners) >= 3 * A_MINUTE

@@ -135,7 +135,7 @@ def test_an_agents_own_end_is_the_machines(tmp_path: Path) -> None:
     ]
 
 
-def test_an_end_that_is_raised_is_one_too_and_makes_a_verdict_where_there_was_none(tmp_path: Path) -> None:
+def test_a_raised_end_is_reported_with_a_verdict_if_there_was_none(tmp_path: Path) -> None:
     run = Run(tmp_path, 'raise AgentExit("no-secret", "it is refused")')
     assert run.end() == ("no-secret", "it is refused", "start")
     (verdict,) = [note[1] for note in run.notes() if note[0] == "gpu-smoke/verdict"]
@@ -147,7 +147,7 @@ def test_a_machine_that_stays_is_not_switched_off(tmp_path: Path) -> None:
     assert "off" not in [note[0] for note in run.notes()]
 
 
-def test_an_exception_is_a_crash_that_names_the_place_and_not_its_words(tmp_path: Path) -> None:
+def test_an_exception_is_a_crash_with_its_place_and_without_its_text(tmp_path: Path) -> None:
     run = Run(tmp_path, 'raise ValueError("s3cret")')
     reason, detail, _ = run.end()
     assert reason == "crashed"
@@ -177,7 +177,7 @@ def test_an_agent_whose_supervisor_is_killed_says_where_it_was_and_what_it_worke
     assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
 
 
-def test_an_agent_that_is_told_to_stop_as_it_says_its_end_says_it_all_the_same(tmp_path: Path) -> None:
+def test_an_agent_that_is_stopped_while_it_reports_its_end_completes_the_report(tmp_path: Path) -> None:
     """The thread that watches the lifeline stops the agent at a time when the agent may already know that the
     supervisor is gone.
     """
@@ -201,7 +201,7 @@ def test_an_agent_that_is_told_to_stop_as_it_says_its_end_says_it_all_the_same(t
     assert [note[0] for note in run.notes()] == ["gpu-smoke/verdict", "gpu-agent/end", "log", "off"]
 
 
-def test_an_agent_that_learns_of_it_as_it_says_its_end_ends_the_machine_too(tmp_path: Path) -> None:
+def test_an_agent_whose_channel_closes_during_its_last_message_ends_the_machine(tmp_path: Path) -> None:
     """The supervisor's end of the channel is closed, and the thread that watches the lifeline has not noticed yet."""
     source = """
     import os, sys
@@ -257,13 +257,13 @@ def test_a_machine_that_is_stopped_says_so_and_in_which_step(tmp_path: Path) -> 
     assert run.end() == ("stopped", "the machine received a stop signal in step waiting", "waiting")
 
 
-def test_a_machine_that_is_stopped_to_be_taken_away_says_that(tmp_path: Path) -> None:
+def test_a_machine_that_is_stopped_for_a_preemption_reports_the_preemption(tmp_path: Path) -> None:
     run = Run(tmp_path, 'here("there")', notice="Notice('preempted', 'Google takes it')")
     run.signal("there")
     assert run.end() == ("preempted", "Google takes it", "start")
 
 
-def test_an_agent_hears_of_a_stop_while_the_supervisor_writes_a_guest_attribute(tmp_path: Path) -> None:
+def test_an_agent_gets_a_stop_while_the_supervisor_writes_a_guest_attribute(tmp_path: Path) -> None:
     """A slow metadata server can delay a write for 15 s, and the unit gets SIGKILL after 25 s."""
     work = """
     channel.verdict(Verdict("pass", 0, "fine"))
@@ -320,7 +320,7 @@ def test_an_agent_has_a_moment_to_clean_up_and_a_second_signal_does_not_disturb_
     assert (tmp_path / "clean").exists()
 
 
-def test_an_agent_that_does_not_come_to_its_end_is_killed(tmp_path: Path) -> None:
+def test_an_agent_that_does_not_end_is_killed(tmp_path: Path) -> None:
     work = """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     here("there")
@@ -342,7 +342,7 @@ def test_after_the_drivers_restart_was_not_needed_a_stop_is_a_stop(tmp_path: Pat
     assert run.end()[0] == "stopped"
 
 
-def test_what_the_agent_left_running_in_its_group_ends_with_it(tmp_path: Path) -> None:
+def test_processes_of_the_agents_group_end_with_the_agent(tmp_path: Path) -> None:
     work = """
     import subprocess
     child = subprocess.Popen(["sleep", "60"])
@@ -372,9 +372,7 @@ def test_the_job_is_named_in_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clear", ['host.note("cleared")', 'host.note("cleared"); raise OSError'])
-def test_what_a_job_left_is_ended_before_the_end_is_said_and_never_keeps_the_machine_on(
-    clear: str, tmp_path: Path
-) -> None:
+def test_processes_of_a_job_end_before_the_report_and_never_keep_the_machine_on(clear: str, tmp_path: Path) -> None:
     run = Run(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", clear=clear)
     assert [note[0] for note in run.notes()] == [
         "cleared", "gpu-smoke/verdict", "gpu-agent/end", "log", "off", "returned",
@@ -386,7 +384,7 @@ def test_a_machine_that_stays_is_not_cleared(tmp_path: Path) -> None:
     assert "cleared" not in [note[0] for note in run.notes()]
 
 
-def test_a_machine_whose_end_cannot_be_said_is_switched_off(tmp_path: Path) -> None:
+def test_a_machine_whose_end_cannot_be_reported_is_switched_off(tmp_path: Path) -> None:
     run = Run(tmp_path, 'return Ending("job-done", "")', reporter="Failing")
     assert [note[0] for note in run.notes()][-1] == "off"
     assert run.process.returncode == 1
@@ -400,7 +398,7 @@ def test_a_machine_that_is_stopped_does_not_pause_between_its_end_and_its_power_
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_whoever_asked_has_a_moment_to_read_the_end_before_the_machine_is_off(killed: bool, tmp_path: Path) -> None:
+def test_a_pause_before_the_power_off_lets_a_reader_get_the_end(killed: bool, tmp_path: Path) -> None:
     """The pause is the same after the supervisor's report and after that of an agent that lost its supervisor."""
     run = Run(tmp_path, 'here("there")' if killed else 'return Ending("job-done", "")', pause=0.5)
     if killed:

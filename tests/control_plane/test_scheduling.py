@@ -91,7 +91,7 @@ def placed(pod: Mapping[str, Any]) -> Placement:
         "three-reasons",
     ],
 )
-def test_the_pod_goes_where_the_sandbox_says_or_stays_for_the_reason_it_gives(
+def test_the_pod_gets_the_same_node_or_the_same_reason_as_in_the_sandbox(
     both: Both, nodes: list[dict[str, Any]], job: dict[str, Any], expected: Placement
 ) -> None:
     both.nodes(*nodes)

@@ -46,7 +46,7 @@ def test_each_pod_gets_a_node_of_its_own(both: Both) -> None:
 
 
 @pytest.mark.parametrize(("gpus", "why"), [(2, OWN), (1, NO_GPU)])
-def test_where_there_is_one_node_the_second_pod_waits_for_the_reason_the_sandbox_gives(
+def test_on_one_node_the_second_pod_waits_for_the_same_reason_as_in_the_sandbox(
     both: Both, gpus: int, why: str
 ) -> None:
     both.nodes(gpu_node("a", gpus=gpus))
@@ -58,7 +58,7 @@ def test_where_there_is_one_node_the_second_pod_waits_for_the_reason_the_sandbox
     assert {"real": real, "sandbox": said} == {"real": expected, "sandbox": expected}
 
 
-def test_a_pod_that_has_ended_keeps_nobody_off_which_is_why_none_may_end_before_all_are_there(both: Both) -> None:
+def test_a_pod_that_has_ended_frees_its_node_for_another_pod(both: Both) -> None:
     both.nodes(gpu_node("a", gpus=2))
     job = smoke_job(nodes=2)
     both.make(job)
@@ -71,7 +71,7 @@ def test_a_pod_that_has_ended_keeps_nobody_off_which_is_why_none_may_end_before_
     assert both.place_and_keep(job, 1) == Placement("a")
 
 
-def test_a_pod_has_a_name_while_it_is_ready_not_before_and_not_after(both: Both) -> None:
+def test_a_pod_has_a_dns_name_only_while_it_is_ready(both: Both) -> None:
     both.nodes(gpu_node("a"), gpu_node("b"))
     made = smoke_objects(nodes=2)
     job, service = made[JOB], {"apiVersion": "v1", "kind": "Service", **made[SERVICE]}

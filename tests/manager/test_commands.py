@@ -71,7 +71,7 @@ def test_status_shows_each_job_with_its_machine_or_its_reason(asked: Path) -> No
 
 
 @pytest.mark.parametrize(("ago_sec", "text"), [(119, "119 s"), (239, "3 min"), (240, "4 min"), (7200, "2 h")])
-def test_the_age_of_the_last_pass_tells_whether_a_manager_runs(
+def test_an_old_last_pass_means_that_no_manager_runs(
     asked: Path, monkeypatch: pytest.MonkeyPatch, ago_sec: float, text: str
 ) -> None:
     monkeypatch.setattr("time.time", lambda: NOW + ago_sec)
@@ -93,12 +93,12 @@ def test_explain_finds_the_job_by_its_address(asked: Path) -> None:
     ("more", "ids"),
     [("/attempts/1", [2]), ("/attempts/1/job/2", [2]), ("/attempts/1/job/3", []), ("/attempts/2", []), ("", [2])],
 )
-def test_explain_takes_the_address_of_an_attempt(asked: Path, more: str, ids: list[int]) -> None:
+def test_explain_accepts_the_address_of_an_attempt(asked: Path, more: str, ids: list[int]) -> None:
     address = f"https://github.com/example-org/kernels/actions/runs/12{more}"
     assert [job["id"] for job in json.loads(call(asked, "explain", address, "--json").output)["jobs"]] == ids
 
 
-def test_explain_says_what_it_means_that_a_job_is_unknown(asked: Path) -> None:
+def test_explain_names_the_possible_causes_for_an_unknown_job(asked: Path) -> None:
     assert "has no such job" in call(asked, "explain", URL.format(99, 9)).output
 
 
@@ -121,7 +121,7 @@ def test_a_queue_that_is_unknown_says_why(
     assert (found.exit_code, text in found.stderr) == (2, True)
 
 
-def test_what_is_no_address_of_a_job_is_refused(asked: Path) -> None:
+def test_an_argument_that_is_no_address_of_a_job_is_refused(asked: Path) -> None:
     found = call(asked, "explain", "https://github.com/example-org/kernels")
     assert found.exit_code == 2
     assert "is not the address of a job" in found.stderr
@@ -176,19 +176,19 @@ def test_what_fails_in_every_pass_is_logged_once() -> None:
     assert len(lines) == 1
 
 
-def test_the_loop_rests_as_long_as_github_asks() -> None:
+def test_the_loop_waits_as_long_as_githubs_rate_limit() -> None:
     assert pause_sec(one_pass(seen()), 10) == 10
     assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 50)), 10) == 50
     # Google lists a preemption for an hour, so it must be read within that time.
     assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 3600)), 10) == 60
 
 
-def test_a_source_that_is_unknown_is_no_rest() -> None:
+def test_a_pass_with_an_unknown_source_is_not_idle() -> None:
     assert is_idle(one_pass(seen()))
     assert not is_idle(one_pass(seen(machines=None)))
 
 
-def test_a_job_that_waiting_does_not_help_is_nothing_to_wait_for() -> None:
+def test_a_job_that_can_get_no_machine_does_not_keep_the_manager_running() -> None:
     no_pool, expired = job(1, "self-hosted", "gpu", "l5"), job(2, age=25 * 3600)
     found = one_pass(seen(jobs=(no_pool, expired)))
     assert [reason.code for reason in found.decision.reasons.values()] == ["expired", "no-pool"]

@@ -62,7 +62,7 @@ def test_a_queued_job_gets_a_machine_whose_name_and_request_follow_from_the_job(
     assert decision.memory.pending[name] == Pending("l4", A, waiting, request_id(name, "us-central1-a"), NOW)
 
 
-def test_the_memory_that_was_given_is_left_as_it_is() -> None:
+def test_the_given_memory_is_not_changed() -> None:
     memory = Memory()
     decide([POOL], seen(jobs=(job(),)), memory)
     assert memory == Memory()
@@ -79,7 +79,7 @@ def test_an_insert_whose_answer_was_lost_is_repeated_with_the_same_request() -> 
     assert second.actions == first.actions
 
 
-def test_a_machine_on_its_way_covers_the_job() -> None:
+def test_a_pending_machine_is_assigned_to_the_job() -> None:
     first = decide([POOL], seen(jobs=(job(),)), Memory())
     [pending] = first.memory.pending.values()
     pending.operation = "operation-1"
@@ -108,7 +108,7 @@ def test_labels_match_where_the_jobs_are_a_subset_in_any_case() -> None:
     }
 
 
-def test_jobs_for_githubs_own_runners_are_no_concern() -> None:
+def test_jobs_for_github_hosted_runners_are_ignored() -> None:
     decision = decide([POOL], seen(jobs=(job(1, "ubuntu-latest"),)), Memory())
     assert (decision.actions, decision.reasons) == ((), {})
 
@@ -131,11 +131,11 @@ def test_a_job_that_waits_for_approval_gets_no_machine() -> None:
     assert decision.reasons[job().key].code == "approval-pending"
 
 
-def test_a_job_that_is_a_day_old_gets_a_machine_still() -> None:
+def test_a_job_that_is_exactly_a_day_old_gets_a_machine() -> None:
     assert len(inserts(decide([POOL], seen(jobs=(job(age=24 * 3600),)), Memory()))) == 1
 
 
-def test_a_job_that_has_a_pools_label_and_one_that_no_pool_has_is_told_why_it_waits() -> None:
+def test_a_job_with_an_unknown_label_has_a_reason() -> None:
     pool = replace(POOL, labels=frozenset({"l4"}))
     foreign, ours = job(1, "ubuntu-latest"), job(2, "l4", "big")
     reasons = decide([pool], seen(jobs=(foreign, ours)), Memory()).reasons
@@ -164,7 +164,7 @@ def test_a_job_that_is_older_than_a_day_by_githubs_clock_gets_no_machine() -> No
     assert len(inserts(decide([POOL], young, Memory()))) == 1
 
 
-def test_after_a_stockout_the_next_zone_is_asked_and_the_first_one_a_minute_later() -> None:
+def test_after_a_stockout_the_next_zone_is_tried_and_the_first_one_a_minute_later() -> None:
     first = decide([POOL], seen(jobs=(job(),)), Memory())
     [name] = first.memory.pending
     failed = OperationState(True, InsertError("no-capacity", "none left"))
@@ -173,7 +173,7 @@ def test_after_a_stockout_the_next_zone_is_asked_and_the_first_one_a_minute_late
     assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)}
 
 
-def test_where_all_zones_are_out_the_reason_names_them_and_the_next_try() -> None:
+def test_if_no_zone_has_capacity_the_reason_names_the_zones_and_the_next_try() -> None:
     memory = Memory(
         cooldowns={
             "us-central1-a g2-standard-8 spot": Cooldown(NOW + 40, 1),
@@ -189,7 +189,7 @@ def test_where_all_zones_are_out_the_reason_names_them_and_the_next_try() -> Non
     assert inserts(later) == [("us-central1-a", "spot"), ("us-central1-b", "spot")]
 
 
-def test_a_pool_without_any_open_zone_asks_each_of_them_a_minute_after_its_last_stockout() -> None:
+def test_a_pool_without_an_open_zone_tries_each_zone_a_minute_after_its_stockout() -> None:
     out = {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1750, 9),
            "us-central1-b g2-standard-8 spot": Cooldown(NOW + 1770, 9)}  # fmt: skip
     memory = Memory(cooldowns=out)
@@ -204,7 +204,7 @@ def test_a_pool_without_any_open_zone_asks_each_of_them_a_minute_after_its_last_
     assert failed.reasons[job().key].next_try == NOW + 30
 
 
-def test_of_a_regions_zones_those_without_a_remembered_stockout_are_asked_first() -> None:
+def test_zones_of_a_region_without_a_stockout_are_tried_first() -> None:
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 600, 2)})
     assert inserts(decide([POOL], seen(jobs=(job(),)), memory)) == [("us-central1-b", "spot")]
     # Another market, machine type or region comes later on the ladder because users want that order.
@@ -219,7 +219,7 @@ def test_a_pool_with_an_open_place_leaves_the_others_their_pause() -> None:
     assert inserts(decide([pool], seen(jobs=(job(),)), memory)) == [("us-central1-a", "standard")]
 
 
-def test_a_zone_that_google_names_is_asked_before_the_others() -> None:
+def test_a_zone_that_google_names_is_tried_first() -> None:
     first = decide([POOL], seen(jobs=(job(),)), Memory())
     [name] = first.memory.pending
     pool = replace(POOL, rungs=(A, replace(A, zone="us-central1-c"), B))
@@ -241,7 +241,7 @@ def test_a_used_up_quota_closes_the_region_for_that_gpu_and_market() -> None:
     )
 
 
-def test_a_refusal_keeps_the_pool_from_asking_for_five_minutes() -> None:
+def test_after_a_refusal_the_pool_requests_nothing_for_five_minutes() -> None:
     first = decide([POOL], seen(jobs=(job(),)), Memory())
     [name] = first.memory.pending
     failed = OperationState(True, InsertError("refused", "Permission denied"))
@@ -258,13 +258,13 @@ def test_rungs_above_the_price_ceiling_are_skipped() -> None:
     )
 
 
-def test_a_job_buys_at_most_three_machines() -> None:
+def test_at_most_three_machines_are_started_for_a_job() -> None:
     memory = Memory(jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
     decision = decide([POOL], seen(jobs=(job(),)), memory)
     assert decision.reasons == {job().key: Reason("never-picked-up", "3 machines were started for it, and none got it")}
 
 
-def test_two_preemptions_in_a_quarter_of_an_hour_turn_to_machines_that_stay() -> None:
+def test_after_two_preemptions_in_a_quarter_of_an_hour_a_standard_machine_is_requested() -> None:
     pool = replace(POOL, rungs=(A, B, FIRM))
     place = "us-central1 g2-standard-8"
     once, twice = Memory(preemptions={place: [NOW - 100]}), Memory(preemptions={place: [NOW - 800, NOW - 100]})
@@ -358,7 +358,7 @@ def test_the_job_of_a_preempted_machine_is_run_again_once_its_run_has_ended() ->
     assert (begun.actions, begun.memory.lost) == ((), {})
 
 
-def test_a_rerun_takes_one_job_where_another_one_failed_for_its_own_reason() -> None:
+def test_only_the_lost_job_is_run_again_if_another_job_failed_by_itself() -> None:
     decision = decide([POOL], seen(runs={RUN: failed_run(failed_jobs=(1, 2))}), lost_memory())
     assert decision.actions == (Rerun(RUN, 1, 1),)
 
@@ -373,17 +373,17 @@ def test_a_rerun_takes_one_job_where_another_one_failed_for_its_own_reason() -> 
     ],
     ids=["cancelled by a person", "not lost after all", "rerun by a person", "older than 30 days"],
 )
-def test_no_rerun_where_nobody_wants_one(run: Run) -> None:
+def test_no_rerun_of_a_run_that_needs_none(run: Run) -> None:
     decision = decide([POOL], seen(runs={RUN: run}), lost_memory())
     assert (decision.actions, decision.memory.lost) == ((), {})
 
 
-def test_a_job_that_its_runner_cancelled_when_the_machine_was_taken_back_is_run_again() -> None:
+def test_a_job_that_its_runner_cancelled_at_the_preemption_is_run_again() -> None:
     decision = decide([POOL], seen(runs={RUN: failed_run(conclusion="cancelled")}), lost_memory())
     assert decision.actions == (Rerun(RUN, 1, None),)
 
 
-def test_a_job_that_had_ended_before_its_machine_was_taken_back_is_not_lost() -> None:
+def test_a_job_that_ended_before_the_preemption_is_not_lost() -> None:
     ending = machine("l4-a")
     known = MachineMemory("l4", NOW - 900, registered=True, job=LOST)
     ended = decide([POOL], seen(machines=(ending,)), Memory(machines={"l4-a": known})).memory
@@ -398,7 +398,7 @@ def test_a_pool_may_refuse_reruns() -> None:
     assert decide([refusing], seen(preempted=frozenset({"l4-a"})), memory).memory.lost == {}
 
 
-def test_a_rerun_job_gets_a_machine_that_stays() -> None:
+def test_a_rerun_job_gets_a_standard_machine() -> None:
     pool = replace(POOL, rungs=(A, B, FIRM))
     asked = decide([pool], seen(runs={RUN: failed_run()}), lost_memory())
     again = replace(job(), key=JobKey("example-org/kernels", 11, 5, 2))
@@ -428,7 +428,7 @@ def test_inserts_that_fail_together_count_as_one_stockout() -> None:
     assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)}
 
 
-def test_two_zones_that_name_each_other_are_not_asked_in_every_pass() -> None:
+def test_two_zones_that_name_each_other_are_not_tried_in_every_pass() -> None:
     memory, asked, names = Memory(), 0, {"us-central1-a": "us-central1-b", "us-central1-b": "us-central1-a"}
     for number in range(30):
         operations = {name: stockout(names[each.rung.zone]) for name, each in memory.pending.items()}
@@ -469,13 +469,13 @@ def test_a_machine_that_hangs_with_an_idle_runner_is_replaced(online: bool, seco
     assert inserts(late) == [("us-central1-a", "spot")]
 
 
-def test_a_busy_runner_that_is_offline_is_left_to_github() -> None:
+def test_a_busy_runner_that_is_offline_stays() -> None:
     working, runner = machine("l4-a"), Runner(7, "l4-a", online=False, busy=True)
     memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 9000, registered=True, offline_since=NOW - 8000)})
     assert decide([POOL], seen(machines=(working,), runners=(runner,)), memory).actions == ()
 
 
-def test_a_job_that_a_person_cancels_after_its_machine_was_taken_back_is_not_run_again() -> None:
+def test_a_job_that_a_person_cancels_after_the_preemption_is_not_run_again() -> None:
     """GitHub waits minutes for a lost runner. In that time a person or a newer run may cancel the job."""
     still = Job(LOST, frozenset({"gpu", "l4"}), "in_progress", NOW - 900, runner_name="l4-a")
     waits = decide(
@@ -499,7 +499,7 @@ def test_a_job_whose_insert_is_not_answered_for_five_minutes_has_that_as_its_rea
     assert late.actions == first.actions
 
 
-def test_an_insert_whose_answer_was_lost_is_not_repeated_once_its_job_is_gone() -> None:
+def test_an_insert_with_a_lost_answer_is_not_repeated_after_its_job_ended() -> None:
     first = decide([POOL], seen(jobs=(job(),)), Memory())
     second = decide([POOL], seen(), first.memory)
     assert second.actions == ()
@@ -526,7 +526,7 @@ def test_pauses_after_stockouts_double_up_to_half_an_hour_and_end_with_a_machine
     assert given.cooldowns == {}
 
 
-def test_a_zone_that_google_names_is_asked_again_before_its_pause_is_over() -> None:
+def test_a_zone_that_google_names_is_tried_again_before_its_pause_is_over() -> None:
     memory = Memory(cooldowns={"us-central1-b g2-standard-8 spot": Cooldown(NOW + 900, 6)})
     first = decide([POOL], seen(jobs=(job(),)), memory)
     [name] = first.memory.pending
@@ -536,7 +536,7 @@ def test_a_zone_that_google_names_is_asked_again_before_its_pause_is_over() -> N
     assert second.memory.preferred == {"us-central1-b g2-standard-8 spot": NOW + 300}
 
 
-def test_a_steady_job_waits_for_a_machine_that_stays_where_the_pool_has_one() -> None:
+def test_a_rerun_job_waits_for_a_standard_machine_if_the_pool_has_one() -> None:
     steady = Memory(steady={"example-org/kernels 11": NOW + 900})
     assert inserts(decide([POOL], seen(jobs=(job(),)), steady)) == [("us-central1-a", "spot")]
     pool = replace(POOL, rungs=(A, FIRM))
@@ -569,7 +569,7 @@ def test_the_quota_of_all_regions_closes_every_rung() -> None:
     assert second.reasons[job().key].code == "over-quota"
 
 
-def test_a_rung_at_the_ceiling_or_without_a_price_is_asked() -> None:
+def test_a_rung_at_the_price_ceiling_or_without_a_price_is_tried() -> None:
     for price in (0.85, None):
         pool = replace(POOL, rungs=(replace(FIRM, usd_per_hour=price),), price_ceiling_usd=0.85)
         assert len(inserts(decide([pool], seen(jobs=(job(),)), Memory()))) == 1

@@ -31,7 +31,7 @@ def begun(done: bool) -> tuple[Memory, Machine]:
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_machine_that_waits_for_capacity_is_left_alone_and_its_job_has_that_as_the_reason(done: bool) -> None:
+def test_a_machine_that_waits_for_capacity_stays_and_is_the_reason_of_its_job(done: bool) -> None:
     memory, waits = begun(done)
     for later in (400, 1700):
         decision = decide([FLEX], seen(jobs=(job(),), machines=(waits,), now=NOW + later), memory)
@@ -54,7 +54,7 @@ def test_its_time_to_boot_begins_when_it_has_capacity() -> None:
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_wait_in_vain_is_one_stockout_and_none_of_the_jobs_machines(done: bool) -> None:
+def test_a_failed_wait_for_capacity_is_one_stockout_and_no_machine_of_the_job(done: bool) -> None:
     memory, waits = begun(done)
     if not done:
         # Google lists it for some passes after its operation has failed.
@@ -67,7 +67,7 @@ def test_a_wait_in_vain_is_one_stockout_and_none_of_the_jobs_machines(done: bool
     assert pending.rung == B
 
 
-def test_a_wait_in_vain_whose_operation_is_not_answered_is_counted_once() -> None:
+def test_a_failed_wait_without_an_answer_of_its_operation_counts_once() -> None:
     memory, waits = begun(done=False)
     gone = decide([FLEX], seen(jobs=(job(),), now=NOW + 1800), memory)
     assert (gone.memory.cooldowns, gone.memory.jobs[slug(job().key)].machines) == ({}, 1)
@@ -88,7 +88,7 @@ def test_a_machine_that_waits_for_a_job_which_is_gone_is_deleted_at_once() -> No
     assert unknown.actions == ()
 
 
-def test_a_zone_has_machines_again_once_one_has_capacity_and_not_once_google_takes_the_request() -> None:
+def test_only_a_machine_with_capacity_ends_the_stockouts_of_its_zone() -> None:
     memory, waits = begun(done=True)
     memory.cooldowns = {PLACE: Cooldown(NOW - 1, 3)}
     still = decide([FLEX], seen(jobs=(job(),), machines=(waits,), now=NOW + 10), memory).memory
@@ -97,14 +97,14 @@ def test_a_zone_has_machines_again_once_one_has_capacity_and_not_once_google_tak
     assert decide([FLEX], seen(jobs=(job(),), machines=(runs,), now=NOW + 20), still).memory.cooldowns == {}
 
 
-def test_a_request_that_google_has_not_taken_is_no_wait_for_capacity() -> None:
+def test_a_request_that_google_has_not_accepted_is_no_wait_for_capacity() -> None:
     memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
     late = decide([FLEX], seen(jobs=(job(),), now=NOW + 301), memory)
     assert late.reasons[job().key].code == "no-answer"
     assert [each.rung for each in late.actions if isinstance(each, Insert)] == [A]
 
 
-def test_a_request_that_google_has_taken_is_answered_although_no_list_has_its_machine_yet() -> None:
+def test_an_accepted_request_is_answered_although_its_machine_is_not_listed_yet() -> None:
     memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
     [(name, pending)] = memory.pending.items()
     pending.operation = "operation-1"
@@ -113,7 +113,7 @@ def test_a_request_that_google_has_taken_is_answered_although_no_list_has_its_ma
     assert (decision.covered, decision.reasons) == ({job().key: name}, {})
 
 
-def test_a_stockout_is_remembered_although_google_takes_the_next_request() -> None:
+def test_a_stockout_counts_although_google_accepts_the_next_request() -> None:
     memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
     [(name, pending)] = memory.pending.items()
     pending.operation = "operation-1"
@@ -122,7 +122,7 @@ def test_a_stockout_is_remembered_although_google_takes_the_next_request() -> No
     assert decide([FLEX], taken, memory).memory.cooldowns == {PLACE: Cooldown(NOW - 1, 3)}
 
 
-def test_of_two_machines_for_one_job_the_one_without_capacity_goes_and_the_idle_one_stays() -> None:
+def test_a_machine_without_capacity_is_deleted_if_an_idle_machine_takes_its_job() -> None:
     memory, waits = begun(done=True)
     idle = machine("l4-idle", market="flex-start", machine_type="a3-highgpu-1g")
     both = seen(

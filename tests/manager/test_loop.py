@@ -185,7 +185,7 @@ def test_another_time_on_the_computers_clock_ends_no_machine_early() -> None:
     assert world.deleted == ["l4-a"]
 
 
-def test_nothing_is_decided_before_github_has_said_what_time_it_is() -> None:
+def test_nothing_is_decided_before_githubs_first_answer() -> None:
     world = Scripted(listed=(machine("l4-a", "TERMINATED"),), knows_time=False)
     loop, store = manager(world)
     done = loop.step()
@@ -210,7 +210,7 @@ def test_a_machine_that_another_manager_started_is_reported_once() -> None:
 OFF = tuple(machine(name, "TERMINATED") for name in ("l4-a", "l4-b"))
 
 
-def test_a_deletion_that_was_decided_on_half_a_minute_ago_is_decided_anew() -> None:
+def test_a_deletion_from_an_old_observation_waits_for_the_next_pass() -> None:
     for seconds, deleted in ((30, ["l4-a", "l4-b"]), (31, ["l4-a"])):
         world = Scripted(listed=OFF, delete_sec=seconds)
         loop, _ = manager(world)
@@ -239,7 +239,7 @@ def test_nothing_is_done_that_is_not_in_the_memory() -> None:
     ]
 
 
-def test_the_end_of_an_insert_is_asked_for_and_remembered() -> None:
+def test_the_end_of_an_insert_is_read_and_stored() -> None:
     world = Scripted(view=GithubView(NOW, (job(),), ()))
     loop, store = manager(world)
     loop.step()
@@ -267,7 +267,7 @@ def test_runners_and_jobs_are_known_by_their_machines() -> None:
     assert [lost.key for lost in store.memory.lost.values()] == [running.key]
 
 
-def test_a_runner_of_an_earlier_machine_of_a_name_is_not_taken_for_the_runner_of_the_next_one() -> None:
+def test_a_runner_of_an_earlier_machine_does_not_count_for_a_later_one_of_its_name() -> None:
     """Its machine is gone, and GitHub still lists its runner. If it counted as the busy one, the new machine would lose
     its job.
     """

@@ -26,7 +26,7 @@ def test_a_runner_that_is_busy_is_no_machine_for_a_queued_job_although_no_job_na
     assert inserted(decide([POOL], replace(both, runners=(IDLE,)), Memory())) == 0
 
 
-def test_a_machine_that_a_running_job_names_is_none_for_a_queued_job_although_its_runner_looks_idle() -> None:
+def test_a_machine_of_a_running_job_takes_no_queued_job_although_its_runner_looks_idle() -> None:
     running, queued = job(1, status="in_progress", runner="l4-a"), job(2)
     both = seen(jobs=(running, queued), machines=(machine("l4-a"),), runners=(IDLE,))
     assert inserted(decide([POOL], both, Memory())) == 1
@@ -44,7 +44,7 @@ def test_a_machine_that_a_running_job_names_is_none_for_a_queued_job_although_it
     ],
     ids=["its runner is gone", "it is being deleted", "it has had its job"],
 )
-def test_a_machine_that_takes_no_more_jobs_is_none_for_a_queued_job(known: MachineMemory) -> None:
+def test_a_machine_that_takes_no_more_jobs_is_not_assigned_to_a_queued_job(known: MachineMemory) -> None:
     waiting = seen(jobs=(job(2),), machines=(machine("l4-a"),))
     assert inserted(decide([POOL], waiting, Memory(machines={"l4-a": known}))) == 1
     fresh = Memory(machines={"l4-a": MachineMemory("l4", NOW - 90)})

@@ -96,7 +96,7 @@ def test_twenty_runners_are_registered_in_a_pass_of_all_pools_and_earlier_ones_d
     assert (begun.count("l4"), begun.count("t4")) == (15, 5)
 
 
-def test_the_machine_of_a_cancelled_job_goes_before_it_has_a_runner() -> None:
+def test_the_machine_of_a_cancelled_job_is_deleted_before_it_has_a_runner() -> None:
     """It would boot for minutes more, and cannot have a job."""
     booting = ready(key="")
     first = decided(booting, jobs=0)
@@ -171,7 +171,7 @@ def test_a_runner_that_never_reached_its_machine_does_not_age() -> None:
     assert sealed.memory.machines["l4-a"].offline_since == NOW + 10
 
 
-def test_a_machine_that_is_never_reached_goes_after_its_time_and_its_runner_before_it() -> None:
+def test_a_machine_without_its_registration_is_deleted_after_its_runner() -> None:
     runners = (Runner(7, "l4-a", online=False, busy=False),)
     memory = Memory(
         machines={"l4-a": MachineMemory("l4", NOW - 361, running_since=NOW - 361)},
@@ -375,7 +375,7 @@ def test_a_runner_is_registered_for_keys_of_2048_to_4096_bits(bits: int) -> None
 
 
 @pytest.mark.parametrize(("characters", "taken"), [(4096, True), (4097, False)])
-def test_a_certificate_of_more_than_4096_characters_is_none(characters: int, taken: bool) -> None:
+def test_a_certificate_of_more_than_4096_characters_is_ignored(characters: int, taken: bool) -> None:
     text = json.dumps({"machine": "l4-a-42", "certificate": "x" * characters})
     assert registration.key_of(text, "l4-a", "42") == ("x" * characters if taken else "")
 
@@ -421,7 +421,7 @@ def test_a_pool_whose_runners_github_refuses_starts_no_more_machines() -> None:
     assert slug(job(2).key) in store.memory.jobs
 
 
-def test_a_key_of_one_machine_that_is_none_stops_no_pool() -> None:
+def test_an_invalid_key_of_one_machine_stops_no_pool() -> None:
     world = Registering(listed=(ready(key="no base64!"),), view=GithubView(NOW, (job(),), ()))
     loop, store = manager(world)
     assert [event.kind for event in loop.step().events] == ["refused"]

@@ -34,7 +34,7 @@ def test_a_run_that_loses_its_machine_twice_is_left_to_a_person() -> None:
     assert (decision.actions, decision.memory.lost) == ((), {})
 
 
-def test_a_rerun_that_does_not_begin_is_asked_for_three_times_a_minute_apart() -> None:
+def test_a_rerun_that_does_not_begin_is_requested_three_times_a_minute_apart() -> None:
     memory, asked = lost_memory(), []
     for later in range(0, 300, 30):
         decision = decide([POOL], seen(runs={RUN: failed_run()}, now=NOW + later), memory)

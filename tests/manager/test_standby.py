@@ -190,7 +190,7 @@ def test_where_a_start_finds_no_capacity_the_machine_stays_and_the_job_gets_one_
         pytest.param((A, FIRM), 2, [], id="and no other place is one of standby"),
     ],
 )
-def test_a_stopped_machine_is_made_anew_where_its_place_had_none_twice(
+def test_a_stopped_machine_is_replaced_after_two_stockouts_of_its_place(
     places: tuple[Rung, ...], stockouts: int, made_at: list[Rung]
 ) -> None:
     memory = replace(stopped(), cooldowns={f"{ZONE} g2-standard-8 spot": Cooldown(NOW + 60, stockouts)})
@@ -206,7 +206,7 @@ def test_a_stopped_machine_that_is_being_started_stays_where_its_place_has_none(
     assert of(Delete, decide([STOCK], seen(jobs=(job(),), machines=(off(),)), memory)) == []
 
 
-def test_stopped_spot_machines_are_made_anew_in_another_region_while_they_are_taken_back_in_theirs() -> None:
+def test_stopped_spot_machines_are_replaced_in_another_region_after_preemptions() -> None:
     west = replace(A, zone="us-west1-a")
     memory = replace(stopped(), preemptions={"us-central1 g2-standard-8": [NOW - 60, NOW - 50]})
     decision = decide([replace(STOCK, rungs=(A, west))], seen(machines=(off(),)), memory)
@@ -246,7 +246,7 @@ def test_no_more_machines_are_on_than_the_maximum() -> None:
     assert {each.code for each in decision.reasons.values()} == {"at-max"}
 
 
-def test_a_machine_whose_job_was_cancelled_goes_on_standby_where_there_is_room() -> None:
+def test_a_machine_whose_job_was_cancelled_goes_on_standby_if_there_is_room() -> None:
     ready = stock("l4-a", job="0a1b2c3d4e5f")
     assert of(Stop, decide([STOCK], seen(machines=(ready,)), Memory())) == [Stop(ready)]
     full = decide([STOCK], seen(machines=(ready, off())), stopped())
@@ -347,7 +347,7 @@ def test_a_manager_that_lost_its_memory_repeats_no_request_of_the_one_before() -
     assert len(set(starts)) == 2
 
 
-def test_a_pass_stops_a_machine_that_is_ready_and_says_so() -> None:
+def test_a_pass_stops_a_machine_that_is_ready_and_logs_it() -> None:
     world = Scripted((stock(),), GithubView(NOW, (), ()))
     loop, store = manager(world, pool=STOCK)
     done = loop.step()

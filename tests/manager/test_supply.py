@@ -67,7 +67,7 @@ def test_a_job_of_two_pools_goes_to_the_one_that_has_room() -> None:
     assert decision.reasons == {}
 
 
-def test_a_job_of_two_pools_that_have_room_goes_to_the_one_that_costs_less() -> None:
+def test_a_job_of_two_pools_with_room_goes_to_the_cheaper_one() -> None:
     assert asked(decide([T4, L4], seen(jobs=(ANY,)), Memory())) == [("l4", "us-central1-a", "g2-standard-8")]
     unknown = replace(L4, rungs=(replace(NEAR, usd_per_hour=None),))
     assert asked(decide([unknown, T4], seen(jobs=(ANY,)), Memory())) == [("t4", "us-central1-a", "n1-standard-8")]
@@ -180,7 +180,7 @@ def test_a_quota_without_an_id_is_named_by_googles_message() -> None:
     )
 
 
-def test_a_probe_on_its_way_has_no_time_of_its_next_try() -> None:
+def test_a_place_with_a_pending_test_insert_has_no_time_of_its_next_try() -> None:
     memory = Memory(
         cooldowns={
             "us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 1),
@@ -216,7 +216,7 @@ def test_a_stop_that_an_earlier_version_kept_by_pool_still_counts() -> None:
     assert list(decision.memory.stopped) == ["templates/l4"]
 
 
-def test_what_google_refuses_in_one_region_is_asked_in_the_next() -> None:
+def test_a_refusal_in_one_region_leads_to_the_next_region() -> None:
     decision = after(LADDER, InsertError("refused", "Required 'compute.subnetworks.use' permission"))
     assert asked(decision) == [("l4", "us-east1-b", "g2-standard-8")]
     # The zones of that region are not tried one after the other.
@@ -224,13 +224,13 @@ def test_what_google_refuses_in_one_region_is_asked_in_the_next() -> None:
     assert asked(after(same, InsertError("refused", "Permission denied"))) == []
 
 
-def test_a_refusal_of_one_pool_is_none_of_another() -> None:
+def test_a_refusal_of_one_pool_does_not_apply_to_another() -> None:
     other = replace(POOL, name="more", labels=frozenset({"more"}))
     refused = after(POOL, InsertError("refused", "Permission denied")).memory
     assert [pool for pool, _, _ in asked(decide([POOL, other], seen(jobs=(job(2, "more"),)), refused))] == ["more"]
 
 
-def test_machines_that_are_taken_back_in_one_region_are_bought_in_another() -> None:
+def test_after_preemptions_in_one_region_machines_are_requested_in_another() -> None:
     spot = replace(LADDER, rungs=(NEAR, FAR))
     memory = Memory(preemptions={"us-central1 g2-standard-8": [NOW - 800, NOW - 100]})
     assert asked(decide([spot], seen(jobs=(job(),)), memory)) == [("l4", "us-east1-b", "g2-standard-8")]
@@ -320,7 +320,7 @@ def test_a_busy_machine_of_a_removed_pool_stays() -> None:
 
 
 @pytest.mark.parametrize("age", [30, 31])
-def test_of_surplus_runners_the_one_that_waited_longest_goes_first(age: int) -> None:
+def test_the_surplus_runner_that_waited_longest_is_removed_first(age: int) -> None:
     machines: tuple[Machine, ...] = (machine("l4-a"), machine("l4-b"))
     runners = tuple(Runner(number, each.name, online=True, busy=False) for number, each in enumerate(machines, 7))
     memory = Memory(
@@ -339,7 +339,7 @@ def test_of_surplus_runners_the_one_that_waited_longest_goes_first(age: int) -> 
 
 
 @pytest.mark.parametrize(("count", "code"), [(0, "pool-stopped"), (1, "pool-stopped")])
-def test_a_stopped_pool_says_so_whether_it_is_full_or_its_job_has_had_its_machines(count: int, code: str) -> None:
+def test_the_reason_pool_stopped_comes_before_at_max_and_never_picked_up(count: int, code: str) -> None:
     memory = Memory(
         stopped={"templates/l4": StoppedPool("templates/l4", "l4-a", "no-secret", "denied")},
         jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)},
@@ -348,7 +348,7 @@ def test_a_stopped_pool_says_so_whether_it_is_full_or_its_job_has_had_its_machin
     assert decide([L4], full, memory).reasons[job().key].code == code
 
 
-def test_a_full_pool_without_capacity_is_full_and_a_job_that_had_its_machines_says_so_first() -> None:
+def test_the_reason_at_max_comes_before_no_capacity_and_never_picked_up_before_both() -> None:
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)})
     full = seen(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),))
     assert decide([L4], full, memory).reasons[job().key].code == "at-max"
@@ -404,7 +404,7 @@ def test_a_zone_that_had_none_a_minute_ago_counts_again_where_google_names_it() 
         assert after(pool, named, memory).memory.preferred == zones
 
 
-def test_two_machines_that_are_taken_back_one_after_the_other_open_the_breaker() -> None:
+def test_two_preemptions_one_after_the_other_open_the_breaker() -> None:
     firm = replace(POOL, rungs=(NEAR, replace(NEAR, market="standard", usd_per_hour=0.9)), max=9)
     memory = Memory()
     for later, name in ((0, "l4-a"), (600, "l4-b")):

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from tests.agent.conftest import openssl
-from tests.agent.end_to_end.chance import chance
-from tests.agent.fakes import live_machine, machine
+from tests.agent.end_to_end.random_machines import random_machine
+from tests.agent.fakes import machine, whole_machine
 
 _EVERY = 25
 
@@ -41,12 +41,12 @@ def main() -> int:
     ended: dict[str, list[float]] = defaultdict(list)
     problems: list[tuple[int, str]] = []
     leaked = alive = silent = 0
-    for number, (seed, found, broke) in enumerate(lives(seeds, options.at_once), 1):
+    for number, (seed, found, broke) in enumerate(run_machines(seeds, options.at_once), 1):
         ended[(found["end"] or {}).get("reason", "none")].append(found["sec"])
         leaked, alive, silent = leaked + len(found["leaked"]), alive + found["alive"], silent + (not found["end"])
-        problems += [(seed, f"{rule} ({'; '.join(chance(seed).faults)})") for rule in broke]
+        problems += [(seed, f"{rule} ({'; '.join(random_machine(seed).faults)})") for rule in broke]
         if broke or options.count == 1:
-            print(f"seed {seed}: {'; '.join(chance(seed).faults)}\n{found['serial']}")
+            print(f"seed {seed}: {'; '.join(random_machine(seed).faults)}\n{found['serial']}")
         if number % _EVERY == 0:
             print(f"{number:4} of {options.count} after {time.monotonic() - began:.0f} s, {len(problems)} rules broken")
         sys.stdout.flush()
@@ -60,7 +60,7 @@ def main() -> int:
     return 1 if problems else 0
 
 
-def lives(seeds: range, at_once: int) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
+def run_machines(seeds: range, at_once: int) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
     """Return each machine's seed, what remains of it, and the rules that it broke, in the order of their ends."""
     key = openssl("rsa", "-traditional", content=openssl("genrsa", "2048"))
     public_key = openssl("rsa", "-pubout", content=key)
@@ -71,10 +71,10 @@ def lives(seeds: range, at_once: int) -> Iterator[tuple[int, dict[str, Any], lis
 
 def one(seed: int, key: bytes, public_key: bytes) -> tuple[int, dict[str, Any], list[str]]:
     """Run one machine."""
-    met, loaded = chance(seed), load_pem_public_key(public_key)
+    met, loaded = random_machine(seed), load_pem_public_key(public_key)
     assert isinstance(loaded, RSAPublicKey)
     with tempfile.TemporaryDirectory() as folder:
-        found = live_machine.live(Path(folder), key, loaded, met.plan)
+        found = whole_machine.run_machine(Path(folder), key, loaded, met.plan)
     return seed, found, met.broken(found)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from tests.agent.fakes import live_machine, machine
-from tests.agent.fakes.live_machine import Life, Plan
+from tests.agent.fakes import machine, whole_machine
 from tests.agent.fakes.manager import Answer
+from tests.agent.fakes.whole_machine import Plan, RunningMachine
 
 PATIENCE_SEC = 30.0
 
@@ -28,8 +28,8 @@ class Twice:
         """
         self._folder, self._key, self._public_key = folder, key, public_key
 
-    def live(self, **plan: Any) -> dict[str, Any]:
-        return live_machine.live(self._folder, self._key, self._public_key, Plan(release=self._release, **plan))
+    def run_machine(self, **plan: Any) -> dict[str, Any]:
+        return whole_machine.run_machine(self._folder, self._key, self._public_key, Plan(release=self._release, **plan))
 
     def _release(self, _: int, archive: bytes) -> tuple[int, bytes, int]:
         with self.downloads.open("a") as file:
@@ -43,18 +43,18 @@ def twice(tmp_path: Path, app_key: bytes, public_key: RSAPublicKey) -> Twice:
     return Twice(tmp_path, app_key, public_key)
 
 
-def stop_once_it_waits(life: Life) -> None:
+def stop_once_it_waits(running: RunningMachine) -> None:
     """Stop the machine after it has published its key, as the manager does if no job needs it."""
-    if life.boots > 1:
+    if running.boots > 1:
         return
     until = time.monotonic() + PATIENCE_SEC
-    while not life.google.keys() and time.monotonic() < until:
+    while not running.google.keys() and time.monotonic() < until:
         time.sleep(0.02)
-    life.stop()
+    running.stop()
 
 
 def test_a_machine_that_was_stopped_while_it_waited_boots_again_and_takes_a_job(twice: Twice) -> None:
-    found = twice.live(answer=Answer(), boots=2, at=[("register", stop_once_it_waits)])
+    found = twice.run_machine(answer=Answer(), boots=2, at=[("register", stop_once_it_waits)])
     assert found["published"] == ["stopped", "job-done"], found["serial"]
     first = ["config", "driver", "check", "runner", "register"]
     assert steps(found["serial"]) == [*first, *first, "waiting", "job", "after-job"]
@@ -65,14 +65,14 @@ def test_a_machine_that_was_stopped_while_it_waited_boots_again_and_takes_a_job(
 
 
 def test_a_machine_that_has_had_a_registration_takes_none_at_its_next_boot(twice: Twice) -> None:
-    def stop_at_work(life: Life) -> None:
-        if life.boots == 1:
-            life.stop()
+    def stop_at_work(running: RunningMachine) -> None:
+        if running.boots == 1:
+            running.stop()
 
-    def seal_to_the_first(life: Life) -> None:
-        life.google.keys = lambda: ["", *type(life.google).keys(life.google)]  # type: ignore[method-assign]
+    def seal_to_the_first(running: RunningMachine) -> None:
+        running.google.keys = lambda: ["", *type(running.google).keys(running.google)]  # type: ignore[method-assign]
 
-    found = twice.live(answer=Answer(), boots=2, prepare=seal_to_the_first, at=[("waiting", stop_at_work)])
+    found = twice.run_machine(answer=Answer(), boots=2, prepare=seal_to_the_first, at=[("waiting", stop_at_work)])
     assert found["published"] == ["stopped", "used"], found["serial"]
     assert (found["registered"], verdicts(found["serial"]), found["leaked"]) == (1, ["pass"], [])
 

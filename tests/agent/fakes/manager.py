@@ -14,7 +14,7 @@ from gpu_agent.broker import key_pair
 from tests.agent.fakes.google import FakeGoogle
 
 if TYPE_CHECKING:
-    from tests.agent.fakes.live_machine import Github
+    from tests.agent.fakes.whole_machine import Github
 
 KEY, SEALED = "gpu-agent/key", "gpu-agent-registration"
 USELESS = ("never", "another key", "another machine", "no configuration", "truncated", "altered", "no base64")

@@ -63,7 +63,7 @@ FAULTS = st.builds(
     skew_sec=st.sampled_from([0, -3600, 3600]),
     repository=st.sampled_from(["", "kernels"]),
 )
-def test_whatever_comes_it_ends_in_time_asks_no_sooner_than_it_may_and_tells_no_secret(
+def test_any_faults_end_in_time_without_an_early_retry_or_a_revealed_secret(
     app_key: bytes,
     public_key: RSAPublicKey,
     faults: dict[str, list[Fault]],

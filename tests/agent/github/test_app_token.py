@@ -33,7 +33,7 @@ def test_it_is_a_jwt_that_names_the_app_from_a_minute_ago_for_five_minutes(app_k
     assert "=" not in token
 
 
-def test_every_form_in_which_an_rsa_key_is_kept_signs_the_same(app_key: bytes):
+def test_every_format_of_an_rsa_key_gives_the_same_signature(app_key: bytes):
     forms = [
         app_key,
         openssl("pkcs8", "-topk8", "-nocrypt", content=app_key),
@@ -63,7 +63,7 @@ def unusable() -> dict[str, bytes]:
     }
 
 
-def test_what_is_no_rsa_key_stops_the_pool_and_is_not_quoted():
+def test_a_secret_that_is_no_rsa_key_stops_the_pool_and_is_not_quoted():
     for name, secret in unusable().items():
         with pytest.raises(AgentExit) as ended:
             app_jwt("1", secret, NOW)

@@ -58,21 +58,21 @@ def refused(google: FakeGoogle, within_sec: float = 300, reason: str = "no-secre
     return raised.value.detail, sum(clock.slept)
 
 
-def test_an_attribute_that_is_there_and_one_that_is_not(google: FakeGoogle) -> None:
+def test_an_existing_attribute_is_returned_and_a_missing_one_is_none(google: FakeGoogle) -> None:
     google.attributes["gpu-agent-config"] = "{}"
     assert host(google).attribute("gpu-agent-config") == "{}"
     assert host(google).attribute("gpu-ci-role") is None
 
 
 @pytest.mark.parametrize("fault", [Fault("x", 3, status=503), Fault("x", 3, status=403), Fault("x", 3, cut=True)])
-def test_a_metadata_server_that_stumbles_is_asked_again(google: FakeGoogle, fault: Fault) -> None:
+def test_a_failed_request_to_the_metadata_server_is_retried(google: FakeGoogle, fault: Fault) -> None:
     google.attributes["x"] = "value"
     google.faults = [fault]
     assert host(google).attribute("x") == "value"
     assert len(google.asked) == 4
 
 
-def test_a_metadata_server_that_is_not_there_is_given_up_after_two_minutes(google: FakeGoogle) -> None:
+def test_a_missing_metadata_server_ends_the_read_after_two_minutes(google: FakeGoogle) -> None:
     google.faults = [Fault("x", 1000, status=503)]
     clock = Ticking()
     with pytest.raises(AgentExit, match="timed-out: the metadata server answered 503 to instance/attributes/x"):
@@ -80,7 +80,7 @@ def test_a_metadata_server_that_is_not_there_is_given_up_after_two_minutes(googl
     assert 110 <= sum(clock.slept) <= 120
 
 
-def test_a_runners_name_is_not_that_of_the_machine_that_had_its_name_before(google: FakeGoogle) -> None:
+def test_a_runner_is_named_differently_from_that_of_an_earlier_machine(google: FakeGoogle) -> None:
     assert host(google).name() == "l4-x7k2-42"
 
 
@@ -144,7 +144,7 @@ def test_an_agent_and_its_supervisor_together_stay_below_three_queries_a_second(
     assert sorted(google.published) == [("gpu-agent/key", "{}"), ("gpu-smoke/verdict", "{}")]
 
 
-def test_a_guest_attribute_that_nobody_takes_is_an_error_in_the_end(google: FakeGoogle) -> None:
+def test_a_guest_attribute_that_is_never_accepted_is_an_error(google: FakeGoogle) -> None:
     google.faults = [Fault("guest-attributes", 1000, status=503)]
     with pytest.raises(OSError, match="the metadata server answered 503"):
         host(google).publish("gpu-agent/end", "{}")
@@ -157,12 +157,12 @@ def test_a_secret_comes_whole(google: FakeGoogle, checksum: str | None) -> None:
     assert google.asked[-1] == f"GET /v1/{NAME}/versions/latest:access"
 
 
-def test_a_secret_that_differs_from_its_checksum_is_not_taken(google: FakeGoogle) -> None:
+def test_a_secret_that_differs_from_its_checksum_is_not_used(google: FakeGoogle) -> None:
     google.secrets[NAME], google.checksum = KEY, "1"
     assert refused(google, reason="secrets-unreachable")[0].startswith(f"{NAME}: the payload differs from its checksum")
 
 
-def test_a_secret_that_is_not_there_is_refused_at_once_in_googles_words(google: FakeGoogle) -> None:
+def test_a_missing_secret_is_refused_at_once_with_googles_message(google: FakeGoogle) -> None:
     assert refused(google) == (f"{NAME}: 404 Secret [{NAME}] not found.", 0)
 
 
@@ -202,7 +202,7 @@ def test_secret_manager_is_asked_again_until_the_deadline(google: FakeGoogle, st
     assert 180 <= waited <= 200
 
 
-def test_a_machine_that_cannot_tell_who_it_is_says_what_was_refused(google: FakeGoogle) -> None:
+def test_a_machine_that_does_not_know_its_account_reports_the_refusal(google: FakeGoogle) -> None:
     del google.values["instance/service-accounts/default/email"]
     google.faults = [Fault(":access", 1000, status=403)]
     assert refused(google)[0] == f"{NAME}: 403"
@@ -219,12 +219,12 @@ def test_an_answer_without_a_payload_is_no_secret(google: FakeGoogle, body: byte
     assert refused(google, reason="secrets-unreachable")[0].startswith(f"{NAME}: the answer has no payload")
 
 
-def test_a_machine_without_a_service_account_has_nothing_to_ask_with(google: FakeGoogle) -> None:
+def test_a_machine_without_a_service_account_cannot_read_a_secret(google: FakeGoogle) -> None:
     del google.values["instance/service-accounts/default/token"]
     assert refused(google)[0] == "the machine has no service account"
 
 
-def test_no_secret_is_in_what_is_said_about_it(google: FakeGoogle) -> None:
+def test_no_error_about_a_secret_contains_its_value(google: FakeGoogle) -> None:
     google.faults = [Fault(":access", 1, status=400, body=json.dumps({"error": {"message": f"no {TOKEN}"}}).encode())]
     assert refused(google)[0] == f"{NAME}: 400 no [redacted]"
 
@@ -249,14 +249,14 @@ def test_a_log_that_is_down_ends_no_machine(google: FakeGoogle, path: str) -> No
     host(google).log("INFO", "fine", 5)
 
 
-def test_a_preemption_is_heard_while_it_is_waited_for(google: FakeGoogle) -> None:
+def test_a_preemption_ends_the_wait_for_a_notice(google: FakeGoogle) -> None:
     google.faults = [Fault("instance/preempted", 1, status=503)]
     google.values["instance/preempted"] = "TRUE"
     words = "Google preempts the machine (instance/preempted is TRUE)"
     assert host(google).notice(30) == Notice("preempted", words)
 
 
-def test_the_end_of_the_host_is_heard_and_a_migration_is_none(google: FakeGoogle) -> None:
+def test_the_end_of_the_host_is_a_notice_and_a_migration_is_not(google: FakeGoogle) -> None:
     google.values["instance/maintenance-event"] = "MIGRATE_ON_HOST_MAINTENANCE"
     assert host(google).notice(0) is None
     google.values["instance/maintenance-event"] = "TERMINATE_ON_HOST_MAINTENANCE"
@@ -264,7 +264,7 @@ def test_the_end_of_the_host_is_heard_and_a_migration_is_none(google: FakeGoogle
     assert host(google).notice(0) == Notice("maintenance", words)
 
 
-def test_a_metadata_server_that_holds_nothing_back_is_asked_once_a_second(google: FakeGoogle) -> None:
+def test_a_metadata_server_that_answers_at_once_gets_one_request_a_second(google: FakeGoogle) -> None:
     google.faults = [Fault("instance/", 1000, status=503)]
     clock = Ticking()
     assert host(google, clock).notice(5) is None
@@ -272,7 +272,7 @@ def test_a_metadata_server_that_holds_nothing_back_is_asked_once_a_second(google
 
 
 @pytest.mark.parametrize("etag", ["a b&timeout_sec=9#", "\xff\x80"])
-def test_whatever_the_servers_etag_the_next_notice_is_heard(google: FakeGoogle, etag: str) -> None:
+def test_the_next_notice_arrives_after_any_etag(google: FakeGoogle, etag: str) -> None:
     google.etag = etag
     heard = host(google)
     assert heard.notice(1.9) is None
@@ -282,7 +282,7 @@ def test_whatever_the_servers_etag_the_next_notice_is_heard(google: FakeGoogle, 
     assert (sent[-1]["last_etag"], sent[-1]["timeout_sec"]) == ([etag], ["1"])
 
 
-def test_a_path_that_fits_into_no_url_is_no_answer() -> None:
+def test_a_path_that_does_not_fit_into_a_url_gives_no_answer() -> None:
     assert Metadata("127.0.0.1:1", Ticking()).glance("instance/pre empted\n", 1) == ("", "")
 
 
@@ -295,9 +295,7 @@ def test_the_checksum_is_that_of_the_standard() -> None:
 
 
 @pytest.mark.parametrize(("fails", "asked"), [(0, 1), (2, 3)])
-def test_a_machine_that_does_not_go_off_at_once_is_told_again(
-    google: FakeGoogle, tools: Tools, fails: int, asked: int
-) -> None:
+def test_the_power_off_is_repeated_if_it_fails(google: FakeGoogle, tools: Tools, fails: int, asked: int) -> None:
     told = tools.folder / "told"
     tools.add("shutdown", f'echo "$*" >>{told}; (($(wc -l <{told}) > {fails}))')
     tools.only("wc")

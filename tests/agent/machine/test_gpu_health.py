@@ -62,13 +62,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def test_what_the_check_left_is_what_later_looks_are_compared_with(machine: Machine) -> None:
+def test_later_checks_compare_with_the_state_after_the_smoke_check(machine: Machine) -> None:
     machine.gpus(f"{ONE}, 3, 0\n{TWO}, 5, [N/A]")
     assert at_boot(machine) == Gpus({ONE: 3, TWO: 5}, {ONE: 0, TWO: 0})
     assert (machine.folder / "persistent").exists()
 
 
-def test_a_gpu_that_is_as_it_was_is_fit(machine: Machine) -> None:
+def test_an_unchanged_gpu_is_usable(machine: Machine) -> None:
     assert gpu_problem(machine, FIT) == ""
 
 
@@ -91,12 +91,12 @@ def test_a_gpu_that_is_as_it_was_is_fit(machine: Machine) -> None:
         ("No devices were found", "nvidia-smi says: No devices were found"),
     ],
 )
-def test_each_difference_is_told(machine: Machine, gpus: str, words: str) -> None:
+def test_each_difference_is_reported(machine: Machine, gpus: str, words: str) -> None:
     machine.gpus(gpus)
     assert gpu_problem(machine, FIT) == words
 
 
-def test_errors_that_were_there_at_the_check_are_not_new(machine: Machine) -> None:
+def test_errors_from_before_the_check_do_not_count(machine: Machine) -> None:
     machine.gpus(f"{ONE}, 3, 2")
     assert gpu_problem(machine, Gpus({ONE: 3}, {ONE: 2})) == ""
 
@@ -120,7 +120,7 @@ def test_a_process_on_the_gpu_is_named(machine: Machine) -> None:
         ("a.out[7]: segfault at 0 NVRM: Xid (PCI:0000:00:04): 79, ip 0", ""),
     ],
 )
-def test_the_kernels_log_is_read_for_what_a_job_cannot_mend(machine: Machine, line: str, words: str) -> None:
+def test_fatal_errors_in_the_kernels_log_are_reported(machine: Machine, line: str, words: str) -> None:
     machine.log = ["usb 1-1: new device", line]
     assert gpu_problem(machine, FIT) == words
 
@@ -129,9 +129,7 @@ def test_the_fatal_xids_are_those_that_gpu_smoke_answers_with_an_action() -> Non
     assert {code for code, xid in XIDS.items() if xid.action} == FATAL_XIDS
 
 
-def test_an_nvidia_smi_that_hangs_is_unfit_and_costs_no_more_than_its_deadline(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_nvidia_smi_that_hangs_fails_at_its_deadline(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its child keeps the pipe open, so a wait for the end of the output would last as long as the child."""
     monkeypatch.setattr(gpu_health, "TIMEOUT_SEC", 0.5)
     machine.script(
@@ -152,7 +150,7 @@ def test_an_nvidia_smi_that_hangs_is_unfit_and_costs_no_more_than_its_deadline(
         ("sys.exit(9)", "nvidia-smi failed (9): exit code 9"),
     ],
 )
-def test_an_nvidia_smi_that_fails_is_unfit(machine: Machine, script: str, words: str) -> None:
+def test_an_nvidia_smi_that_fails_makes_the_gpu_unusable(machine: Machine, script: str, words: str) -> None:
     machine.script(script)
     assert gpu_problem(machine, FIT) == words
     with pytest.raises(AgentExit) as ended:
@@ -160,7 +158,7 @@ def test_an_nvidia_smi_that_fails_is_unfit(machine: Machine, script: str, words:
     assert str(ended.value) == f"gpu-unhealthy: {words}"
 
 
-def test_a_machine_without_nvidia_smi_is_unfit(machine: Machine) -> None:
+def test_a_machine_without_nvidia_smi_has_no_usable_gpu(machine: Machine) -> None:
     (machine.folder / "nvidia-smi").unlink()
     assert gpu_problem(machine, FIT) == "nvidia-smi failed (127): nvidia-smi: No such file or directory"
 
@@ -187,7 +185,7 @@ class Alone(Machine):
         return True
 
 
-def test_the_memory_of_the_last_job_has_half_a_minute_to_go(machine: Machine) -> None:
+def test_the_memory_of_a_job_may_be_freed_for_half_a_minute(machine: Machine) -> None:
     machine.__class__ = Alone
     machine.gpus(f"{ONE}, 70000, 0")
     clock = Ticking(machine, {3: f"{ONE}, 3, 0"})
@@ -195,7 +193,7 @@ def test_the_memory_of_the_last_job_has_half_a_minute_to_go(machine: Machine) ->
     assert clock.seconds == 3
 
 
-def test_memory_that_stays_after_the_job_is_told(machine: Machine) -> None:
+def test_memory_that_stays_in_use_after_the_job_is_reported(machine: Machine) -> None:
     machine.__class__ = Alone
     machine.gpus(f"{ONE}, 70000, 0")
     clock = Ticking(machine, {})

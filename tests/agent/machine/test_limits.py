@@ -53,7 +53,7 @@ def test_a_job_may_have_no_more_than_the_agents_own_limit(tmp_path: Path, monkey
     assert limits.most_tasks(machine_of(tmp_path)) == 300
 
 
-def test_a_job_is_held_to_them_and_cannot_lift_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_gets_the_limits_and_cannot_remove_them(monkeypatch: pytest.MonkeyPatch) -> None:
     machine.needs(*limits.NEEDED)
     monkeypatch.setattr(limits, "most_tasks", lambda: 321)
     program = (

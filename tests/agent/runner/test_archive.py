@@ -64,13 +64,13 @@ def bake(system: System, sha256: str) -> Path:
     return folder
 
 
-def test_a_baked_runner_of_the_pinned_archive_is_taken_without_asking_anybody(system: System) -> None:
+def test_a_runner_in_the_image_with_the_pinned_checksum_needs_no_download(system: System) -> None:
     folder = bake(system, runner.sha256(GOOD))
     assert get(system, config()) == folder
 
 
 @pytest.mark.parametrize("path", ["", "bin", "bin/Runner.Listener", MARKER])
-def test_a_baked_runner_that_others_may_write_is_not_taken(system: System, path: str) -> None:
+def test_a_runner_in_the_image_that_other_users_may_write_is_not_used(system: System, path: str) -> None:
     folder = bake(system, runner.sha256(GOOD))
     (folder / path).chmod(0o775)
     said: list[str] = []
@@ -80,7 +80,7 @@ def test_a_baked_runner_that_others_may_write_is_not_taken(system: System, path:
 
 
 @pytest.mark.parametrize("path", ["", "bin", "bin/Runner.Listener", MARKER])
-def test_a_baked_runner_of_another_user_is_not_taken(system: System, path: str) -> None:
+def test_a_runner_in_the_image_of_another_user_is_not_used(system: System, path: str) -> None:
     machine.needs()
     folder = bake(system, runner.sha256(GOOD))
     os.chown(folder / path, NOBODY, 0)
@@ -90,7 +90,9 @@ def test_a_baked_runner_of_another_user_is_not_taken(system: System, path: str) 
     assert said == [f"gpu-agent: {folder} is not used: a user other than root may change {folder / path}"]
 
 
-def test_why_a_baked_runner_is_not_taken_is_said(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_why_a_runner_in_the_image_is_not_used_is_written(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, sha256 = bake(system, "0" * 64), runner.sha256(GOOD)
     with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (base, _):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", base)
@@ -104,7 +106,7 @@ def test_why_a_baked_runner_is_not_taken_is_said(system: System, monkeypatch: py
         assert said == [f"gpu-agent: {folder} is not used: {folder / MARKER}: No such file or directory"]
 
 
-def test_a_baked_runner_of_another_archive_is_left_and_the_pinned_one_fetched(
+def test_the_pinned_runner_is_downloaded_if_the_image_has_another_one(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bake(system, "0" * 64)
@@ -114,7 +116,7 @@ def test_a_baked_runner_of_another_archive_is_left_and_the_pinned_one_fetched(
     assert asked == [f"/v{VERSION}/actions-runner-linux-x64-{VERSION}.tar.gz"]
 
 
-def test_a_fetched_runner_is_roots_and_nobody_elses_to_write(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_may_write_a_downloaded_runner(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """The archive contains set-user-ID bits and write permission for everyone, which are removed."""
     content = runner.archive(
         runner.listener("/usr/bin/python3"),
@@ -140,7 +142,7 @@ def test_a_fetched_runner_is_found_again_after_a_restart(system: System, monkeyp
 
 
 @pytest.mark.parametrize("damage", ["empty", "missing", "added", "mode", "link", "no checksum"])
-def test_a_fetched_runner_that_is_not_as_it_was_unpacked_is_fetched_again(
+def test_a_downloaded_runner_that_was_changed_is_downloaded_again(
     system: System, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     link = Entry("externals/node", kind=tarfile.SYMTYPE, target="../bin")
@@ -186,14 +188,14 @@ def test_another_archive_than_the_pinned_one_is_never_unpacked(system: System, m
     assert list((system.state_folder / "actions-runner").iterdir()) == []
 
 
-def test_a_cut_download_is_begun_anew(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_download_starts_again(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     with runner.releases(lambda asked: (200, GOOD if asked else GOOD[:100], len(GOOD))) as (url, asked):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
         assert (get(system, config()) / "bin" / "Runner.Listener").exists()
     assert len(asked) == 2
 
 
-def test_a_server_that_is_down_is_asked_until_the_deadline(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_down_is_retried_until_the_deadline(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     with runner.releases(lambda _: (503, b"", 0)) as (url, asked):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
         with pytest.raises(AgentExit, match=r"^no-runner: GET .*: answered 503 Service Unavailable") as ended:
@@ -202,7 +204,7 @@ def test_a_server_that_is_down_is_asked_until_the_deadline(system: System, monke
     assert len(asked) > 2
 
 
-def test_a_release_that_is_not_there_is_asked_for_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_release_is_requested_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     with runner.releases(lambda _: (404, b"", 0)) as (url, asked):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
         with pytest.raises(AgentExit, match=r"^no-runner: GET .*: answered 404 Not Found$"):
@@ -224,7 +226,7 @@ def test_a_release_that_is_not_there_is_asked_for_once(system: System, monkeypat
         Entry("out", kind=tarfile.CHRTYPE),
     ],
 )
-def test_a_member_that_does_not_stay_inside_ends_it(
+def test_a_member_outside_the_folder_stops_the_unpacking(
     system: System, monkeypatch: pytest.MonkeyPatch, entry: Entry
 ) -> None:
     content = runner.archive(runner.listener("/usr/bin/python3"), entry)
@@ -263,14 +265,16 @@ def test_an_archive_without_the_program_is_no_runner(system: System, monkeypatch
             get(system, config(content))
 
 
-def test_a_machine_that_has_no_pin_is_told_which_there_are(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_checksum_is_reported_with_the_existing_architectures(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(AgentExit) as ended:
         get(system, config())
     assert str(ended.value) == "no-runner: sha256: has no arm64, which this machine is; it has ['x64']"
 
 
-def test_a_full_disk_is_told_as_one(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_as_a_full_disk(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.open
 
     def full(path: Path, mode: str = "r", *rest: object, **more: object) -> object:

@@ -23,7 +23,7 @@ from gpu_agent.runner.hooks import Hooks, Job, client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.agent.fakes.hooked import pack, raw
+from tests.agent.fakes.hook_client import pack, raw
 from tests.agent.fakes.machine import NOBODY, needs, open_python
 
 JOB = Job("owner/repository", "123456789", "2", "train", "CI")
@@ -68,7 +68,7 @@ def ask(folder: Path, stage: str) -> int:
     return client([stage, str(folder / "hooks.sock")])
 
 
-def test_a_job_on_a_fit_machine_starts_and_is_known(
+def test_a_job_on_a_usable_machine_starts_and_is_recorded(
     serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served = serve()
@@ -88,7 +88,7 @@ def test_the_socket_is_the_runners_users_alone(serve: Callable[..., Hooks], fold
     assert (oct(status.st_mode & 0o777), status.st_uid, status.st_gid) == ("0o600", NOBODY, NOBODY)
 
 
-def test_a_job_on_an_unfit_machine_fails_and_its_author_reads_why(
+def test_a_job_on_an_unusable_machine_fails_with_the_reason_in_its_log(
     serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served = serve(lambda stage: f"the GPU is not fit when a job has {stage}")
@@ -178,7 +178,7 @@ def test_what_a_jobs_author_chose_is_cut_and_made_one_printable_line(
     "text",
     [b"", b"\n", b"{\n", b"[" * 8000 + b"\n", b"x" * 100_000, b'{"stage": "started"', b"\xff\xfe\n", b"1e999999\n"],
 )
-def test_nonsense_on_the_socket_starts_no_job_and_ends_nothing(
+def test_invalid_input_on_the_socket_starts_no_job_and_stops_nothing(
     serve: Callable[..., Hooks], folder: Path, text: bytes
 ) -> None:
     served = serve()
@@ -188,13 +188,13 @@ def test_nonsense_on_the_socket_starts_no_job_and_ends_nothing(
 
 
 @given(asked=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20), st.lists))
-def test_whatever_a_name_is_the_job_has_short_printable_ones(asked: object) -> None:
+def test_any_name_of_a_job_becomes_short_and_printable(asked: object) -> None:
     made = hooks._plain(asked)
     assert len(made) <= 100
     assert made.isprintable()
 
 
-def test_one_who_says_nothing_does_not_keep_others_from_being_heard(serve: Callable[..., Hooks], folder: Path) -> None:
+def test_a_silent_connection_does_not_block_other_connections(serve: Callable[..., Hooks], folder: Path) -> None:
     serve()
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(folder / "hooks.sock"))
@@ -222,7 +222,7 @@ def test_a_flood_of_connections_takes_few_threads_and_descriptors_of_the_agents(
     assert wait_until(lambda: ask(folder, "started") == 0)
 
 
-def test_an_accept_that_fails_is_not_the_last(serve: Callable[..., Hooks], folder: Path) -> None:
+def test_a_failed_accept_does_not_end_the_server(serve: Callable[..., Hooks], folder: Path) -> None:
     """The error is that of an agent without a free file descriptor. Each thread gets it once."""
     served = serve()
     server, failed = served._server, threading.Semaphore(8)
@@ -247,9 +247,7 @@ def test_an_accept_that_fails_is_not_the_last(serve: Callable[..., Hooks], folde
     assert ask(folder, "started") == 0
 
 
-def test_a_check_that_fails_by_itself_is_a_no_and_others_are_still_heard(
-    serve: Callable[..., Hooks], folder: Path
-) -> None:
+def test_a_check_that_raises_is_a_no_and_later_requests_are_answered(serve: Callable[..., Hooks], folder: Path) -> None:
     def check(stage: str) -> str:
         raise RuntimeError("can't start new thread")
 
@@ -258,7 +256,7 @@ def test_a_check_that_fails_by_itself_is_a_no_and_others_are_still_heard(
     assert ask(folder, "started") == 1
 
 
-def test_its_end_ends_every_thread_that_answers(serve: Callable[..., Hooks]) -> None:
+def test_close_ends_every_thread_of_the_server(serve: Callable[..., Hooks]) -> None:
     # Threads of other tests end at any time, so the test counts only threads with this name.
     before = set(threading.enumerate())
     served = serve()
@@ -279,7 +277,7 @@ def wait_until(done: Callable[[], bool]) -> bool:
     return True
 
 
-def test_only_the_runners_user_is_heard(serve: Callable[..., Hooks], folder: Path) -> None:
+def test_only_the_runners_user_gets_an_answer(serve: Callable[..., Hooks], folder: Path) -> None:
     """Root may open every socket. In this test it stands for any other user."""
     needs()
     served = serve(uid=NOBODY)
@@ -312,7 +310,7 @@ def test_the_scripts_work_as_the_runners_user(serve: Callable[..., Hooks], folde
     assert served.job == JOB
 
 
-def test_the_runners_user_cannot_change_the_scripts_nor_what_lies_beside_them(
+def test_the_runners_user_cannot_change_the_scripts_or_files_next_to_them(
     serve: Callable[..., Hooks], folder: Path
 ) -> None:
     needs()

@@ -14,7 +14,7 @@ from gpu_agent.runner import next_boot
 from gpu_agent.runner.network_isolation import close, rules
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.caged import CUT, cage
+from tests.agent.fakes.isolated import CUT, try_isolation
 from tests.agent.fakes.machine import IPV4, IPV6, NOBODY
 
 ASKED = Path("/run/asked")
@@ -29,7 +29,7 @@ def with_systemd(code: int = 0) -> None:
     program.chmod(0o755)
 
 
-def test_a_boot_that_comes_before_the_agent_has_the_cut_that_the_agent_made() -> None:
+def test_a_later_boot_has_the_rules_before_its_agent_starts() -> None:
     machine.needs("nft")
 
     def work() -> list[Any]:
@@ -52,7 +52,7 @@ def test_a_boot_that_comes_before_the_agent_has_the_cut_that_the_agent_made() ->
     assert kept == rules(CUT)
 
 
-def test_the_unit_is_before_the_network_and_before_anything_of_a_users() -> None:
+def test_the_unit_starts_before_the_network_and_before_services_of_users() -> None:
     def work() -> str:
         with_systemd()
         next_boot.keep_cut("", System())
@@ -71,7 +71,7 @@ def test_systemd_starts_no_service_of_the_runner_users() -> None:
     def work() -> list[str]:
         machine.network()
         with_systemd()
-        said = cage()
+        said = try_isolation()
         return [said, *ASKED.read_text().splitlines(), str(System().runner_user().uid)]
 
     said, *asked, uid = machine.inside(work)
@@ -80,7 +80,7 @@ def test_systemd_starts_no_service_of_the_runner_users() -> None:
 
 
 @pytest.mark.parametrize("command", ["enable gpu-agent-cut.service", "mask --now user@990.service"])
-def test_a_systemd_that_refuses_is_no_cage(command: str) -> None:
+def test_the_isolation_fails_if_systemd_refuses(command: str) -> None:
     def work() -> list[str]:
         with_systemd(code=5)
         found = []

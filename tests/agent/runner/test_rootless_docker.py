@@ -62,7 +62,7 @@ def lent(kind: str) -> list[str]:
     return [line for line in Path(f"/etc/sub{kind}").read_text().splitlines() if line.startswith("gpu-runner:")]
 
 
-def test_the_engine_is_the_users_with_the_one_network_that_the_cut_holds_for() -> None:
+def test_the_engine_runs_as_the_user_with_a_network_that_the_rules_cover() -> None:
     def work() -> dict[str, Any]:
         install()
         Path("/etc/subuid").write_text("somebody:100000:65536\n")
@@ -119,7 +119,7 @@ def test_the_engine_is_the_users_with_the_one_network_that_the_cut_holds_for() -
         ),
     ],
 )
-def test_an_engine_that_the_cut_may_not_hold_for_ends_the_machine(prepare: Callable[[], None], said: str) -> None:
+def test_an_engine_that_the_rules_may_not_cover_ends_the_machine(prepare: Callable[[], None], said: str) -> None:
     def work() -> dict[str, Any]:
         prepare()
         return start()
@@ -127,7 +127,7 @@ def test_an_engine_that_the_cut_may_not_hold_for_ends_the_machine(prepare: Calla
     assert machine.inside(work)["said"] == said
 
 
-def test_ids_that_cannot_be_lent_are_no_hole_in_the_cage() -> None:
+def test_the_agent_ends_if_subordinate_ids_cannot_be_added() -> None:
     def work() -> dict[str, Any]:
         install()
         System(run_folder=Path("/run/gpu-agent")).runner_user()
@@ -139,7 +139,7 @@ def test_ids_that_cannot_be_lent_are_no_hole_in_the_cage() -> None:
     assert machine.inside(work)["said"] == "no-docker: usermod failed (3): no room"
 
 
-def test_an_engine_that_does_not_come_up_ends_at_the_deadline() -> None:
+def test_an_engine_that_does_not_start_ends_the_agent_at_the_deadline() -> None:
     def work() -> dict[str, Any]:
         install("#!/bin/sh\nexec sleep 300\n")
         return start(1)

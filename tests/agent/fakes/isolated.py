@@ -15,7 +15,7 @@ from tests.agent.fakes.machine import IPV4, IPV6
 CUT = BlockedAddresses((IPV4, IPV6), GoogleHost.cut.ports)
 
 
-def cage(system: System | None = None, docker: str = "none", cut: BlockedAddresses = CUT) -> str:
+def try_isolation(system: System | None = None, docker: str = "none", cut: BlockedAddresses = CUT) -> str:
     """Isolate. If that fails, return the reason and the detail."""
     system = system or System(python=machine.open_python())
     try:

@@ -12,78 +12,78 @@ from tests.agent.fakes.boot import BASH, SCRIPT
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import STAGE, WAITS, WAITS_FOR_GO, job
-from tests.agent.fakes.live_machine import AT_WORK, GPU, Act, Life, Plan
+from tests.agent.fakes.whole_machine import AT_WORK, GPU, Act, Plan, RunningMachine
 
 LEFT = "4242, python3\n"
 """The line of nvidia-smi about a process that a job left on the GPU."""
 
 
-def preempt(life: Life) -> None:
+def preempt(running: RunningMachine) -> None:
     """Google announces a preemption of the machine."""
-    life.google.values["instance/preempted"] = "TRUE"
+    running.google.values["instance/preempted"] = "TRUE"
 
 
-def maintain(life: Life) -> None:
+def maintain(running: RunningMachine) -> None:
     """Google announces a maintenance of the host, up to an hour ahead."""
-    life.google.values["instance/maintenance-event"] = "TERMINATE_ON_HOST_MAINTENANCE"
+    running.google.values["instance/maintenance-event"] = "TERMINATE_ON_HOST_MAINTENANCE"
 
 
-def terminate(life: Life) -> None:
+def terminate(running: RunningMachine) -> None:
     """The machine is stopped: by a user, a deletion, or its group."""
-    life.stop()
+    running.stop()
 
 
-def oom_kill(life: Life) -> None:
+def oom_kill(running: RunningMachine) -> None:
     """The job uses all the memory, and the kernel kills the process of the runner with the most memory."""
     with suppress(LookupError):
-        _signal(life.runner, signal.SIGKILL)
-        life.oom_killed()
+        _signal(running.runner, signal.SIGKILL)
+        running.oom_killed()
 
 
-def shut_down(life: Life) -> None:
+def shut_down(running: RunningMachine) -> None:
     """All processes of the boot script get a stop signal, as from systemd."""
-    for pid in life.processes():
+    for pid in running.processes():
         _signal(pid, signal.SIGTERM)
 
 
-def kill_agent(life: Life) -> None:
+def kill_agent(running: RunningMachine) -> None:
     """The agent is killed, as by the kernel when the memory is full."""
     with suppress(LookupError):
-        _signal(life.agent, signal.SIGKILL)
+        _signal(running.agent, signal.SIGKILL)
 
 
-def kill_supervisor(life: Life) -> None:
+def kill_supervisor(running: RunningMachine) -> None:
     """The supervisor is killed."""
     with suppress(LookupError):
-        _signal(life.supervisor, signal.SIGKILL)
+        _signal(running.supervisor, signal.SIGKILL)
 
 
-def kill_boot_script(life: Life) -> None:
+def kill_boot_script(running: RunningMachine) -> None:
     """The boot script is killed."""
-    _signal(life.boot_script, signal.SIGKILL)
+    _signal(running.boot_script, signal.SIGKILL)
 
 
-def start_again(life: Life) -> None:
+def start_again(running: RunningMachine) -> None:
     """The startup script runs a second time, started by a user or by an upgrade of the guest agent."""
-    life.systemd.run_script([BASH, str(SCRIPT)]).wait(30)
+    running.systemd.run_script([BASH, str(SCRIPT)]).wait(30)
 
 
-def no_gpu(life: Life) -> None:
+def no_gpu(running: RunningMachine) -> None:
     """The GPU disappears from the bus."""
     (STAGE / "gpu").write_text("")
 
 
-def gpu(life: Life) -> None:
+def gpu(running: RunningMachine) -> None:
     """The GPU appears."""
     (STAGE / "gpu").write_text(GPU)
 
 
-def leave_process(life: Life) -> None:
+def leave_process(running: RunningMachine) -> None:
     """A process stays on the GPU."""
     (STAGE / "apps").write_text(LEFT)
 
 
-def go(life: Life) -> None:
+def go(running: RunningMachine) -> None:
     """A job or runner that waits for the file `go` continues."""
     (STAGE / "go").touch()
 
@@ -94,10 +94,10 @@ def hangs(_asked: int, archive: bytes) -> tuple[int, bytes, int]:
     return 200, archive, len(archive)
 
 
-BLOWS: Mapping[str, Act] = {
+EVENTS: Mapping[str, Act] = {
     each.__name__: each for each in (preempt, maintain, terminate, shut_down, kill_agent, kill_supervisor)
 }
-HOLDS: Mapping[str, Callable[[], Plan]] = {
+STEP_PLANS: Mapping[str, Callable[[], Plan]] = {
     "config": lambda: Plan(google=[Fault("gpu-ci-role", 99, hang=True)]),
     "driver": lambda: Plan(prepare=no_gpu),
     "check": lambda: Plan(smoke="import time; time.sleep(60)"),
@@ -111,10 +111,10 @@ HOLDS: Mapping[str, Callable[[], Plan]] = {
 """Plans by step: each machine stays in the step for some seconds."""
 
 
-def held(step: str, blow: Act) -> Plan:
+def plan_at(step: str, event: Act) -> Plan:
     """Return a plan whose machine is in this step when the event happens."""
-    plan = HOLDS[step]()
-    plan.at = [*plan.at, (AT_WORK if step == "job" else step, blow)]
+    plan = STEP_PLANS[step]()
+    plan.at = [*plan.at, (AT_WORK if step == "job" else step, event)]
     return plan
 
 

@@ -6,16 +6,16 @@ import random
 from typing import Any, NamedTuple
 
 from tests.agent.end_to_end.rules import broken
-from tests.agent.fakes import blows
+from tests.agent.fakes import events
 from tests.agent.fakes.boot import says
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
-from tests.agent.fakes.live_machine import AT_WORK, TOLD, Plan
 from tests.agent.fakes.manager import KEY, SEALED, USELESS, Answer
 from tests.agent.fakes.runner import NO_LIBICU, VERSION
+from tests.agent.fakes.whole_machine import ANNOUNCED, AT_WORK, Plan
 
-_STEPS = (*blows.HOLDS, AT_WORK)
+_STEPS = (*events.STEP_PLANS, AT_WORK)
 _STATUS = (400, 401, 403, 404, 409, 422, 429, 500, 502, 503)
 _JOBS = (
     *(job(), job("time.sleep(0.5)"), job("end(1)"), job("os.kill(os.getpid(), 9)"), job(WAITS), job(WAITS_FOR_GO)),
@@ -35,11 +35,11 @@ _RELEASES = (
     lambda asked, it: (200, it if asked else it[:-99], len(it)),
     lambda _, it: (200, it + b"x", len(it) + 1),
     lambda _, it: (404, b"", 0),
-    blows.hangs,
+    events.hangs,
 )
 
 
-class Chance(NamedTuple):
+class RandomMachine(NamedTuple):
     """One machine with random faults."""
 
     plan: Plan
@@ -67,7 +67,7 @@ class Chance(NamedTuple):
         useless = answer.how in USELESS or answer.after_sec > self.plan.register_sec
         started = ["blob", "environ"] in found["allowed"] or "Running job" in found["serial"]
         expected = "not-registered" if useless else "job-done"
-        alone = self.faults == [_told(answer)]
+        alone = self.faults == [_answer_text(answer)]
         rules = {
             f"it asked GitHub for {found['asked of github']}": not found["asked of github"],
             f"it read {found['secrets read']} secrets": not found["secrets read"],
@@ -77,11 +77,11 @@ class Chance(NamedTuple):
         return [rule for rule, holds in rules.items() if not holds]
 
 
-def _told(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     return f"registration {answer.how} after {answer.after_sec} s"
 
 
-def chance(seed: int) -> Chance:
+def random_machine(seed: int) -> RandomMachine:
     """Return the machine of this seed. Most have one or two faults, and a tenth has none."""
     pick = random.Random(seed)
     plan = Plan(idle_sec=2, register_sec=12, check_sec=5, limit_sec=90)
@@ -92,7 +92,7 @@ def chance(seed: int) -> Chance:
     faults = [add(plan, pick) for add in pick.sample(kinds, k=count)]
     if not faults:
         plan.idle_sec = plan.register_sec = plan.check_sec = 60
-    return Chance(plan, faults)
+    return RandomMachine(plan, faults)
 
 
 def _github(plan: Plan, pick: random.Random) -> str:
@@ -111,7 +111,7 @@ def _registration(plan: Plan, pick: random.Random) -> str:
     late = plan.register_sec / 3
     how, after_sec = pick.choice((("", late), ("", plan.register_sec + 2.0), *((how, 0.05) for how in USELESS)))
     plan.answer = Answer(how, after_sec)
-    return _told(plan.answer)
+    return _answer_text(plan.answer)
 
 
 def _google(plan: Plan, pick: random.Random) -> str:
@@ -130,22 +130,22 @@ def _google(plan: Plan, pick: random.Random) -> str:
     return f"google {fault.path}: {fault.status or ('cut' if fault.cut else 'hang')} x {times}"
 
 
-def _blow(plan: Plan, pick: random.Random) -> str:
-    name, when = pick.choice(list(blows.BLOWS)), pick.choice((pick.choice(_STEPS), round(pick.uniform(0.2, 4), 2)))
-    plan.at = [*plan.at, (when, blows.BLOWS[name])]
+def _event(plan: Plan, pick: random.Random) -> str:
+    name, when = pick.choice(list(events.EVENTS)), pick.choice((pick.choice(_STEPS), round(pick.uniform(0.2, 4), 2)))
+    plan.at = [*plan.at, (when, events.EVENTS[name])]
     return f"{name} at {when}"
 
 
-def _held(plan: Plan, pick: random.Random) -> str:
+def _kept_in_step(plan: Plan, pick: random.Random) -> str:
     """Keep the machine in a step until an event, if no other fault uses the same parts of the plan."""
-    step, name = pick.choice(("check", "waiting", "job")), pick.choice(list(blows.BLOWS))
-    hold = blows.held(step, blows.BLOWS[name])
+    step, name = pick.choice(("check", "waiting", "job")), pick.choice(list(events.EVENTS))
+    hold = events.plan_at(step, events.EVENTS[name])
     plan.does, plan.at = hold.does, [*plan.at, *hold.at]
     if step == "check":
         plan.smoke = hold.smoke
     if (step, name) == ("job", "maintain"):
         # The announcement does not end the job. The end of the host, up to an hour later, does.
-        plan.at = [*plan.at, (TOLD, blows.terminate)]
+        plan.at = [*plan.at, (ANNOUNCED, events.terminate)]
     return f"{name} while it is held in {step}"
 
 
@@ -154,8 +154,8 @@ def _job(plan: Plan, pick: random.Random) -> str:
     plan.does = _JOBS[number]
     if plan.does == job(WAITS):
         # Only the end of its machine ends this job.
-        plan.at = [*plan.at, (AT_WORK, pick.choice((blows.preempt, blows.terminate, blows.shut_down)))]
-    plan.at = [*plan.at, (AT_WORK, blows.go)]
+        plan.at = [*plan.at, (AT_WORK, pick.choice((events.preempt, events.terminate, events.shut_down)))]
+    plan.at = [*plan.at, (AT_WORK, events.go)]
     return f"job {number}"
 
 
@@ -172,7 +172,7 @@ def _release(plan: Plan, pick: random.Random) -> str:
 
 
 def _gpu(plan: Plan, pick: random.Random) -> str:
-    act, when = pick.choice((blows.no_gpu, blows.leave_process)), pick.choice(_STEPS)
+    act, when = pick.choice((events.no_gpu, events.leave_process)), pick.choice(_STEPS)
     plan.at = [*plan.at, (when, act)]
     return f"{act.__name__} at {when}"
 
@@ -191,4 +191,4 @@ def _machine(plan: Plan, pick: random.Random) -> str:
     return f"{what} {plan.role or plan.skew_sec or plan.small}"
 
 
-_KINDS = [_google, _google, _blow, _blow, _held, _job, _smoke, _release, _gpu, _machine]
+_KINDS = [_google, _google, _event, _event, _kept_in_step, _job, _smoke, _release, _gpu, _machine]

@@ -25,7 +25,9 @@ FOREVER = "while True: time.sleep(0.05)"
 RUN = Path("/run/gpu-agent")
 
 
-def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none", blob: str = BLOB) -> Running:
+def start_runner(
+    does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none", blob: str = BLOB
+) -> Running:
     """Start a runner that runs this code. Call it on an emulated machine."""
     tree = Path("/run/tree")
     with tarfile.open(fileobj=io.BytesIO(runner.archive(runner.listener(machine.open_python(), does)))) as tar:
@@ -36,20 +38,20 @@ def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = 
     return Running(root, blob, cage, HOOKS, system, Clock(), log)
 
 
-def soon() -> float:
+def long_enough() -> float:
     """Wait long enough for any expected event."""
     return Clock().now() + 60
 
 
-def heard(lines: list[str], line: str) -> None:
+def wait_for_line(lines: list[str], line: str) -> None:
     """Return when the runner has written the line. If it never does, raise AssertionError with what it has written."""
-    until = soon()
+    until = long_enough()
     while line not in lines:
         assert Clock().now() < until, lines
         time.sleep(0.01)
 
 
-def left_of_the_user() -> int:
+def processes_of_the_user() -> int:
     """Return the number of processes of the user: the most of several scans, because one scan may miss processes that
     fork.
     """

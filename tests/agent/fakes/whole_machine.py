@@ -28,7 +28,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_ci.payload import pack
 
-from tests.agent.fakes import github_server, google, left, machine, manager, patience, processes, runner
+from tests.agent.fakes import github_server, google, machine, manager, processes, remains, runner, short_waits
 from tests.agent.fakes.boot import BASH, ROOT, SCRIPT, Boot, config, says
 from tests.agent.fakes.github import FakeGithub
 from tests.agent.fakes.github import Fault as GithubFault
@@ -40,7 +40,7 @@ SYSTEMD_RUN = Path(__file__).with_name("systemd_run.py")
 SECRET = "projects/example-ci/secrets/github-app-key"
 AT_WORK = "at work"
 """A step in addition to the agent's own steps: the job has begun, and its hook has named it."""
-TOLD = "told"
+ANNOUNCED = "told"
 """A step in addition to the agent's own steps: the machine has published the cloud's announcement."""
 GPU = "GPU-1a2b3c4d, 3, 0\n"
 _SMI = f"""
@@ -70,7 +70,7 @@ class Github(FakeGithub):
         return status, {**answer, "encoded_jit_config": self.blobs[-1]}
 
 
-Act = Callable[["Life"], None]
+Act = Callable[["RunningMachine"], None]
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Plan:
     limit_sec: float = 60
 
 
-class Life:
+class RunningMachine:
     """One machine while it runs."""
 
     def __init__(self, folder: Path, plan: Plan, github: Github, cloud: google.FakeGoogle) -> None:
@@ -162,11 +162,11 @@ class Life:
         said = re.findall(r"^GPU-AGENT-STEP (\{.*\})$", self.serial[self._earlier :], re.MULTILINE)
         return [json.loads(value)["step"] for value in said]
 
-    def live(self, boot: Boot, number: int = 1) -> bool:
+    def run_machine(self, boot: Boot, number: int = 1) -> bool:
         """Run the boot of this number until it has ended or the machine is off. Return True if that was in time."""
         self.boots, self._earlier = number, len(self.serial)
         if number > 1:
-            self._lose_memory()
+            self._clear_temporary_files()
         self._apart = processes.numbers()
         boot.prepare(self.plan.smoke, gpu_ci_role=self.plan.role)
         self.systemd = self.plan.systemd(self.folder / "systemd", boot.environ(), machine.network_down)
@@ -196,7 +196,7 @@ class Life:
         self.systemd.close()
         return ended
 
-    def _lose_memory(self) -> None:
+    def _clear_temporary_files(self) -> None:
         """Remove what an earlier boot had in memory and in temporary files."""
         mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
         for path in (path for path in reversed(mounts) if path.startswith("/run/gpu-agent")):
@@ -211,7 +211,7 @@ class Life:
         if when == AT_WORK:
             # The path is the one that the machine sees, because a real systemd has its own mounts.
             return Path(f"/proc/{self.boot_script}/root/run/gpu-agent/runner/_diag/at-work").exists()
-        if when == TOLD:
+        if when == ANNOUNCED:
             return "gpu-agent/notice" in self.google.written()
         return when in self.steps() if isinstance(when, str) else age_sec >= when
 
@@ -228,13 +228,13 @@ class Life:
         return found
 
 
-def live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
+def run_machine(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
     """Run one machine inside an emulated machine of the test. Return its output and what remains of it."""
-    found: dict[str, Any] = machine.inside(functools.partial(_live, folder, key, public_key, plan))
+    found: dict[str, Any] = machine.inside(functools.partial(_run_machine, folder, key, public_key, plan))
     return found
 
 
-def _live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
+def _run_machine(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
     machine.network()
     for path in _OWN:
         _tmpfs(path)
@@ -245,20 +245,20 @@ def _live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dic
     (STAGE / "gpu").write_text(GPU)
     (STAGE / "apps").touch()
     folder.chmod(0o755)
-    with _servers(folder, key, public_key, plan) as (life, boot):
+    with _servers(folder, key, public_key, plan) as (running, boot):
         for path, size in plan.small.items():
             _tmpfs(path, size)
         if plan.prepare:
-            plan.prepare(life)
+            plan.prepare(running)
         scanner, began = Scanner([*map(Path, _WRITABLE), folder], apart=[os.getpid()]), time.monotonic()
         with scanner.looking():
-            in_time = all(life.live(boot, number) for number in range(1, plan.boots + 1))
+            in_time = all(running.run_machine(boot, number) for number in range(1, plan.boots + 1))
         took_sec = time.monotonic() - began
-        return {**left.found(life, key, scanner), "alive": not in_time, "sec": round(took_sec, 2)}
+        return {**remains.found(running, key, scanner), "alive": not in_time, "sec": round(took_sec, 2)}
 
 
 @contextmanager
-def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> Iterator[tuple[Life, Boot]]:
+def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> Iterator[tuple[RunningMachine, Boot]]:
     # The bytes do not compress, so that they fill a small disk.
     padding = runner.Entry("./externals/padding", random.Random(1).randbytes(300_000).hex())
     archive = runner.archive(runner.listener(machine.open_python(), plan.does, plan.loads, plan.version), padding)
@@ -268,7 +268,7 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
     with google.serving(google.FakeGoogle()) as cloud, github_server.serving(github) as url, releases as (base, _):
         cloud.secrets[SECRET], cloud.faults = key, list(plan.google)
         boot = Boot(folder, cloud)
-        sources = patience.shortened(ROOT / "agent" / "gpu_agent", folder / "shortened" / "gpu_agent")
+        sources = short_waits.shortened(ROOT / "agent" / "gpu_agent", folder / "shortened" / "gpu_agent")
         cloud.attributes["gpu-agent-pyz"] = base64.b64encode(pack(sources)).decode()
         shutil.rmtree(sources.parent)
         boot.tools.add("python3", f'exec "{machine.open_python()}" "$@"')
@@ -298,7 +298,7 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
         if plan.answer and plan.role != "check":
             # The manager does not know the machine of a check.
             threading.Thread(target=manager.serve, args=(cloud, github, plan.answer, plan.boots), daemon=True).start()
-        yield Life(folder, plan, github, cloud), boot
+        yield RunningMachine(folder, plan, github, cloud), boot
 
 
 def _tmpfs(path: str, size: str = "50%") -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.agent.fakes.blows import BLOWS, HOLDS, held, oom_kill
+from tests.agent.fakes.events import EVENTS, STEP_PLANS, oom_kill, plan_at
 
-Live = Callable[..., dict[str, Any]]
+RunMachine = Callable[..., dict[str, Any]]
 REASONS = {
     "preempt": "preempted",
     "maintain": "maintenance",
@@ -22,12 +22,18 @@ REASONS = {
     "kill_supervisor": "crashed",
 }
 # An announcement of up to an hour ahead ends no job. Another test below covers it.
-CASES = [(step, blow) for step in HOLDS for blow in BLOWS if blow != "maintain" or step not in ("job", "after-job")]
+CASES = [
+    (step, event) for step in STEP_PLANS for event in EVENTS if event != "maintain" or step not in ("job", "after-job")
+]
 CASES.append(("job", "oom_kill"))
 # One case in the step `job` always runs. `make test-slow` runs all of that step and one for each other step, and `make
 # test-boots` runs the rest.
 ALWAYS = {("job", "kill_agent")}
-AT_EACH_STEP = {("job", "oom_kill"), *zip(HOLDS, [*BLOWS, *BLOWS], strict=False), *(("job", blow) for blow in BLOWS)}
+AT_EACH_STEP = {
+    ("job", "oom_kill"),
+    *zip(STEP_PLANS, [*EVENTS, *EVENTS], strict=False),
+    *(("job", event) for event in EVENTS),
+}
 
 
 def marks(case: tuple[str, str]) -> tuple[pytest.MarkDecorator, ...]:
@@ -36,12 +42,12 @@ def marks(case: tuple[str, str]) -> tuple[pytest.MarkDecorator, ...]:
     return (pytest.mark.slow,) if case in AT_EACH_STEP else (pytest.mark.many_boots,)
 
 
-@pytest.mark.parametrize(("step", "blow"), [pytest.param(*case, marks=marks(case)) for case in CASES])
-def test_a_machine_that_is_struck_says_what_struck_it(live: Live, step: str, blow: str) -> None:
-    found = live(held(step, {**BLOWS, "oom_kill": oom_kill}[blow]))
-    assert (found["reason"], found["hit"]) == (REASONS[blow], step), found["serial"]
+@pytest.mark.parametrize(("step", "event"), [pytest.param(*case, marks=marks(case)) for case in CASES])
+def test_a_machine_that_an_event_hits_reports_that_event(run_machine: RunMachine, step: str, event: str) -> None:
+    found = run_machine(plan_at(step, {**EVENTS, "oom_kill": oom_kill}[event]))
+    assert (found["reason"], found["hit"]) == (REASONS[event], step), found["serial"]
     # GitHub itself removes a runner after its job. It removes the runner of a killed agent after a day.
-    waits = found["registered"] and "job" not in found["serial"].split('"waiting"')[-1] and blow != "kill_agent"
+    waits = found["registered"] and "job" not in found["serial"].split('"waiting"')[-1] and event != "kill_agent"
     assert not (waits and found["runners"]), found["serial"]
     if step == "job":
         assert found["end"]["job"] == {"repository": "acme/kernels", "run_id": "77", "job": "train"}
