@@ -25,6 +25,7 @@ _SECRETS = (
     # for self-hosted runners". The agent's own messages contain nothing similar.
     re.compile(r"\b(?=[A-Z]*[0-9])(?=[0-9]*[A-Z])[A-Z0-9]{29}\b"),
 )
+# A run of base64 characters. It is a blob (a key, a token or other random data) unless it looks like a path.
 _RUN = re.compile(r"[A-Za-z0-9+/_=-]{64,}")
 _BETWEEN_WORDS = re.compile(r"[/_=-]+")
 _CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
@@ -76,7 +77,7 @@ def _is_random(line: str) -> bool:
 
 
 def _is_blob(run: str) -> bool:
-    """Return True if the run is base64. A path has small words between its slashes, with few capitals in them."""
+    """Return True if the run is random base64, and False if it is a path of words with few capitals."""
     if len(run) > 200:
         return True
     parts = [part for part in _BETWEEN_WORDS.split(run) if not _CHECKSUM.fullmatch(part)]

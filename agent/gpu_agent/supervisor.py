@@ -85,6 +85,7 @@ class Supervisor:
 
     def run(self, work: _Work, first_within_sec: float) -> None:
         """Run the agent. `first_within_sec` is the time limit until its first step."""
+        # Python writes to `ring` at each signal, so a wait for `bell` ends. `held` is the open end of the lifeline.
         bell, ring = os.pipe()
         os.set_blocking(ring, False)
         for each in _TO_STOP:

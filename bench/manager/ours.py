@@ -95,6 +95,7 @@ class GpuCi(simulated.Policy):
         self._last = 0.0
         self._interval_sec = 0.0
         self._asleep = False
+        """True if no pass is scheduled until something changes."""
         self._idle_result: PassResult | None = None
         """The last pass, if the next passes would observe and do the same until something changes. None otherwise."""
         self._pauses = Pauses(lambda: world.now)
@@ -166,7 +167,7 @@ def _is_unchanging(done: PassResult, standby: int) -> bool:
     waits = done.decision.actions or memory.pending or memory.lost
     idle = any(not runner.busy for runner in done.observation.runners or ())
     surplus = any(entry.surplus_since is not None for entry in memory.machines.values())
-    needed = set(done.decision.covered.values())
+    needed = set(done.decision.assigned.values())
     # Machines that are stopped, being stopped, or booting to be stopped.
     for_standby = [each for each in machines if memory.machines[each.name].stopped_for_later]
     for_standby += [

@@ -27,9 +27,9 @@ def job_states(result: PassResult) -> list[JobState]:
     The list is empty if the jobs are unknown.
     """
     names = {machine.name for machine in result.observation.machines or ()}
-    covered, reasons = result.decision.covered, result.decision.reasons
+    assigned, reasons = result.decision.assigned, result.decision.reasons
     return [
-        JobState(job, job.runner_name or covered.get(job.key, ""), reasons.get(job.key))
+        JobState(job, job.runner_name or assigned.get(job.key, ""), reasons.get(job.key))
         for job in result.observation.jobs or ()
-        if job.key in covered or job.key in reasons or job.runner_name in names
+        if job.key in assigned or job.key in reasons or job.runner_name in names
     ]

@@ -132,7 +132,7 @@ class Manager:
         memory = self._store.load()
         events: list[Event] = []
         observation = self._observe(memory, events)
-        observed = self._now()
+        observed_at = self._now()
         if observation is None:
             events.append(Event("unavailable", "GitHub", "has not answered since the start; this pass does nothing"))
             return PassResult(
@@ -157,12 +157,12 @@ class Manager:
             if not self._store.may_act():
                 events.append(Event("unavailable", "the lease", "was not renewed; the rest waits for the next pass"))
                 break
-            if self._now() - observed > STALE_SEC and not isinstance(action, Insert | Start):
+            if self._now() - observed_at > STALE_SEC and not isinstance(action, Insert | Start):
                 # The observation is too old, after a slow call or while the process was suspended. The next pass
                 # decides again.
                 events.append(Event("unavailable", "this pass", "took too long; the rest waits for the next pass"))
                 break
-            events += self._carry_out(action, decision.memory, lambda: observation.now + self._now() - observed)
+            events += self._carry_out(action, decision.memory, lambda: observation.now + self._now() - observed_at)
         events += self._write_statuses(statuses, decision.memory)
         self._save(decision.memory, events)
         return PassResult(observation, decision, events)

@@ -58,7 +58,7 @@ def test_a_queued_job_gets_a_machine_whose_name_and_request_follow_from_the_job(
     decision = decide([POOL], seen(jobs=(waiting,)), Memory())
     name = machine_name("l4", waiting.key, 1)
     assert decision.actions == (Insert("l4", name, A, waiting, request_id(name, "us-central1-a")),)
-    assert decision.covered == {waiting.key: name}
+    assert decision.assigned == {waiting.key: name}
     assert decision.memory.pending[name] == Pending("l4", A, waiting, request_id(name, "us-central1-a"), NOW)
 
 
@@ -585,7 +585,7 @@ def test_a_pending_machine_counts_for_its_own_pool_until_it_is_listed_or_a_minut
     unknown = decide([POOL], seen(jobs=(job(),), machines=None, now=NOW + 99), second.memory)
     assert list(unknown.memory.pending) == [name]
     listed = decide([POOL], seen(jobs=(job(),), machines=(machine(name, job=slug(job().key)),)), second.memory)
-    assert (listed.actions, listed.memory.pending, listed.covered) == ((), {}, {job().key: name})
+    assert (listed.actions, listed.memory.pending, listed.assigned) == ((), {}, {job().key: name})
     # A machine that is listed before its operation has ended counts once, and never for another pool.
     early = seen(jobs=(job(), job(2)), machines=(machine(name, job=slug(job().key)),))
     twice = decide([POOL], early, first.memory)
@@ -609,9 +609,9 @@ def test_a_job_that_two_shares_may_serve_gets_a_machine_of_the_first_pools_share
     pools, waiting = [POOL, other], seen(jobs=(job(),))
     first, second = (decide(pools, waiting, Memory(), own) for own in (("l4",), ("l4-b",)))
     assert [each.pool for each in first.actions if isinstance(each, Insert)] == ["l4"]
-    assert (second.actions, second.covered, second.reasons) == ((), {}, {})
+    assert (second.actions, second.assigned, second.reasons) == ((), {}, {})
     # If the job's repository may use only the second group, the shares change places.
     groups = seen(jobs=(replace(job(), runner_groups=frozenset({"b"})),))
     first, second = (decide(pools, groups, Memory(), own) for own in (("l4",), ("l4-b",)))
-    assert (first.actions, first.covered, first.reasons) == ((), {}, {})
+    assert (first.actions, first.assigned, first.reasons) == ((), {}, {})
     assert [each.pool for each in second.actions if isinstance(each, Insert)] == ["l4-b"]

@@ -36,7 +36,7 @@ def test_a_machine_that_waits_for_capacity_stays_and_is_the_reason_of_its_job(do
     for later in (400, 1700):
         decision = decide([FLEX], seen(jobs=(job(),), machines=(waits,), now=NOW + later), memory)
         assert decision.actions == ()
-        assert decision.covered == {job().key: waits.name}
+        assert decision.assigned == {job().key: waits.name}
         assert decision.reasons == {
             job().key: Reason("no-capacity", f"{waits.name} waits for capacity in us-central1-a")
         }
@@ -83,7 +83,7 @@ def test_a_machine_that_waits_for_a_job_which_is_gone_is_deleted_at_once() -> No
     # The end of the machine is not a stockout.
     assert decide([FLEX], seen(now=NOW + 30), decision.memory).memory.cooldowns == {}
     other = decide([FLEX], seen(jobs=(job(2),), machines=(waits,), now=NOW + 20), memory)
-    assert (other.actions, other.covered) == ((), {job(2).key: waits.name})
+    assert (other.actions, other.assigned) == ((), {job(2).key: waits.name})
     unknown = decide([FLEX], seen(machines=(waits,), jobs=None, now=NOW + 20), memory)
     assert unknown.actions == ()
 
@@ -110,7 +110,7 @@ def test_an_accepted_request_is_answered_although_its_machine_is_not_listed_yet(
     pending.operation = "operation-1"
     later = seen(jobs=(job(),), operations={name: OperationState(False)}, now=NOW + 301)
     decision = decide([FLEX], later, memory)
-    assert (decision.covered, decision.reasons) == ({job().key: name}, {})
+    assert (decision.assigned, decision.reasons) == ({job().key: name}, {})
 
 
 def test_a_stockout_counts_although_google_accepts_the_next_request() -> None:

@@ -158,7 +158,7 @@ def test_a_manager_without_memory_counts_machines_that_are_on_their_way() -> Non
     loop = Manager([replace(POOL, max=1)], world, world, store := Kept(), lambda: world.now)
     done = loop.step()
     assert world.started == []
-    assert list(done.decision.covered.values()) == ["l4-0a1b2c3d"]
+    assert list(done.decision.assigned.values()) == ["l4-0a1b2c3d"]
     assert not store.memory.begun
     # Until the list contains it, each pass asks for it.
     loop.step()

@@ -106,7 +106,7 @@ def test_the_machine_of_a_cancelled_job_is_deleted_before_it_has_a_runner() -> N
     third = decided(booting, jobs=0, memory=second.memory, now=NOW + 30)
     assert third.actions == (Delete(booting, "no queued job needs it, and it has no runner yet"),)
     # A new job is not assigned to this machine, although Google still lists it as running.
-    assert decided(booting, jobs=1, memory=third.memory, now=NOW + 31).covered != {job(1).key: "l4-a"}
+    assert decided(booting, jobs=1, memory=third.memory, now=NOW + 31).assigned != {job(1).key: "l4-a"}
 
 
 def test_a_machine_that_no_job_needs_gets_no_runner_unless_one_comes() -> None:

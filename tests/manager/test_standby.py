@@ -137,7 +137,7 @@ def test_a_queued_job_starts_a_stopped_machine_and_a_new_one_is_made_for_standby
     waiting = job()
     decision = decide([STOCK], seen(jobs=(waiting,), machines=(off(),)), stopped())
     request = start_id("l4-s1", ZONE, NOW)
-    assert decision.covered == {waiting.key: "l4-s1"}
+    assert decision.assigned == {waiting.key: "l4-s1"}
     assert decision.actions[0] == Start(off(), A, waiting, request)
     assert decision.memory.pending["l4-s1"] == Pending("l4", A, waiting, request, NOW, is_start=True)
     assert [each.machine for each in decision.actions if isinstance(each, Insert)] == [standby_name("l4", int(NOW))]
@@ -152,10 +152,10 @@ def test_a_started_machine_counts_as_the_jobs_until_it_runs_and_gets_its_runner_
     memory.pending.pop(standby_name("l4", int(NOW)))
     running = OperationState(done=True)
     was_off = decide([STOCK], seen(jobs=(waiting,), machines=(off(),), operations={"l4-s1": running}), memory)
-    assert (started(was_off), was_off.covered) == ([], {waiting.key: "l4-s1"})
+    assert (started(was_off), was_off.assigned) == ([], {waiting.key: "l4-s1"})
     old = stock(key="first")
     boots = decide([STOCK], seen(jobs=(waiting,), machines=(old,)), was_off.memory)
-    assert (of(Register, boots), of(Stop, boots), boots.covered) == ([], [], {waiting.key: "l4-s1"})
+    assert (of(Register, boots), of(Stop, boots), boots.assigned) == ([], [], {waiting.key: "l4-s1"})
     assert boots.memory.pending.keys() == was_off.memory.pending.keys() - {"l4-s1"}
     new = stock(key="second")
     assert of(Register, decide([STOCK], seen(jobs=(waiting,), machines=(new,)), boots.memory)) == [Register(new)]
@@ -262,7 +262,7 @@ def test_a_job_starts_a_stopped_machine_sooner_than_it_waits_for_one_that_boots_
     decision = decide([two], seen(jobs=(job(),), machines=(boots, off())), stopped())
     assert started(decision) == ["l4-s1"]
     none = decide([two], seen(jobs=(job(),), machines=(boots,)), Memory())
-    assert (none.covered, [each.job for each in none.actions if isinstance(each, Insert)]) == (
+    assert (none.assigned, [each.job for each in none.actions if isinstance(each, Insert)]) == (
         {job().key: "l4-s2"},
         [None, None],
     )
@@ -314,10 +314,10 @@ def test_only_a_machine_that_is_off_and_kept_ends_the_pauses() -> None:
 def test_a_start_without_an_answer_is_given_up_where_its_machine_is_gone() -> None:
     lost = decide([STOCK], seen(machines=(off(),), jobs=(job(),)), stopped()).memory
     gone = decide([STOCK], seen(jobs=(job(),), now=NOW + 60, github_unix=NOW + 60), lost)
-    assert gone.covered == {job().key: "l4-s1"}, "a list may lack a machine for once"
+    assert gone.assigned == {job().key: "l4-s1"}, "a list may lack a machine for once"
     later = decide([STOCK], seen(jobs=(job(),), now=NOW + 121, github_unix=NOW + 121), gone.memory)
     assert "l4-s1" not in later.memory.pending
-    assert later.covered[job().key] == standby_name("l4", int(NOW))
+    assert later.assigned[job().key] == standby_name("l4", int(NOW))
 
 
 def test_only_a_machine_that_has_just_come_to_standby_ends_the_pauses() -> None:

@@ -85,14 +85,14 @@ def test_jobs_of_two_pools_fill_one_after_the_other_and_then_have_the_reasons_of
 def test_a_machine_that_waits_in_any_of_its_pools_is_used_before_one_is_started() -> None:
     idle, runner = machine("t4-a", pool="t4", zone="us-central1-a"), Runner(7, "t4-a", online=True, busy=False)
     decision = decide([L4, T4], seen(jobs=(ANY,), machines=(idle,), runners=(runner,)), Memory())
-    assert (decision.actions, decision.covered) == ((), {ANY.key: "t4-a"})
+    assert (decision.actions, decision.assigned) == ((), {ANY.key: "t4-a"})
 
 
 def test_a_job_of_many_pools_leaves_the_machine_to_a_job_of_one() -> None:
     machines = (machine("l4-a"), machine("t4-a", pool="t4"))
     only_l4 = job(2)
     decision = decide([L4, T4], seen(jobs=(ANY, only_l4), machines=machines), Memory())
-    assert (decision.actions, decision.covered) == ((), {ANY.key: "t4-a", only_l4.key: "l4-a"})
+    assert (decision.actions, decision.assigned) == ((), {ANY.key: "t4-a", only_l4.key: "l4-a"})
 
 
 def test_a_job_keeps_the_machine_that_was_started_for_it_whatever_pool_is_cheaper() -> None:
@@ -100,7 +100,7 @@ def test_a_job_keeps_the_machine_that_was_started_for_it_whatever_pool_is_cheape
     [pending] = first.memory.pending.values()
     pending.operation = "operation-1"
     second = decide([L4, T4], seen(jobs=(ANY,)), first.memory)
-    assert (second.actions, second.covered) == ((), first.covered)
+    assert (second.actions, second.assigned) == ((), first.assigned)
 
 
 def test_a_stopped_pool_is_passed_over_for_one_that_works() -> None:
@@ -360,7 +360,7 @@ def test_a_machine_counts_for_the_job_that_it_was_started_for() -> None:
     jobs = (job(1), job(2))
     machines = (machine("l4-b", job=slug(jobs[1].key)), machine("l4-a", job=slug(jobs[0].key)))
     decision = decide([replace(POOL, max=9)], seen(jobs=jobs, machines=machines), Memory())
-    assert decision.covered == {jobs[0].key: "l4-a", jobs[1].key: "l4-b"}
+    assert decision.assigned == {jobs[0].key: "l4-a", jobs[1].key: "l4-b"}
     # Not if its pool lost the labels of that job.
     lost, serves = replace(POOL, labels=frozenset({"other"})), replace(LADDER, name="serves")
     assert [pool for pool, _, _ in asked(decide([lost, serves], seen(jobs=jobs, machines=machines), Memory()))] == [

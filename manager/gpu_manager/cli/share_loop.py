@@ -113,7 +113,7 @@ def is_idle(result: PassResult) -> bool:
     """
     observation, memory = result.observation, result.decision.memory
     complete = observation.jobs is not None and observation.machines is not None and observation.runners is not None
-    waiting = result.decision.covered or any(reason.waiting_helps for reason in result.decision.reasons.values())
+    waiting = result.decision.assigned or any(reason.waiting_helps for reason in result.decision.reasons.values())
     at_work = any(not standby.is_on_standby(machine, memory) for machine in observation.machines or ())
     return complete and not (waiting or at_work or memory.pending or memory.lost)
 

@@ -34,13 +34,13 @@ FOR_PEOPLE = ("refused", "pool-stopped", "price-ceiling")
 _ORDER = ("no-capacity", "over-quota", *FOR_PEOPLE)
 
 
-def choose(pool: Pool, memory: Memory, now: float, steady: bool) -> Rung | Reason:
+def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> Rung | Reason:
     """Return the first rung on which a machine may be requested now, or the reason why there is none.
 
-    `steady` avoids preemptible machines if the pool has others.
+    `avoid_preemptible` avoids preemptible machines if the pool has others.
     """
     non_preemptible = tuple(rung for rung in pool.rungs if not rung.preemptible)
-    rungs = non_preemptible if steady and non_preemptible else pool.rungs
+    rungs = non_preemptible if avoid_preemptible and non_preemptible else pool.rungs
     awaited_places = {place(pending.rung) for pending in memory.pending.values()} if memory.cooldowns else frozenset()
     reason_by_rung: dict[Rung, Reason | None] = {}
     # If no rung of the pool is open, the shortest pause applies to each place instead of its own.

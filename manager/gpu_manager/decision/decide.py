@@ -1,7 +1,8 @@
 """The decision of one pass. It turns the observation and the memory into actions, reasons and a new memory.
 
-`decide` calls the other modules of this folder in their order: they update the memory, remove machines, assign machines
-to jobs, and fill the standby. No module of this folder sends a request. `gpu_manager/__init__.py` defines the terms.
+`decide` calls the other modules of this folder. They update the memory, remove machines that cannot have a job, assign
+machines to waiting jobs, and keep or remove the machines that no job needs. No module of this folder sends a request.
+`gpu_manager/__init__.py` defines the terms.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Decision(NamedTuple):
     actions: tuple[Action, ...]
     memory: Memory
     """The new memory. It is saved before the actions are carried out, so that a crash forgets no action."""
-    covered: dict[JobKey, str]
+    assigned: dict[JobKey, str]
     """The waiting jobs for which a machine exists or starts, with the name of that machine."""
     reasons: dict[JobKey, Reason]
     """The waiting jobs without a machine, with the reason."""
@@ -45,8 +46,8 @@ def decide(
     """
     # This takes a fifth of the time of copy.deepcopy for a memory of some hundred jobs.
     memory = from_json(to_json(old_memory))
-    ours = [pool for pool in pools if own is None or pool.name in own]
-    by_name = {pool.name: pool for pool in ours}
+    own_pools = [pool for pool in pools if own is None or pool.name in own]
+    by_name = {pool.name: pool for pool in own_pools}
     capacity.forget_old(memory, observation.now)
     jobs.forget_old(memory, observation.now)
     reruns.forget_old(memory, observation.now)
@@ -75,30 +76,30 @@ def decide(
     waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix)
     waiting = jobs.of_share(waiting, by_name)
     listed = jobs.pools_of(observation.machines)
-    available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in ours}
-    on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in ours}
+    available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in own_pools}
+    on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in own_pools}
     supplies = {
         pool.name: jobs.supply(pool, listed.get(pool.name, []), available[pool.name], on_standby[pool.name], memory)
-        for pool in ours
+        for pool in own_pools
     }
     started_for = {
         machine.name: memory.machines[machine.name].started_for or machine.job for machine in observation.machines
     }
     started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items() if pending.job}
-    found = jobs.cover(waiting, supplies, started_for, observation.now, memory)
-    actions += [*found.starts, *found.inserts]
+    result = jobs.assign_machines(waiting, supplies, started_for, observation.now, memory)
+    actions += [*result.starts, *result.inserts]
     # A pool that has a waiting job without a machine creates no machine for standby.
-    short = {
+    pools_with_waiting_jobs = {
         pool.name
         for job, fitting in waiting
-        if job.key not in found.covered and found.reasons[job.key].waiting_helps
+        if job.key not in result.assigned and result.reasons[job.key].waiting_helps
         for pool in fitting
     }
     pools_by_machine = {machine.name: machine.pool for machine in observation.machines}
     pools_by_machine |= {name: pending.pool for name, pending in memory.pending.items()}
-    used = Counter(pools_by_machine[name] for name in found.covered.values())
+    used = Counter(pools_by_machine[name] for name in result.assigned.values())
     runners = {runner.name: runner for runner in observation.runners}
-    for pool in ours:
+    for pool in own_pools:
         free, supply = available[pool.name], supplies[pool.name]
         removable = _removable(free, runners, observation, memory)
         # `spare` counts the machines that no queued job needs. Those without capacity are deleted first.
@@ -113,12 +114,12 @@ def decide(
         removable = [each for each in removable if each[0].name not in staying]
         actions += machines.remove_surplus(removable, spare - len(staying), memory, observation.now)
         actions += registrations.due(free, observation, memory)
-        if pool.name not in short:
+        if pool.name not in pools_with_waiting_jobs:
             unassigned = [*supply.spare, *supply.booting]
             existing = standby.count_standby(pool, len(stopped), unassigned, observation, memory)
             actions += standby.refill(pool, existing, supply.count, memory, observation.now)
     actions += standby.stops(observation, memory)
-    return Decision(tuple(actions), memory, found.covered, {**reasons, **found.reasons})
+    return Decision(tuple(actions), memory, result.assigned, {**reasons, **result.reasons})
 
 
 def _removable(
@@ -129,20 +130,20 @@ def _removable(
     Machines without a runner come first, and of these the machines without a key. Machines that have been surplus
     longest come before the others.
     """
-    found = [
+    result = [
         (machine, runners.get(machine.name))
         for machine in free
         if machine.name in runners
         or (not machine.waits_for_capacity and registrations.never_registered(machine, memory))
     ]
-    found.sort(
+    result.sort(
         key=lambda each: (
             each[1] is not None,
             standby.has_new_key(each[0], memory.machines[each[0].name]),
             memory.machines[each[0].name].surplus_since or observation.now + 1,
         )
     )
-    return found
+    return result
 
 
 def _update_pending(observation: Observation, memory: Memory) -> None:

@@ -28,12 +28,12 @@ _ORDER = ("at-max", "no-capacity", "over-quota", *capacity.FOR_PEOPLE, "never-pi
 
 
 @dataclass
-class Cover:
+class JobMachines:
     """The result of the assignment."""
 
     inserts: list[Insert] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
-    covered: dict[JobKey, str] = field(default_factory=dict)
+    assigned: dict[JobKey, str] = field(default_factory=dict)
     """The name of the machine that is assigned to each job."""
     reasons: dict[JobKey, Reason] = field(default_factory=dict)
 
@@ -116,33 +116,35 @@ def _boots_for_standby(machine: Machine, memory: Memory) -> bool:
     return machine.job == STANDBY and not machine.key and not memory.machines[machine.name].started_for
 
 
-def cover(
+def assign_machines(
     waiting: Sequence[tuple[Job, Sequence[Pool]]],
     supplies: Mapping[str, Supply],
     started_for: Mapping[str, str],
     now: float,
     memory: Memory,
-) -> Cover:
+) -> JobMachines:
     """Assign machines to waiting jobs, and request new machines within each pool's maximum.
 
     `started_for` has the slug of the job for which each machine was started. A new machine comes from the cheapest pool
     with room.
     """
-    found = Cover()
+    found = JobMachines()
     for job, _ in waiting:
         memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = now
-    _cover_from_spare(waiting, supplies, started_for, found)
-    steady = {pool.name for job, fitting in waiting if reruns.is_steady(job, memory) for pool in fitting}
-    _start_stopped(waiting, supplies, steady, now, memory, found)
-    _cover_from_booting(waiting, supplies, found)
-    found.reasons |= _unanswered(found.covered, memory, now) | _without_capacity(found.covered, memory)
+    _assign_spare(waiting, supplies, started_for, found)
+    avoid_preemptible = {
+        pool.name for job, fitting in waiting if reruns.needs_standard_machine(job, memory) for pool in fitting
+    }
+    _start_stopped(waiting, supplies, avoid_preemptible, now, memory, found)
+    _assign_booting(waiting, supplies, found)
+    found.reasons |= _unanswered(found.assigned, memory, now) | _without_capacity(found.assigned, memory)
     chosen: dict[str, Rung | Reason] = {}
     for job, fitting in waiting:
-        if job.key in found.covered:
+        if job.key in found.assigned:
             continue
         for pool in fitting:
             if pool.name not in chosen:
-                chosen[pool.name] = _next_rung(supplies[pool.name], memory, now, pool.name in steady)
+                chosen[pool.name] = _next_rung(supplies[pool.name], memory, now, pool.name in avoid_preemptible)
         answers = [(pool, _within_budget(chosen[pool.name], pool, job, memory)) for pool in fitting]
         offers = [(pool, rung) for pool, rung in answers if isinstance(rung, Rung)]
         if not offers:
@@ -156,7 +158,7 @@ def cover(
         )
         insert = _insert(pool, job, rung, memory, now)
         found.inserts.append(insert)
-        found.covered[job.key] = insert.machine
+        found.assigned[job.key] = insert.machine
         supplies[pool.name].count += 1
         if capacity.is_test_insert(rung, memory):
             # No other pool may request a machine at this place before the answer.
@@ -165,11 +167,11 @@ def cover(
     return found
 
 
-def _cover_from_spare(
+def _assign_spare(
     waiting: Sequence[tuple[Job, Sequence[Pool]]],
     supplies: Mapping[str, Supply],
     started_for: Mapping[str, str],
-    found: Cover,
+    found: JobMachines,
 ) -> None:
     """Assign the existing machines to jobs. GitHub may assign a job to any runner with its labels."""
     # First, each machine is assigned to the job for which it was started, because users expect that.
@@ -177,52 +179,54 @@ def _cover_from_spare(
     for job, fitting in waiting:
         each, name = own.get(slug(job.key), (None, ""))
         if each is not None and each.pool in fitting:
-            found.covered[job.key] = name
+            found.assigned[job.key] = name
             each.spare.remove(name)
     # Then the jobs with the fewest pools come first, so that they get the machines that no other job can use.
     for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
-        if job.key not in found.covered:
+        if job.key not in found.assigned:
             spare = next((supplies[pool.name].spare for pool in fitting if supplies[pool.name].spare), None)
             if spare:
-                found.covered[job.key] = spare.pop(0)
+                found.assigned[job.key] = spare.pop(0)
 
 
 def _start_stopped(
     waiting: Sequence[tuple[Job, Sequence[Pool]]],
     supplies: Mapping[str, Supply],
-    steady: Collection[str],
+    avoid_preemptible: Collection[str],
     now: float,
     memory: Memory,
-    found: Cover,
+    found: JobMachines,
 ) -> None:
     """Start machines on standby for jobs without a machine, within each pool's maximum."""
     for job, fitting in waiting:
         for pool in fitting:
             supply = supplies[pool.name]
-            is_over_budget = memory.jobs[slug(job.key)].machines >= pool.machines_per_job
-            if job.key in found.covered or supply.count >= pool.max or is_over_budget:
+            has_had_most_machines = memory.jobs[slug(job.key)].machines >= pool.machines_per_job
+            if job.key in found.assigned or supply.count >= pool.max or has_had_most_machines:
                 continue
             for machine, rung in supply.stopped:
-                if capacity.is_open(pool, rung, memory, now) and not (rung.preemptible and pool.name in steady):
+                if capacity.is_open(pool, rung, memory, now) and not (
+                    rung.preemptible and pool.name in avoid_preemptible
+                ):
                     found.starts.append(standby.start(pool, machine, rung, job, memory, now))
-                    found.covered[job.key] = machine.name
+                    found.assigned[job.key] = machine.name
                     memory.jobs[slug(job.key)].machines += 1
                     supply.stopped.remove((machine, rung))
                     supply.count += 1
                     break
 
 
-def _cover_from_booting(
-    waiting: Sequence[tuple[Job, Sequence[Pool]]], supplies: Mapping[str, Supply], found: Cover
+def _assign_booting(
+    waiting: Sequence[tuple[Job, Sequence[Pool]]], supplies: Mapping[str, Supply], found: JobMachines
 ) -> None:
     """Assign the machines that boot for standby. A new machine would not be ready sooner than these."""
     for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
         booting = next((supplies[pool.name].booting for pool in fitting if supplies[pool.name].booting), None)
-        if booting and job.key not in found.covered:
-            found.covered[job.key] = booting.pop(0)
+        if booting and job.key not in found.assigned:
+            found.assigned[job.key] = booting.pop(0)
 
 
-def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
+def _unanswered(assigned: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
     """Return the reasons of jobs whose insert Google has not answered for a while."""
     overdue = {
         name: each
@@ -234,7 +238,7 @@ def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> di
         job: Reason(
             "no-answer", f"Google has not answered the {_verb(overdue[name])} of {name} in {overdue[name].rung.zone}"
         )
-        for job, name in covered.items()
+        for job, name in assigned.items()
         if name in overdue and overdue[name].done_since is None
     }
 
@@ -243,11 +247,11 @@ def _verb(pending: Pending) -> str:
     return "start" if pending.is_start else "insert"
 
 
-def _without_capacity(covered: Mapping[JobKey, str], memory: Memory) -> dict[JobKey, Reason]:
+def _without_capacity(assigned: Mapping[JobKey, str], memory: Memory) -> dict[JobKey, Reason]:
     """Return the reasons of jobs whose machine waits for capacity."""
     return {
         job: Reason("no-capacity", f"{name} waits for capacity in {entry.zone}")
-        for job, name in covered.items()
+        for job, name in assigned.items()
         if (entry := memory.machines.get(name)) and entry.waits_for
     }
 
@@ -301,10 +305,10 @@ def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
     return Reason("no-pool", f"no pool has the labels {', '.join(sorted(job.labels))}; missing: {', '.join(missing)}")
 
 
-def _next_rung(supply: Supply, memory: Memory, now: float, steady: bool) -> Rung | Reason:
+def _next_rung(supply: Supply, memory: Memory, now: float, avoid_preemptible: bool) -> Rung | Reason:
     """Return the rung of the pool's next machine, or the reason why the pool starts none."""
     pool = supply.pool
-    chosen = capacity.choose(pool, memory, now, steady)
+    chosen = capacity.choose(pool, memory, now, avoid_preemptible)
     ends_by_itself = isinstance(chosen, Rung) or chosen.code not in capacity.FOR_PEOPLE
     if ends_by_itself and supply.count >= pool.max:
         return Reason("at-max", f"{supply.count} of {pool.max} machines are in use")

@@ -12,7 +12,7 @@ from ..model import Machine, Observation, Register, RemoveRunner, Runner
 from . import standby
 
 # A killed manager may have sent a request that GitHub still carries out. The next request waits for this time.
-_AGAIN_SEC = 30.0
+_REPEAT_AFTER_SEC = 30.0
 # A registration takes three sequential calls. A pass has to end before its observation is too old (loop.STALE_SEC).
 _MOST_A_PASS = 20
 # How long a registered runner may be missing from GitHub's list.
@@ -23,29 +23,29 @@ _FORGET_SEC = 24 * 3600.0
 
 def never_registered(machine: Machine, memory: Memory) -> bool:
     """Return True if the machine has no runner, because the manager has not begun to register it."""
-    return machine.unregistered and _begun(machine, memory) is None
+    return machine.unregistered and _registration_of(machine, memory) is None
 
 
 def due(free: Sequence[Machine], observation: Observation, memory: Memory) -> Iterator[Register]:
     """Return the registrations to begin now: of machines that a job needs and that have published a key."""
-    begun = sum(entry.asked == observation.now for entry in memory.registrations.values())
+    begun = sum(registration.asked == observation.now for registration in memory.registrations.values())
     for machine in free:
-        entry = _begun(machine, memory)
-        remembered = memory.machines[machine.name]
-        ready = machine.unregistered and machine.status == "RUNNING" and standby.has_new_key(machine, remembered)
-        wanted = remembered.surplus_since is None and not standby.is_stopping(machine, memory)
-        asked_lately = entry is not None and observation.now - entry.asked < _AGAIN_SEC
-        if ready and wanted and not asked_lately and begun < _MOST_A_PASS:
+        registration = _registration_of(machine, memory)
+        entry = memory.machines[machine.name]
+        ready = machine.unregistered and machine.status == "RUNNING" and standby.has_new_key(machine, entry)
+        wanted = entry.surplus_since is None and not standby.is_stopping(machine, memory)
+        requested_recently = registration is not None and observation.now - registration.asked < _REPEAT_AFTER_SEC
+        if ready and wanted and not requested_recently and begun < _MOST_A_PASS:
             begun += 1
             memory.registrations[machine.name] = Registration(machine.id, observation.now)
             memory.standby.setdefault(machine.pool, StandbyMemory()).unproven = 0
             yield Register(machine)
 
 
-def _begun(machine: Machine, memory: Memory) -> Registration | None:
+def _registration_of(machine: Machine, memory: Memory) -> Registration | None:
     """Return the registration that was begun for this machine, ignoring an earlier machine of the same name."""
-    entry = memory.registrations.get(machine.name)
-    return entry if entry is not None and entry.machine_id == machine.id else None
+    registration = memory.registrations.get(machine.name)
+    return registration if registration is not None and registration.machine_id == machine.id else None
 
 
 def strays(observation: Observation, memory: Memory) -> Iterator[RemoveRunner]:
@@ -55,11 +55,11 @@ def strays(observation: Observation, memory: Memory) -> Iterator[RemoveRunner]:
     # A single list may be incomplete. A machine that was missing only once therefore counts as existing.
     machines = {machine.name for machine in observation.machines} | memory.machines.keys()
     runners = {runner.name: runner for runner in observation.runners}
-    for name, entry in list(memory.registrations.items()):
+    for name, registration in list(memory.registrations.items()):
         if name in machines:
             continue
         runner: Runner | None = runners.get(name)
-        if observation.now - entry.asked > (_LISTED_WITHIN_SEC if runner is None else _FORGET_SEC):
+        if observation.now - registration.asked > (_LISTED_WITHIN_SEC if runner is None else _FORGET_SEC):
             del memory.registrations[name]
         elif runner is not None and not runner.busy and not runner.online:
             yield RemoveRunner(runner, None, "its machine is gone")

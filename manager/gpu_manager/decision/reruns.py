@@ -54,8 +54,8 @@ def due(observation: Observation, memory: Memory) -> Iterator[Rerun]:
             yield rerun
 
 
-def is_steady(job: Job, memory: Memory) -> bool:
-    """Return True if this job's run lost a machine before, so that its pool buys no preemptible machine."""
+def needs_standard_machine(job: Job, memory: Memory) -> bool:
+    """Return True if this job's run lost a machine before, so that its pools start no preemptible machine for it."""
     return _run_text(RunKey(job.key.repository, job.key.run_id)) in memory.steady
 
 

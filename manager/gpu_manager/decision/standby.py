@@ -47,18 +47,18 @@ def ready(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -
     """
     found: dict[str, tuple[Machine, Rung]] = {}
     count: dict[str, int] = {}
-    places = {pool.name: _standby_rungs(pool, memory) for pool in pools.values() if pool.standby}
+    rungs = {pool.name: _standby_rungs(pool, memory) for pool in pools.values() if pool.standby}
     for machine in sorted(observation.machines or (), key=lambda each: memory.machines[each.name].first_seen):
         pool = pools.get(machine.pool)
         rung = pool.rung_of(machine) if pool else None
         if pool is None or rung is None or not is_on_standby(machine, memory) or machine.template in memory.stopped:
             continue
-        starts = machine.name in memory.pending
-        if not starts and places.get(pool.name) and _fails_repeatedly(rung, memory):
+        is_starting = machine.name in memory.pending
+        if not is_starting and rungs.get(pool.name) and _fails_repeatedly(rung, memory):
             continue
-        if starts or count.get(pool.name, 0) < pool.standby:
+        if is_starting or count.get(pool.name, 0) < pool.standby:
             found[machine.name] = (machine, rung)
-            count[pool.name] = count.get(pool.name, 0) + (not starts)
+            count[pool.name] = count.get(pool.name, 0) + (not is_starting)
             if memory.machines[machine.name].running_since is not None:
                 # The machine has reached standby, so it counts no longer as unproven. An earlier reset would remove the
                 # pause of `refill` if Google refuses each stop.
@@ -128,9 +128,9 @@ def refill(pool: Pool, existing: int, count: int, memory: Memory, now: float) ->
     pool's machines that are on.
     """
     entry = memory.standby.setdefault(pool.name, StandbyMemory())
-    places = _standby_rungs(pool, memory)
-    while places and existing < pool.standby and count < pool.max and now >= _next_try(entry, pool):
-        rung = capacity.choose(replace(pool, rungs=places), memory, now, steady=False)
+    rungs = _standby_rungs(pool, memory)
+    while rungs and existing < pool.standby and count < pool.max and now >= _next_try(entry, pool):
+        rung = capacity.choose(replace(pool, rungs=rungs), memory, now, avoid_preemptible=False)
         if not isinstance(rung, Rung):
             return
         entry.made = max(entry.made + 1, int(now))

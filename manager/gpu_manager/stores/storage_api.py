@@ -1,4 +1,7 @@
-"""One Cloud Storage object, read with its generation and written only if the generation is the expected one."""
+"""One Cloud Storage object, read with its generation and written only if the generation is the expected one.
+
+The generation is Cloud Storage's number of an object's version. Each write gives the object another generation.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class GoogleObject:
     def __init__(self, bucket: str, name: str, http: Any = None, retries: int = _RETRIES) -> None:
         self._bucket, self._name = bucket, name
         self._http, self._retries = http, retries
-        self._made: Any = None
+        self._objects_api: Any = None
 
     @property
     def name(self) -> str:
@@ -73,16 +76,16 @@ class GoogleObject:
         while True:
             call = self._objects().get(bucket=self._bucket, object=self._name, fields="generation,updated")
             call.add_response_callback(lambda response: dates.append(response["date"]))
-            about = self._run(call)
-            if about is None:
+            metadata = self._run(call)
+            if metadata is None:
                 return None
-            wanted = {"bucket": self._bucket, "object": self._name, "ifGenerationMatch": about["generation"]}
+            request = {"bucket": self._bucket, "object": self._name, "ifGenerationMatch": metadata["generation"]}
             try:
-                content = self._run(self._objects().get_media(**wanted))
+                content = self._run(self._objects().get_media(**request))
             except Changed:
                 continue
-            age = parsedate_to_datetime(dates[-1]) - datetime.fromisoformat(about["updated"])
-            return None if content is None else Found(content, int(about["generation"]), age.total_seconds())
+            age = parsedate_to_datetime(dates[-1]) - datetime.fromisoformat(metadata["updated"])
+            return None if content is None else Found(content, int(metadata["generation"]), age.total_seconds())
 
     def write(self, content: bytes, generation: int) -> int:
         from googleapiclient.http import MediaInMemoryUpload
@@ -105,9 +108,9 @@ class GoogleObject:
 
     def _objects(self) -> Any:
         """Return the API's methods. They are created at first use, so that missing credentials raise an error there."""
-        if self._made is None:
-            self._made = _service(self._http or self._connection()).objects()
-        return self._made
+        if self._objects_api is None:
+            self._objects_api = _service(self._http or self._connection()).objects()
+        return self._objects_api
 
     def _connection(self) -> Any:
         from google_auth_httplib2 import AuthorizedHttp

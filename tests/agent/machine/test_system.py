@@ -113,7 +113,7 @@ def test_a_process_that_a_scan_of_proc_misses_is_ended_too() -> None:
         process = HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/"))
         while HERE.commands_of(user) != [["sleep", "60"]]:
             time.sleep(0.01)
-        processes.of = lambda *_: iter(())  # The sleep is a child of the process and ends with it.
+        processes.of = lambda *_: iter(())  # This changes only the child process in which `work` runs.
         return [HERE.kill_all_of(user, Clock(), Clock().now() + 30), process.poll() or process.wait(10)]
 
     assert machine.inside(work) == [True, -9]
@@ -139,7 +139,7 @@ def test_a_users_processes_are_ended_without_starting_another() -> None:
         others = [HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/")) for _ in range(3)]
         while [words[0] for words in HERE.commands_of(user)] != ["sleep"] * 3:
             time.sleep(0.01)
-        subprocess.Popen = None  # type: ignore[misc,assignment] # the child's own; it ends with it
+        subprocess.Popen = None  # type: ignore[misc,assignment] # only in the child process of `work`
         os.fork = None  # type: ignore[assignment]
         processes.end_all_of("gpu-runner")
         return [HERE.commands_of(user), [other.wait() for other in others]]
