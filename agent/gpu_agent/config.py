@@ -47,7 +47,7 @@ class GithubConfig:
 
 @dataclass(frozen=True)
 class RunnerConfig:
-    """The version and the limits of GitHub's runner."""
+    """The version and the limits of the runner."""
 
     version: str
     sha256: dict[str, str]

@@ -36,8 +36,8 @@ def retry_until(
 ) -> T:
     """Return the result of `attempt`, repeated while it raises RetryableError.
 
-    If the next wait would reach the deadline, the AgentExit of the last RetryableError is raised at once, because a
-    longer wait only costs GPU time. Any other exception of `attempt` ends the loop.
+    If the next wait would reach the deadline, the AgentExit of the last RetryableError is raised at once. A longer wait
+    would only cost GPU time. Any other exception of `attempt` ends the loop.
     """
     attempts = 0
     while True:

@@ -1,4 +1,4 @@
-"""A fake of GitHub's runner for an emulated machine: one registration and one job, whose `run` steps run in bash.
+"""A fake runner for an emulated machine: one registration and one job, whose `run` steps run in bash.
 
 `runner_listener.py VERSION --version` prints the version; `runner_listener.py VERSION run` runs one job. It uses the
 protocol of the sandbox's GitHub, below `/_runner` of its address, which differs from the protocol of GitHub's own

@@ -66,7 +66,7 @@ class Image(NamedTuple):
 
     gpus: int
     version: str = ""
-    """The version of GitHub's runner."""
+    """The version of the runner."""
     sha256: str = ""
 
 
@@ -96,9 +96,7 @@ class EmulatedSystem(System):
         return cls(disk / "m", image_of(text), (host, int(port)), run)
 
     def _install_runner(self) -> None:
-        """Put a fake of GitHub's runner into the image: unpacked, with the pinned checksum of the runner that it
-        replaces.
-        """
+        """Put a fake runner into the image: unpacked, with the pinned checksum of the real runner."""
         folder = self.baked_folder / self.image.version
         (folder / "bin").mkdir(parents=True, exist_ok=True)
         (folder / "externals").mkdir(exist_ok=True)

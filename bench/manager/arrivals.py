@@ -7,8 +7,8 @@ import random
 from dataclasses import dataclass
 
 PUSHES_A_WEEKDAY, PUSHES_A_WEEKEND_DAY = 40.0, 8.0
-# The weight of each hour (UTC) in a day's pushes, for a team in one time zone: a working day with lunch, and a nightly
-# run.
+# The weight of each hour (UTC) in a day's pushes: a working day with lunch, and a nightly run. The team is in one time
+# zone.
 _HOURS = (1, 1, 3, 1, 1, 1, 2, 4, 8, 10, 11, 9, 6, 8, 10, 11, 9, 7, 5, 3, 2, 2, 1, 1)
 # The numbers of GPU jobs of one push (a matrix).
 _JOBS = (1, 1, 2, 2, 3, 4)

@@ -127,7 +127,7 @@ class Policy:
         """Handle GitHub's event workflow_job with the action queued."""
 
     def completed(self, job: Job, machine: Machine | None) -> None:
-        """Handle the action completed with any conclusion. The machine is None for a job that never started."""
+        """Handle the action completed with any conclusion. A job that never started has no machine (None)."""
 
     def preempted(self, machine: Machine, job: Job | None) -> None:
         """Handle the preemption of a machine that ran this job."""

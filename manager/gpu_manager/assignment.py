@@ -27,7 +27,7 @@ def assign(pools: Sequence[Pool], instances: int) -> Assignment:
 def lowest(pools: Sequence[Pool], groups: Collection[str] | None) -> Pool:
     """Return the first pool, in the order of the shares, that has one of these runner groups.
 
-    The share of that pool sweeps the repositories of the groups. All pools are candidates if `groups` is None, or if no
+    The share of that pool sweeps the repositories of the groups. All pools are candidates without `groups`, or if no
     pool has one of these groups.
     """
     return min([pool for pool in pools if groups is None or pool.runner_group in groups] or pools, key=_place)
@@ -36,7 +36,7 @@ def lowest(pools: Sequence[Pool], groups: Collection[str] | None) -> Pool:
 def ownership(pools: Sequence[Pool], own: Collection[str] | None) -> Callable[[str], bool]:
     """Return a function from a pool's name to True or False: whether the pool's machines belong to the share `own`.
 
-    All machines belong to the share if `own` is None. Machines of removed pools belong to the share of the first pool.
+    Without `own`, all machines belong to the share. Machines of removed pools belong to the share of the first pool.
     """
     if own is None:
         return lambda _: True

@@ -1,6 +1,6 @@
 """The memory: facts that the manager stores between two passes, because neither GitHub nor Google reports them again.
 
-A pass is one round of the manager (loop.py). A manager that loses its memory loses time and money, but no job: it finds
+A pass is one round of the manager (loop.py). A manager that loses its memory loses time and money, but no job. It finds
 its machines by their labels, and starts each wait from zero.
 """
 
@@ -54,8 +54,8 @@ class MachineMemory:
     id: str = ""
     """Google's id of the machine; empty if it is not known yet."""
     waits_for: str = ""
-    """The slug of the machine's job (names.slug) while the machine is PENDING: Google looks for capacity for it, and
-    deletes it if there is none.
+    """The slug of the machine's job (names.slug) while the machine is PENDING. Google then looks for capacity, and
+    deletes the machine if it finds no capacity.
     """
     zone: str = ""
     """The machine's zone while the machine is PENDING."""
@@ -121,7 +121,7 @@ class StandbyMemory:
     because it has already carried them out.
     """
     unproven: int = 0
-    """The number of new machines since the last one that got as far as a stop or a runner.
+    """The number of new machines since one of them was last stopped for standby or got a runner.
 
     More of them than the standby that the pool wants mean that new machines fail. `standby.refill` then pauses.
     """

@@ -172,7 +172,7 @@ class End:
     reason: str
     detail: str = ""
     stops_pool: bool = False
-    """True if each machine of the template would end like this one, so that the pool starts no more of them."""
+    """True if each machine of the template would end like this one, so the pool no longer uses the template."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class OperationState:
 
 @dataclass(frozen=True)
 class Observation:
-    """Everything that one pass has read. A field that is None could not be read; it does not mean an empty list."""
+    """Everything that one pass has read. None in a field means that the source could not be read, not an empty list."""
 
     now: float
     """Seconds since 1970 by GitHub's clock, at the start of the sweep. All times in the memory are on this clock, so
@@ -260,7 +260,7 @@ class Observation:
     preempted: frozenset[str] = frozenset()
     """Names of machines that Google preempted within the last hour, including deleted machines."""
     github_requests_left: int | None = None
-    """The requests left of GitHub's limit for this hour; None if unknown."""
+    """The requests that GitHub still allows in this hour; None if unknown."""
     github_limited_until: float | None = None
     """When GitHub's rate limit ends, on the clock of `now`; None without a limit."""
 

@@ -33,7 +33,7 @@ class Refused(Exception):  # noqa: N818 - an answer
 
 @dataclass(frozen=True)
 class GithubView:
-    """The result of one sweep. A field is None if the sweep could not read all of it."""
+    """The result of one sweep. A field has the value None if the sweep could not read all of it."""
 
     unix: float | None
     """Seconds since 1970 by GitHub's clock; None before GitHub's first answer."""
@@ -43,7 +43,7 @@ class GithubView:
     limited_sec: float | None = None
     """The seconds that GitHub requests to wait; None without such a request."""
     requests_left: int | None = None
-    """The requests left of GitHub's limit for this hour, if an answer contained the number."""
+    """The requests that GitHub still allows in this hour, if an answer contained the number."""
     problems: tuple[str, ...] = ()
     """One line for each failed request, without secrets."""
 

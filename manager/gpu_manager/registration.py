@@ -1,7 +1,7 @@
 """Registration of a machine's runner by the manager.
 
-The manager registers a runner at GitHub, encrypts the registration for the machine's key, and writes it into the
-machine's metadata. gpu_agent/broker/registration.py reads it on the machine.
+The manager registers a runner at GitHub, and encrypts the registration for the machine's key. It writes the result into
+the machine's metadata, where the agent reads it (gpu_agent/broker/registration.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Provides the files of GitHub's runner: from the image, or downloaded, verified with a checksum, and unpacked."""
+"""Provides the runner's files, from the image or downloaded. Verifies them with a checksum, and unpacks them."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _unpack(archive: Path, tree: Path) -> None:
                 inside = False
             if not inside:
                 raise AgentExit("no-runner", f"the archive has {member.name!r}, which is outside its folder")
-            # The archive contains the id of GitHub's build user, which may belong to any user of this machine.
+            # The archive contains the id of the user who built it at GitHub. Here it may belong to any user.
             member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
             member.mode = (member.mode & 0o755) | (0o755 if member.isdir() else 0o444)
             tar.extract(member, tree)

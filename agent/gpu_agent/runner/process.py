@@ -1,4 +1,4 @@
-"""The process of GitHub's runner: starts it with one registration, reads its output, interrupts it and cleans up.
+"""The runner's process: starts it with one registration, reads its output, interrupts it and cleans up.
 
 The Listener is the runner's main program, and starts a worker for the job. The blob is the JIT configuration. `cage` is
 the runner's user with its isolation (NetworkIsolation).

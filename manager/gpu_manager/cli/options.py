@@ -80,7 +80,7 @@ def shares_of(chosen: str | None, config: Config) -> ShareSource:
 def last_view(config_file: str, chosen: str | None) -> dict[str, Any]:
     """Return the last view that a manager of this configuration published (view.py).
 
-    Raises InputError if there is none, or if it cannot be read.
+    Raises InputError if no view was published, or if it cannot be read.
     """
     of_sandbox = _files_of_sandbox()
     if of_sandbox and not config_file.startswith("gs://") and not Path(config_file).exists():

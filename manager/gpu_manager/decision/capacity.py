@@ -35,7 +35,7 @@ _ORDER = ("no-capacity", "over-quota", *FOR_PEOPLE)
 
 
 def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> Rung | Reason:
-    """Return the first rung on which a machine may be requested now, or the reason why there is none.
+    """Return the first rung on which a machine may be requested now, or the reason against all rungs.
 
     `avoid_preemptible` avoids preemptible machines if the pool has others.
     """

@@ -1,8 +1,8 @@
 """The decision of one pass. It turns the observation and the memory into actions, reasons and a new memory.
 
-`decide` calls the other modules of this folder. They update the memory, remove machines that cannot have a job, assign
-machines to waiting jobs, and keep or remove the machines that no job needs. No module of this folder sends a request.
-`gpu_manager/__init__.py` defines the terms.
+`decide` calls the other modules of this folder. They update the memory, and remove machines that cannot have a job.
+Then they assign machines to waiting jobs, and keep or remove the machines that no job needs. No module of this folder
+sends a request. `gpu_manager/__init__.py` defines the terms.
 """
 
 from __future__ import annotations

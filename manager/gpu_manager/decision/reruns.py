@@ -78,9 +78,9 @@ def _drop_settled(run: Run, observation: Observation, memory: Memory) -> None:
                 each.run_attempt = run.attempt
         return
     old = observation.github_unix - run.created_unix > _OLDEST_RUN_SEC
-    # A runner cancels its job on a preemption, so GitHub reports the run as cancelled. A person or a newer run has
-    # cancelled the run instead in two cases: jobs on other machines are cancelled too, or GitHub still listed the job
-    # as running after its runner was gone.
+    # A runner cancels its job on a preemption, so GitHub reports the run as cancelled. Two signs show that a person or
+    # a newer run has cancelled it instead. Jobs on other machines are cancelled too, or GitHub still listed the job as
+    # running after its runner was gone.
     others = set(run.failed_jobs) - {each.key.job_id for each in lost.values()}
     by_person = run.conclusion == "cancelled" and (others or any(each.waited_for for each in lost.values()))
     if run.status == "completed" and (by_person or run.conclusion == "success" or old):

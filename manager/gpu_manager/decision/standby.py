@@ -60,7 +60,7 @@ def ready(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -
             found[machine.name] = (machine, rung)
             count[pool.name] = count.get(pool.name, 0) + (not is_starting)
             if memory.machines[machine.name].running_since is not None:
-                # The machine has reached standby, so it counts no longer as unproven. An earlier reset would remove the
+                # The machine has reached standby, so none counts as unproven now. An earlier reset would remove the
                 # pause of `refill` if Google refuses each stop.
                 memory.machines[machine.name].running_since = None
                 memory.standby.setdefault(pool.name, StandbyMemory()).unproven = 0

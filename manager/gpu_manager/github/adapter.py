@@ -1,4 +1,4 @@
-"""The manager's adapter of GitHub's REST API."""
+"""The manager's adapter to the REST API of GitHub."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class GithubAdapter:
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         """Read the jobs of the repositories, the runners, and the state of these runs.
 
-        What could not be read is None, with a line in `problems`.
+        A source that cannot be read has the value None, and adds a line to `problems`.
         """
         self._sweep.begin()
         problems: list[str] = []

@@ -1,4 +1,4 @@
-"""Conversion of GitHub's JSON to the manager's types. The fields are those of GitHub's OpenAPI description."""
+"""Converts JSON from GitHub to the manager's types. GitHub's OpenAPI description defines the fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of GitHub's REST API. It sends conditional requests, returns complete lists, and obeys rate limits."""
+"""A client for the REST API of GitHub. It sends conditional requests, returns complete lists, and obeys rate limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     value: Any
     """The JSON of the answer; None if it has none."""
     message: str
-    """The text of GitHub's message, without tokens."""
+    """The message in the answer, without tokens."""
     more: bool = False
     """True if there is another page."""
 

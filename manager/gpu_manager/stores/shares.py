@@ -49,12 +49,13 @@ class Share:
     """A share whose lease this process has."""
 
     index: int
+    """The position of the share in the layout, from 0."""
     pools: tuple[str, ...]
     store: BucketStore | SqliteStore
 
 
 class Before(NamedTuple):
-    """The previous layout, the last one on which a manager acted."""
+    """The previous layout: the last layout that was ready. The fields are those of Layout."""
 
     epoch: int
     shares: Assignment
@@ -121,9 +122,10 @@ class Shares:
         self._waiting = objects(_with_suffix(name, "waiting"))
         self._announced_at = self._gave_up_at = float("-inf")
         self._missing_since: dict[int, float] = {}
+        """When the object of a share was first missing, by the share's index."""
         self._opened: dict[int, StorageObject] = {}
         self._layout_exists = False
-        """True if the layout's object exists."""
+        """True after this process has tried to create the layout's object."""
 
     def hold(self, stopped: Event, waiting: Callable[[str], None]) -> Share | None:
         """Take a share and renew its lease from now on. Return None if `stopped` is set first. Raises Refused.
@@ -216,7 +218,7 @@ class Shares:
                 memories.append(_memory(values["memory"]))
             elif index < len(before.shares):
                 pools_without_memory |= set(before.shares[index])
-        # A share that nobody took under the previous layout still has the memory with which that layout began.
+        # A share that had no manager under the previous layout still has the memory with which that layout began.
         initial_memory = _memory(before.memory)
         memories.append(
             of_pools(initial_memory, pools_without_memory) if initial_memory and pools_without_memory else None

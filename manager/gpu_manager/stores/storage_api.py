@@ -36,7 +36,7 @@ class Found:
     content: bytes
     generation: int
     age_sec: float
-    """Seconds since the object was written. Both times are of Google's clocks."""
+    """Seconds since the object was written, from two times in Google's answers."""
 
 
 class StorageObject(Protocol):
