@@ -52,7 +52,7 @@ class Fakes:
         self.check_takes_sec = 0
         self.verdict = Verdict("pass", 0, "1 x NVIDIA L4 computes")
         self.unfit_before = self.unfit_after = ""
-        self.told: Callable[[Notice], None] | None = None
+        self.on_notice: Callable[[Notice], None] | None = None
         self.clock = FakeClock()
         own: dict[str, Any] = {"github": GITHUB, "runner": RUNNER} if registers else {}
         if by_manager:
@@ -428,24 +428,24 @@ def test_a_preemption_during_a_job_interrupts_it_and_says_which_job_was_lost() -
 
 def test_maintenance_is_told_early_enough_for_a_job_that_runs_and_ends_a_machine_without_one() -> None:
     fakes = Fakes()
-    told: list[bool] = []
+    answers: list[bool] = []
     finish, wait = fakes.finish, fakes.wait
     notice = Notice("maintenance", "the host is to be maintained")
 
     def waiting(until: float) -> tuple[str, str] | None:
         job, fakes.job = fakes.job, None
-        told.append(fakes.agent._ends_machine(notice))
+        answers.append(fakes.agent._ends_machine(notice))
         fakes.job = job
         return wait(until)
 
     def at_work(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        told.append(fakes.agent._ends_machine(notice))
-        told.append(fakes.agent._ends_machine(Notice("preempted", "Google takes the machine away")))
+        answers.append(fakes.agent._ends_machine(notice))
+        answers.append(fakes.agent._ends_machine(Notice("preempted", "Google takes the machine away")))
         return finish(named)
 
     fakes.wait, fakes.finish = waiting, at_work  # type: ignore[method-assign]
     assert fakes.end()[0] == "job-done"
-    assert told == [True, False, True]
+    assert answers == [True, False, True]
 
 
 def test_a_stop_that_makes_pythons_own_code_fail_is_a_stop() -> None:

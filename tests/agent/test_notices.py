@@ -37,10 +37,10 @@ class AnnouncingHost:
 
 def notices_until_end(host: AnnouncingHost, monkeypatch: pytest.MonkeyPatch) -> list[Notice]:
     """Return the notices until the machine had to end. The signal that ends it is not sent."""
-    told: list[Notice] = []
+    received: list[Notice] = []
 
     def tell(notice: Notice) -> bool:
-        told.append(notice)
+        received.append(notice)
         return notice is PREEMPTED
 
     monkeypatch.setattr(notices, "_PAUSE_SEC", 0)
@@ -48,7 +48,7 @@ def notices_until_end(host: AnnouncingHost, monkeypatch: pytest.MonkeyPatch) -> 
     listener = listen(cast(Any, host), tell)
     listener.join(20)
     assert not listener.is_alive()
-    return told
+    return received
 
 
 def test_a_failed_read_of_notices_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

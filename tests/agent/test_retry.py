@@ -99,7 +99,7 @@ def test_no_wait_reaches_the_deadline_or_is_shorter_than_requested(asked: list[f
     assert all(slept > after for slept, after in zip(clock.slept, asked, strict=False))
 
 
-def told(value: str, **headers: str) -> float:
+def wait_after(value: str, **headers: str) -> float:
     return retry_after_sec(Answer(429, {"retry-after": value, **headers}, b""), FakeClock())
 
 
@@ -118,14 +118,14 @@ def told(value: str, **headers: str) -> float:
     ],
 )
 def test_retry_after_in_seconds(value: str, seconds: float):
-    assert told(value) == seconds
+    assert wait_after(value) == seconds
 
 
 def test_retry_after_as_a_date_is_on_the_servers_clock():
     there = FakeClock().unix() + 3600
-    assert told(formatdate(there + 20, usegmt=True), date=formatdate(there, usegmt=True)) == 20
-    assert told(formatdate(there - 20, usegmt=True), date=formatdate(there, usegmt=True)) == 0
-    assert told(formatdate(FakeClock().unix() + 20, usegmt=True)) == 20
+    assert wait_after(formatdate(there + 20, usegmt=True), date=formatdate(there, usegmt=True)) == 20
+    assert wait_after(formatdate(there - 20, usegmt=True), date=formatdate(there, usegmt=True)) == 0
+    assert wait_after(formatdate(FakeClock().unix() + 20, usegmt=True)) == 20
 
 
 def test_a_date_without_a_zone_is_taken_as_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch):
@@ -139,4 +139,4 @@ def test_a_date_without_a_zone_is_taken_as_utc_wherever_the_machine_is(monkeypat
 
 @given(st.text())
 def test_any_header_value_is_handled(value: str):
-    assert told(value, date=value) >= 0
+    assert wait_after(value, date=value) >= 0

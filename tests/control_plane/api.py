@@ -40,12 +40,12 @@ class Api:
         found: dict[str, Any] = made.to_dict()
         return found
 
-    def told(self, given: Mapping[str, Any]) -> list[str]:
+    def problems_of(self, given: Mapping[str, Any]) -> list[str]:
         """Return all problems of an object that the API server reports, as `path: text`. The object is not stored."""
         try:
             self.apply(given, dry_run=True)
         except DynamicApiError as error:
-            return _told(json.loads(error.body))
+            return _problems_in(json.loads(error.body))
         return []
 
     def ensure_account(self, namespace: str) -> None:
@@ -97,7 +97,7 @@ def until(found: Callable[[], T | None], what: str) -> T:
         time.sleep(0.1)
 
 
-def _told(status: Mapping[str, Any]) -> list[str]:
+def _problems_in(status: Mapping[str, Any]) -> list[str]:
     """Return the problems of a Status as `path: text`. The path is empty if the API server names no field."""
     causes = (status.get("details") or {}).get("causes") or []
     if causes:

@@ -45,7 +45,7 @@ class Twin(Cluster):
         said = self.sandbox_told(token, inputs)
         if any(isinstance(one, Unknown) for _, one in leaves(given)) or not self.api.knows(given):
             return said
-        real = [numbered(one, given) for one in self.api.told(given)]
+        real = [numbered(one, given) for one in self.api.problems_of(given)]
         # If the API server names no field, use the field of the sandbox if it reports the same problem there.
         unplaced = len(real) == len(said) == 1 and real[0].startswith(": ") and said[0].endswith(real[0])
         return said if unplaced else real

@@ -115,4 +115,6 @@ def refused(api: Api, level: str, spec: dict[str, Any]) -> list[str]:
     labels = {"pod-security.kubernetes.io/enforce": level}
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": level, "labels": labels}})
     api.ensure_account(level)
-    return api.told({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "it", "namespace": level}, "spec": spec})
+    return api.problems_of(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "it", "namespace": level}, "spec": spec}
+    )

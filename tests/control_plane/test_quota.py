@@ -86,7 +86,7 @@ def test_a_pod_beyond_the_quota_is_refused_in_the_same_words(
     limit(both, name, **choices)
     given = asking(name, **resources)
     sandbox = list(quota.refusals(both.sandbox.world, name, "p", given["spec"]))
-    assert {"real": both.api.told(given), "sandbox": sandbox} == {"real": said, "sandbox": said}
+    assert {"real": both.api.problems_of(given), "sandbox": sandbox} == {"real": said, "sandbox": said}
 
 
 def test_the_controller_says_why_the_second_smoke_job_has_no_pod(both: Both) -> None:

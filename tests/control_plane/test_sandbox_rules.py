@@ -14,11 +14,11 @@ from tests.sandbox.providers.kubernetes.workloads.test_job_rules import *  # noq
 
 # These four messages differ in the sandbox: tests/sandbox/providers/kubernetes/rules/test_own_words.py.
 def test_a_namespace_with_an_invalid_name_does_not_exist(api: Api) -> None:
-    assert api.told(typed(JOB, changed(job(), "metadata/namespace", "a.b"))) == ['namespaces "a.b" not found']
+    assert api.problems_of(typed(JOB, changed(job(), "metadata/namespace", "a.b"))) == ['namespaces "a.b" not found']
 
 
 def test_the_error_about_a_jobs_selector_contains_the_added_uid(api: Api) -> None:
-    said = api.told(typed(JOB, changed(job(), "spec/selector", {"matchLabels": {"a": "b"}})))
+    said = api.problems_of(typed(JOB, changed(job(), "spec/selector", {"matchLabels": {"a": "b"}})))
     assert [one.partition(": ")[0] for one in said] == ["spec.selector", "spec.template.metadata.labels"]
     added = 'spec.selector: Invalid value: {"matchLabels":{"a":"b","batch.kubernetes.io/controller-uid":"'
     assert said[0].startswith(added)
@@ -27,7 +27,7 @@ def test_the_error_about_a_jobs_selector_contains_the_added_uid(api: Api) -> Non
 
 def test_the_first_element_that_is_no_object_is_reported_without_its_value(api: Api) -> None:
     given = changed(job(), "spec/template/spec/containers", ["a", "a"])
-    assert api.told(typed(JOB, given)) == [
+    assert api.problems_of(typed(JOB, given)) == [
         "spec.template.spec.containers: element 0: associative list with keys may not have non-map elements"
     ]
 

@@ -21,7 +21,7 @@ from gpu_manager.ports import GithubView, Refused, Unavailable
 
 from tests.manager.test_commands import write_key
 from tests.manager.test_config import CONFIG
-from tests.manager.test_decide import NOW, POOL, job, seen
+from tests.manager.test_decide import NOW, POOL, job, observe
 from tests.manager.test_loop import Kept, Scripted
 
 SHA = "009b8a3a9ccbb128af87f9b1c0f4c62e8a304f6d"
@@ -33,7 +33,7 @@ def of_commit(number: int = 1, *labels: str, age: float = 90) -> Job:
 
 
 def at(seconds: float, *jobs: Job) -> Observation:
-    return seen(jobs=jobs, now=NOW + seconds, github_unix=NOW + seconds)
+    return observe(jobs=jobs, now=NOW + seconds, github_unix=NOW + seconds)
 
 
 def write(observation: Observation, memory: Memory, *reasons: Reason) -> list[CommitStatus]:

@@ -278,9 +278,9 @@ def test_a_runner_of_an_earlier_machine_does_not_count_for_a_later_one_of_its_na
     world = Scripted((replace(machine("l4-a"), id="2220000000000000000"),), GithubView(NOW, (), (old, new)))
     made, _ = manager(world)
     for _ in range(40):
-        seen = made.step().observation
+        observation = made.step().observation
         world.now += 30
-    assert [runner.name for runner in seen.runners or ()] == ["l4-a-1110000000000000000", "l4-a"]
+    assert [runner.name for runner in observation.runners or ()] == ["l4-a-1110000000000000000", "l4-a"]
     assert world.deleted == []
 
 
@@ -295,9 +295,9 @@ def test_a_runner_that_never_connects_does_not_cost_the_machines_other_runner_it
     world = Scripted((replace(machine("l4-a"), id="1110000000000000000"),), GithubView(NOW, (), listed))
     made, _ = manager(world)
     for _ in range(40):
-        seen = made.step().observation
+        observation = made.step().observation
         world.now += 30
-    assert seen.runners == (replace(second, name="l4-a"),)
+    assert observation.runners == (replace(second, name="l4-a"),)
     assert world.deleted == []
 
 

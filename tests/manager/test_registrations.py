@@ -21,7 +21,7 @@ from gpu_manager.model import Delete, Machine, NewRunner, Pool, Register, Remove
 from gpu_manager.ports import GithubView, Metadata, Refused, Unavailable
 
 from tests.manager.machine_key import CERTIFICATE, PRIVATE, PUBLISHED, certificate_of, published
-from tests.manager.test_decide import NOW, POOL, job, machine, seen
+from tests.manager.test_decide import NOW, POOL, job, machine, observe
 from tests.manager.test_loop import Scripted, manager
 
 BROKERED = replace(POOL, registered_by="manager")
@@ -36,7 +36,7 @@ def ready(name: str = "l4-a", **others: Any) -> Machine:
 
 def decided(*machines: Machine, jobs: int = 1, memory: Memory | None = None, **others: Any) -> Decision:
     given = {"jobs": tuple(job(number) for number in range(1, jobs + 1)), "machines": machines, **others}
-    return decide([BROKERED], seen(**given), memory or Memory())
+    return decide([BROKERED], observe(**given), memory or Memory())
 
 
 # -- decisions
@@ -80,7 +80,7 @@ def test_twenty_runners_are_registered_in_a_pass() -> None:
     many = replace(BROKERED, max=50)
     jobs = tuple(job(number) for number in range(50))
     machines = tuple(ready(f"l4-{number:02}") for number in range(50))
-    decision = decide([many], seen(jobs=jobs, machines=machines), Memory())
+    decision = decide([many], observe(jobs=jobs, machines=machines), Memory())
     assert sum(isinstance(each, Register) for each in decision.actions) == 20
 
 
@@ -91,7 +91,7 @@ def test_twenty_runners_are_registered_in_a_pass_of_all_pools_and_earlier_ones_d
     earlier = tuple(ready(f"l4-{at:02}", sealed=True) for at in range(50, 75))
     memory = Memory(registrations={each.name: Registration("42", NOW - 1) for each in earlier})
     busy = tuple(Runner(at, each.name, online=True, busy=True) for at, each in enumerate(earlier))
-    decision = decide(pools, seen(jobs=jobs, machines=machines + earlier, runners=busy), memory)
+    decision = decide(pools, observe(jobs=jobs, machines=machines + earlier, runners=busy), memory)
     begun = [each.machine.pool for each in decision.actions if isinstance(each, Register)]
     assert (begun.count("l4"), begun.count("t4")) == (15, 5)
 
@@ -217,11 +217,11 @@ def test_a_runner_of_another_shares_machine_is_no_stray() -> None:
     name, removed = "t4-0a1b2c3d", "old-0a1b2c3d"
     runners = (Runner(7, name, online=False, busy=False), Runner(8, removed, online=False, busy=False))
     memory = Memory(registrations={name: Registration("42", NOW), removed: Registration("43", NOW)})
-    second = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"t4"})
+    second = decide([BROKERED, t4], observe(jobs=(), machines=(), runners=runners), memory, {"t4"})
     assert second.actions == (RemoveRunner(runners[0], None, "its machine is gone"),)
     assert set(second.memory.registrations) == {name}
     # Machines of a removed pool belong to the share of the first pool.
-    first = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"l4"})
+    first = decide([BROKERED, t4], observe(jobs=(), machines=(), runners=runners), memory, {"l4"})
     assert first.actions == (RemoveRunner(runners[1], None, "its machine is gone"),)
     assert set(first.memory.registrations) == {removed}
 

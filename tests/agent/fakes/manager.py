@@ -38,19 +38,19 @@ def serve(cloud: FakeGoogle, github: Github, answer: Answer, boots: int = 1) -> 
             return
     if answer.how == "never" or cloud.closing.wait(answer.after_sec):
         return
-    told = cloud.last(KEY)
-    asked = {"name": told["machine"], "runner_group_id": 7, "labels": ["gpu", "l4"]}
-    _, made = github._register({"owner": "acme"}, {}, asked)
-    cloud.attributes[SEALED] = _sealed(told, made, answer.how)
+    published_key = cloud.last(KEY)
+    request = {"name": published_key["machine"], "runner_group_id": 7, "labels": ["gpu", "l4"]}
+    _, made = github._register({"owner": "acme"}, {}, request)
+    cloud.attributes[SEALED] = _sealed(published_key, made, answer.how)
 
 
-def _sealed(told: dict[str, str], made: dict[str, Any], how: str) -> str:
+def _sealed(published_key: dict[str, str], made: dict[str, Any], how: str) -> str:
     message = {
-        "machine": "l4-other-43" if how == "another machine" else told["machine"],
+        "machine": "l4-other-43" if how == "another machine" else published_key["machine"],
         "runnerId": made["runner"]["id"],
         "jitConfig": "" if how == "no configuration" else made["encoded_jit_config"],
     }
-    key = key_pair.make().certificate if how == "another key" else base64.b64decode(told["certificate"])
+    key = key_pair.make().certificate if how == "another key" else base64.b64decode(published_key["certificate"])
     to = x509.load_der_x509_certificate(key)
     envelope = pkcs7.PKCS7EnvelopeBuilder().set_data(json.dumps(message).encode()).add_recipient(to)
     sealed = bytearray(

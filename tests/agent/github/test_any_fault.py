@@ -88,6 +88,6 @@ def test_any_faults_end_in_time_without_an_early_retry_or_a_revealed_secret(
     planned = sum(map(len, faults.values()))
     assert len(world.github.asked) <= planned + 3 + 3 + 1
     assert len(world.github.runners) <= 1 + planned
-    told = f"{said!r} {said}"
+    output = f"{said!r} {said}"
     for secret in ["planted", *world.github.bearers, *app_key.decode().splitlines()[1:-1]]:
-        assert secret not in told
+        assert secret not in output

@@ -296,11 +296,11 @@ def test_the_checksum_is_that_of_the_standard() -> None:
 
 @pytest.mark.parametrize(("fails", "asked"), [(0, 1), (2, 3)])
 def test_the_power_off_is_repeated_if_it_fails(google: FakeGoogle, tools: Tools, fails: int, asked: int) -> None:
-    told = tools.folder / "told"
-    tools.add("shutdown", f'echo "$*" >>{told}; (($(wc -l <{told}) > {fails}))')
+    calls = tools.folder / "told"
+    tools.add("shutdown", f'echo "$*" >>{calls}; (($(wc -l <{calls}) > {fails}))')
     tools.only("wc")
     host(google).power_off()
-    assert told.read_text() == "-h now\n" * asked
+    assert calls.read_text() == "-h now\n" * asked
 
 
 @pytest.mark.parametrize("there", [True, False])
