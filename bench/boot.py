@@ -35,7 +35,7 @@ from tests.agent.fakes.boot import Boot, config
 from tests.agent.fakes.google import FakeGoogle
 from tests.agent.fakes.google import serving as serving_google
 from tests.agent.fakes.jobs import job
-from tests.agent.fakes.live_machine import SECRET, Github
+from tests.agent.fakes.whole_machine import SECRET, Github
 
 ROOT = Path(__file__).resolve().parent.parent
 # actions-runner-linux-x64-2.338.0.tar.gz has 227,660,598 bytes (seen in notes of 2026-10-08 on installing it).

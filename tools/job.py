@@ -163,9 +163,9 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     job = sandbox("job", "queue", "--repository", repository, "--labels", labels, *steps, "--json")
     terminal.line("queued", f"job {job['id']} in {owner}/{repository}, runs-on: [{labels.replace(',', ', ')}]")
     print(f"{'':20} cancel it from another terminal: .venv/bin/pulumi-sandbox job cancel {job['id']}", flush=True)
-    print(f"{'':20} why it waits: {explain_command(job['html_url'], folder)}", flush=True)
+    explain = explain_command(job["html_url"], folder)
     try:
-        with_manager(folder, world, terminal, config["pools"], int(job["id"]))
+        with_manager(folder, world, terminal, config["pools"], int(job["id"]), explain)
     except KeyboardInterrupt:
         with contextlib.suppress(Problem):  # of a job that has ended already
             sandbox("job", "cancel", str(job["id"]), json_out=False)
@@ -182,10 +182,13 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     return 0 if ended["conclusion"] == "success" else 1
 
 
-def with_manager(folder: Path, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int) -> None:
+def with_manager(
+    folder: Path, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int, explain: str = ""
+) -> None:
     """Run the manager until it is idle, or until the job has ended and no machine is left.
 
-    A job that waits for an approval may wait forever, so the manager would never be idle.
+    `explain` is the command that explains why the job waits. It is printed only if the job waits without a machine. A
+    job that waits for an approval may wait forever, so the manager would never be idle.
     """
     command: list[str | Path] = [
         BIN / "gpu-ci", "manager", "run", "--json", "--until-idle", "--interval-sec", "1",
@@ -196,7 +199,7 @@ def with_manager(folder: Path, world: World, terminal: Terminal, pools: list[dic
     assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
     reader = threading.Thread(target=read_lines, args=(process.stdout, lines), daemon=True)
     reader.start()
-    machines = Machines(world, terminal, pools)
+    machines = Machines(world, terminal, pools, job, explain)
     busy = time.monotonic()
     until = busy + _LIMIT_SEC
     try:
@@ -235,8 +238,12 @@ def has_ended(world: World, job: int) -> bool:
 class Machines:
     """Prints the lifecycle of the job's machines, from the manager's log and from their serial ports."""
 
-    def __init__(self, world: World, terminal: Terminal, pools: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, world: World, terminal: Terminal, pools: list[dict[str, Any]], job: int | None = None, explain: str = ""
+    ) -> None:
+        """Create the printer. `explain` is the command that explains why `job` waits."""
         self._world, self._line = world, terminal.line
+        self._job, self._explain = job, explain
         self._prices = {
             f"{rung['machineType']} {rung['market']} in {rung['zone']}": rung["usdPerHour"]
             for pool in pools
@@ -270,10 +277,13 @@ class Machines:
             self._line("ended", f"{subject}: {self._conclusion(subject) or detail}")
         elif kind in ("job-waits", "insert-failed", "rerun", "unavailable", "refused", "remove-runner"):
             self._line(kind, f"{subject}: {detail}")
+            if kind == "job-waits" and self._explain and _job_id(subject) == str(self._job):
+                print(f"{'':20} more: {self._explain}", flush=True)
+                self._explain = ""
 
     def _conclusion(self, subject: str) -> str:
         """Return the conclusion of a line's job; empty if GitHub has none. The manager does not know the conclusion."""
-        record = self._world.get(JOB, subject.rpartition("#")[2])
+        record = self._world.get(JOB, _job_id(subject))
         return str(record.outputs["conclusion"] or "") if record else ""
 
     def left(self) -> bool:
@@ -308,6 +318,11 @@ class Machines:
                 # Google bills at least a minute (cloud.google.com/compute/all-pricing).
                 usd = max(seconds, 60) * price / 3600
                 self._line("cost", f"{machine} at {price:.2f} USD/h: {usd:.4f} USD")
+
+
+def _job_id(subject: str) -> str:
+    """Return the job's id from the subject of a log line: owner/repository#id, and the job's name in some lines."""
+    return subject.partition("#")[2].partition(" ")[0]
 
 
 def read_lines(source: IO[str], lines: queue.Queue[str]) -> None:

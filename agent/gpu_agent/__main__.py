@@ -34,7 +34,7 @@ GitHub's runner calls `gpu_agent.pyz hook started|completed <socket>` before and
 """
 PRODUCT = Path("/sys/class/dmi/id/product_name")
 """The file with the product name of the machine."""
-# A sandbox's server is on the same computer and starts before its machine.
+# The time limit for the sandbox's metadata server. It is on the same computer and starts before the machine.
 _PLAYED_SEC = 10.0
 
 
@@ -71,8 +71,9 @@ def ends() -> int:
 
 
 def run() -> int:
-    """Run the machine from the boot to its end. Return 0 if everything was reported and the machine ends, restarts or
-    stays.
+    """Run the machine from its boot to its end.
+
+    Returns 0 if everything was reported. The machine then ends, restarts, or stays on.
     """
     clock, environ = Clock(), os.environ
     state = environ.get("GPU_AGENT_STATE")
@@ -83,7 +84,7 @@ def run() -> int:
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
     is_played = "GCE_METADATA_HOST" in environ
-    # A sandbox's machine has no users and mounts of its own. On a Compute Engine VM the variable is never read.
+    # The sandbox emulates users and mounts for its machines. A Compute Engine VM never reads the variable.
     try:
         system = None if _is_google() else emulation.system(environ)
     except OSError as error:
@@ -96,8 +97,8 @@ def run() -> int:
         reporter.say,
         work,
         Path(state or (system.state_folder if system else "/var/lib/gpu-ci")),
-        # A machine outside Compute Engine has a fake metadata server. A test of a Compute Engine VM sets a state folder
-        # too.
+        # A fake metadata server means a sandbox, unless a state folder is also set. The tests of a Compute Engine VM
+        # set both.
         is_google=not is_played or bool(state),
         prefix=prefix,
         is_emulated=system is not None,
@@ -133,10 +134,10 @@ def run() -> int:
 
 
 def _left_alone(clock: Clock, environ: Mapping[str, str], state: str | None) -> str | None:
-    """Return a note for a computer that must not be switched off, or None for a machine.
+    """Return None for a machine. For any other computer, which must not be switched off, return a note for the message.
 
-    A sandbox emulates machines on such a computer with a fake metadata server. A variable without a server does not
-    count.
+    A Compute Engine VM is a machine. A computer with a fake metadata server is one too, if the server answers: the
+    sandbox emulates machines this way.
     """
     if _is_google():
         return None
@@ -164,9 +165,7 @@ def _write(text: str) -> None:
 
 
 def _write_whole(text: str) -> None:
-    """Write the text without Python's buffer. The buffer keeps unwritten text and a lock, on which a program's exit
-    waits.
-    """
+    """Write the text without Python's buffer. The buffer has a lock, and the exit of a program may wait for it."""
     left = text.encode(errors="replace")
     while left:
         left = left[os.write(1, left) :]

@@ -1,4 +1,8 @@
-"""The sequence of the agent's steps: driver, check, key, runner, registration, one job."""
+"""The sequence of the agent's steps: driver, check, key, runner, registration, one job.
+
+The agent runs in its own process, and reports each step to the supervisor through a channel. `gpu_agent/__init__.py`
+defines the terms.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +23,18 @@ from .machine import driver
 from .outcomes import AgentExit
 from .report import Verdict
 
-# The smoke gate starts a machine with this attribute to test what the pool's machines would do.
+# The metadata key that the gate sets to `check`. Such a check machine tests what the pool's machines would do.
 ROLE = "gpu-ci-role"
 CONFIG_SEC = 180.0
-# A grant takes effect "typically in 2 minutes, potentially 7 minutes or longer"
-# (cloud.google.com/iam/docs/access-change-propagation). The first check of a pool begins right after its grant, so it
-# waits for the worst case. A GPU of the pool does not.
+# How long a refused secret is requested again, because an IAM grant takes effect "typically in 2 minutes, potentially 7
+# minutes or longer" (cloud.google.com/iam/docs/access-change-propagation). A check machine may boot right after the
+# grant, so it waits for 7 minutes. Other machines boot later, so they wait for 2 minutes.
 _CHECK_GRANT_SEC = 420.0
 _GRANT_SEC = 120.0
 # The time for Secret Manager to answer after the grant has taken effect.
 _KEY_SEC = 60.0
-# The part of a check machine's time that is reserved for the rehearsal, and the largest share. The rehearsal needs a
-# key, an archive of 227 MB and two answers from GitHub, with a few retries each.
+# A check machine reserves 120 s of its time for the rehearsal, but at most a fourth. The rehearsal needs a key, an
+# archive of 227 MB and two answers from GitHub, with a few retries each.
 _REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
 _AFTER_SEC = 60.0
 _REMOVE_SEC = 5.0
@@ -61,12 +65,12 @@ class Agent:
             raise self._explained(ended) from None
 
     def _ends_machine(self, notice: Notice) -> bool:
-        """Return True if the machine must end now. Maintenance is announced so early that a job may still finish."""
+        """Return True if the notice ends the machine now. Maintenance is announced early, so a job may still finish."""
         self._notice = notice
         return notice.reason != "maintenance" or self._running is None or self._running.job is None
 
     def _explained(self, ended: AgentExit) -> AgentExit:
-        """Return the announced reason for a stop that follows the cloud's announcement."""
+        """Return the end with the cloud's announcement as its reason, if the machine was stopped after a notice."""
         if ended.end.reason != "stopped" or not self._notice:
             return ended
         return AgentExit(self._notice.reason, self._notice.announcement)
@@ -79,7 +83,7 @@ class Agent:
             # On Container-Optimized OS the agent runs in a container, and the system blocks the programs of a job.
             raise AgentExit("no-config", "driver: cos is for checks without a runner; a runner needs another image")
         if config.runner and deps.machine.takes_runners:
-            # First of all, because processes of an earlier job may run until the machine is off.
+            # This comes first, because processes of an earlier job may run until the machine is off.
             deps.close()
         if self._mark.exists():
             # Google starts a standard machine again after a fault, and processes of its job would start too.
@@ -130,7 +134,7 @@ class Agent:
         return deps.github(config.github, key, deps.clock)
 
     def _rehearse(self, config: Config, runner: RunnerConfig, until: float) -> None:
-        """Rehearse the registration in the time that the gate allows. The gate does not wait for a late reason."""
+        """Rehearse the registration, within the time that the gate waits for the result."""
         try:
             registrar = self._registrar(config, _CHECK_GRANT_SEC, until)
             if self._dependencies.machine.takes_runners:
@@ -182,8 +186,8 @@ class Agent:
             # The runner reports that it has a job; its hook reports which job later.
             reason, detail = running.finish(channel.job)
         except BaseException as error:
-            # This also covers a failure of the agent itself. GitHub must learn that the job is over and that the runner
-            # is gone.
+            # The error may be a stop of the machine or a failure of the agent itself. In each case GitHub must learn
+            # that the job is over and that the runner is gone.
             running.interrupt()
             if running.job is None:
                 self._remove(registrar, registration)
@@ -211,7 +215,7 @@ class Agent:
     def _remove(self, registrar: Registrar, registration: Registration) -> bool:
         if not registrar.remove(registration.runner_id, self._dependencies.clock.now() + _REMOVE_SEC):
             return False
-        # A machine that was stopped and started again may still take a job.
+        # The runner took no job. Without the mark, the machine can take one after a stop and a start.
         self._mark.unlink(missing_ok=True)
         return True
 
@@ -221,10 +225,10 @@ class Agent:
 
 
 def _end_behind(error: BaseException) -> AgentExit | None:
-    """Return the end in this error, or the stop that caused it.
+    """Return the AgentExit that ended the agent: the error itself, or a stop that caused the error.
 
-    A signal may stop the agent anywhere, also inside Python's own code, which may then fail. For example,
-    threading.Thread.start can turn an exception between two of its lines into a KeyError.
+    A signal may stop the agent anywhere, also inside Python's own code. That code may then fail with another error. For
+    example, threading.Thread.start can turn an exception between two of its lines into a KeyError.
     """
     if isinstance(error, AgentExit):
         return error

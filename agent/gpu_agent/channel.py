@@ -1,4 +1,7 @@
-"""Messages from the agent to its supervisor, one JSON value a line. Only the supervisor reports to the outside."""
+"""The channel: messages from the agent to its supervisor through a pipe, one JSON value a line.
+
+Only the supervisor reports to the outside of the machine.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class Ending(NamedTuple):
     """The reason, a key of outcomes.OUTCOMES."""
     detail: str
     stays: bool = False
-    """True if the machine continues to run."""
+    """True if the machine continues to run after the agent's end, because its pool registers no runners."""
 
 
 class Channel:
@@ -40,7 +43,7 @@ class Channel:
         self._send(step=name, within_sec=within_sec)
 
     def restarting(self, expected: bool) -> None:
-        """Set if a stop of the machine is, for now, a restart that the machine needs."""
+        """Report True when the driver's installer may restart the machine from now on. A stop is then no end."""
         self._send(restarting=expected)
 
     def job(self, job: Mapping[str, str]) -> None:

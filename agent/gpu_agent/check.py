@@ -1,4 +1,4 @@
-"""The smoke check: runs gpu_smoke from the machine's metadata with a Python that has torch, and reads its result."""
+"""Runs the smoke check: gpu_smoke from the machine's metadata, with a Python that has torch. Returns its verdict."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check(config: Config, archive: str | None, machine: Machine, deadline: float
     summary = f"the check ended with code {done.code} and no message"
     if done.last:
         summary += f"; it last printed: {done.last}"
-    # A check that found something names it.
+    # The check printed no message, so its last printed line is the best summary.
     return Verdict("fail", done.code, summary, reason)
 
 
@@ -98,7 +98,7 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
     # Only the presence of torch is tested. The check imports it once and reports the problem of a broken one.
     if machine.run("python3", "-c", _NO_TORCH, deadline=deadline).code == 0:
         return ["python3"]
-    # On the machine's disk, because the download takes minutes and a stopped machine starts again with it.
+    # Torch is installed on the machine's disk. The download takes minutes, and a machine on standby needs torch again.
     home = (machine.state if machine.takes_runners else machine.work) / "torch"
     python = str(home / "bin" / "python")
     if _text(home / _INSTALLED) == config.torch and machine.run(python, "-c", _NO_TORCH, deadline=deadline).code == 0:
@@ -138,9 +138,7 @@ def _text(file: Path) -> str:
 
 
 def _installing(config: Config, folder: str, python: str) -> list[list[str]]:
-    """Return the commands that install torch. A torch for another CUDA version comes from an index of
-    PyTorch, by uv.
-    """
+    """Return the commands that install torch. uv installs a version such as 2.7.0+cu126 from an index of PyTorch."""
     pip = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
     version, plus, cuda = config.torch.partition("+")
     if not plus:

@@ -1,4 +1,4 @@
-"""The configuration from the machine's template: one JSON value of the metadata, validated before any step begins."""
+"""Reads and validates the configuration: one JSON value in the machine's metadata, set by the instance template."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GithubConfig:
 
 @dataclass(frozen=True)
 class RunnerConfig:
-    """The version and the limits of GitHub's runner."""
+    """The version and the limits of the runner."""
 
     version: str
     sha256: dict[str, str]
@@ -69,7 +69,9 @@ class Config:
     check_args: list[str]
     """Arguments of gpu-smoke. The machine requires --expect-gpus among them."""
     check_sec: int
-    """Seconds from the first boot to the verdict, including driver, restarts and torch, and in a gate the rehearsal."""
+    """Seconds from the first boot to the verdict. They include the driver's installation with its restarts, the
+    installation of torch, and on a check machine the rehearsal.
+    """
     torch: str
     uv: str
     driver: DriverConfig = field(default_factory=DriverConfig)
@@ -114,7 +116,7 @@ def _registering(made: Config) -> list[str]:
 
 
 def _made(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
-    """Return the value as `kind`, a dataclass or the type of a field of one."""
+    """Return the value as `kind`, which is a dataclass or the type of a dataclass field."""
     if get_origin(kind) in (Union, types.UnionType):
         if value is None:
             return None

@@ -27,10 +27,10 @@ class Registration(Protocol):
 
 
 class Registrar(Protocol):
-    """The registrar of the runner: this machine as a GitHub App, or the runner manager."""
+    """Registers the runner: as a GitHub App on this machine (github/), or through the runner manager (broker/)."""
 
     late_job_sec: float
-    """Additional seconds to wait for a job if an idle runner cannot be removed."""
+    """Seconds to wait for a job if an idle runner cannot be removed, because GitHub may have just assigned one."""
 
     def rehearse(self, deadline: float) -> None:
         """Do every step of a registration except the registration itself. Raises AgentExit if a step would fail."""
@@ -50,19 +50,22 @@ class Running(Protocol):
 
     @property
     def job(self) -> Mapping[str, str] | None:
-        """The job that it took, as repository, run_id and job; None while it has no job."""
+        """The job that the runner took, as repository, run_id and job; None while it has no job."""
 
     def wait(self, until: float) -> tuple[str, str] | None:
-        """Wait for its end. Return a reason of OUTCOMES with its detail, or None if it runs at `until` or has a job."""
+        """Wait for the runner's end. Return a reason of OUTCOMES with its detail.
+
+        Return None if the runner still runs at `until`, or has a job.
+        """
 
     def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        """Wait for its end, however long the job takes. `named` receives the job as soon as it is known."""
+        """Wait for the runner's end, however long the job takes. `named` receives the job when it is known."""
 
     def gpu_problem(self) -> str:
         """Return why the GPU is not usable, or "". Called after the runner and all processes of the job have ended."""
 
     def interrupt(self) -> None:
-        """End it with all its processes. It reports to GitHub that its job was cancelled."""
+        """End the runner with all its processes. The runner reports to GitHub that its job was cancelled."""
 
 
 @dataclass(frozen=True)

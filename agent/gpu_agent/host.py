@@ -1,4 +1,4 @@
-"""The interface between the agent and its cloud. google/ implements it for Google."""
+"""The interface between the agent and its cloud. google/compute_engine.py implements it for Google."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ class Notice(NamedTuple):
 
 
 class BlockedAddresses(NamedTuple):
-    """Addresses that return the machine's identity to any process, with the ports that a job may still use."""
+    """Addresses that return the machine's identity to any process, with the ports that stay open for a job.
+
+    The identity is the access token of the machine's service account.
+    """
 
     addresses: tuple[str, ...]
     """The IPv4 and IPv6 addresses."""
@@ -31,16 +34,15 @@ class Host(Protocol):
         """Return the machine's name, which is unique among existing machines."""
 
     def attribute(self, key: str) -> str | None:
-        """Return a value from the machine's creation, or None. Raises AgentExit without an answer in time."""
+        """Return a value that was set at the machine's creation, or None. Raises AgentExit if no answer comes."""
 
     def awaited_attribute(self, key: str, deadline: float) -> str | None:
         """Wait for a value that is set after the machine's creation. Return None at the deadline."""
 
     def publish(self, key: str, value: str, within_sec: float = 15.0, *, is_public_key: bool = False) -> None:
-        """Publish a value that the machine's owner can read from outside. Raises OSError if that fails until the time
-        is over.
+        """Publish a value that the machine's owner can read from outside. Raises OSError if it fails in `within_sec`.
 
-        Text that looks like a secret is redacted. `is_public_key` keeps a public key, which looks like one.
+        Text that looks like a secret is redacted. A public key looks like a secret; `is_public_key` keeps it.
         """
 
     def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None:
@@ -57,4 +59,4 @@ class Host(Protocol):
         """Wait at most this long for an announcement of an end."""
 
     def power_off(self) -> None:
-        """End the machine. Everything must have been reported before."""
+        """Switch the machine off. Call it after all reports."""

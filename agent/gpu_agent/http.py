@@ -1,7 +1,7 @@
-"""A single HTTP request with one deadline for all of it: no redirects, no proxy, no kept connection.
+"""A single HTTP request with one deadline. It uses a new connection and no proxy; only `download` follows redirects.
 
-A time-out of Python's HTTP clients restarts with every byte, so a slow peer may hold them forever. Here every wait ends
-at the deadline: name lookup, connection, TLS, sending and reading.
+The time-out of Python's HTTP clients restarts with every byte, so a slow server may delay them forever. Here every wait
+ends at the deadline: name lookup, connection, TLS, sending and reading.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENVELOPE_BYTES = 8_388_608
 
 
 class Answer(NamedTuple):
-    """The answer of the server, with any status."""
+    """The answer of the server. The status may also report an error."""
 
     status: int
     headers: Mapping[str, str]
@@ -43,7 +43,7 @@ class Unreachable(OSError):  # noqa: N818 - it says how the host was found
         super().__init__(f"{method} {where.scheme}://{where.netloc.rpartition('@')[2]}{where.path}: {reason}")
         self.reason = reason
         self.status = status
-        """The status in download() that was neither 200 nor a redirect; 0 without an answer."""
+        """The status with which a download failed; 0 without an answer."""
 
 
 def ask(
@@ -56,7 +56,7 @@ def ask(
     clock: Clock,
     limit_bytes: int = 1_048_576,
 ) -> Answer:
-    """Send one request and return the answer, also a redirect or a refusal.
+    """Send one request and return the answer, which may also be a redirect or an error.
 
     Raises:
         Unreachable: There is no complete answer before the deadline and within limit_bytes.
@@ -115,14 +115,14 @@ def _exchange(
     clock: Clock,
     limit_bytes: int,
 ) -> Iterator[http.client.HTTPResponse]:
-    """Return the answer to one request with its body unread."""
+    """Send one request and return the answer, whose body is not read yet."""
     where = parsed(url)
     for name, value in headers.items():
         # http.client refuses these too, but its message quotes the value, which may be a token.
         if not value.isascii() or not value.isprintable():
             raise ValueError(f"header {name}: its value has characters that are not allowed in a header")
     with ExitStack() as opened:
-        # Only this part is covered. An error of the caller, such as a full disk, is not a network error.
+        # Only errors of this block become Unreachable. An error of the caller, such as a full disk, does not.
         with _explained(method, url):
             sock = opened.enter_context(_connected(where, deadline, clock))
             kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
@@ -135,7 +135,7 @@ def _exchange(
 
 
 def _chunks(method: str, url: str, response: http.client.HTTPResponse, limit_bytes: int) -> Iterator[bytes]:
-    """Return the body. Raises Unreachable when the body is known to be incomplete or too long."""
+    """Return the body in pieces. Raises Unreachable if the body is incomplete or too long."""
     with _explained(method, url):
         if response.length is None and not response.chunked:
             raise _UnusableError("the answer has no length, so a truncated one would not be detected")
@@ -179,7 +179,7 @@ def _explained(method: str, url: str) -> Iterator[None]:
 
 
 def _error_text(error: Exception) -> str:
-    """Return the reason without any text of the peer, which may have sent our own headers back."""
+    """Return the reason, without any text of the server. Such a text may repeat the request's headers, with a token."""
     if isinstance(error, _UnusableError):
         return str(error)
     if isinstance(error, TimeoutError):

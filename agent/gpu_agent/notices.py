@@ -1,4 +1,4 @@
-"""Waits for the cloud's announcement that the machine will end, in parallel to the agent's work."""
+"""Waits in a thread for notices: announcements of the cloud that the machine will end (preemption, maintenance)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PAUSE_SEC = 1.0
 def listen(host: Host, ends_machine: Callable[[Notice], bool], poll_sec: float = 60.0) -> threading.Thread:
     """Start to wait in the returned thread. Each notice goes to `ends_machine` and to a guest attribute.
 
-    If `ends_machine` returns True, the agent's main thread stops with the same signal as for any other end of the
-    machine. There is therefore one way out of every wait.
+    If `ends_machine` returns True, the agent's main thread gets SIGTERM, the same signal as for a stop of the machine.
+    Every wait of the agent therefore ends in the same way.
     """
 
     def wait() -> None:
@@ -31,11 +31,11 @@ def listen(host: Host, ends_machine: Callable[[Notice], bool], poll_sec: float =
             try:
                 notice = host.notice(poll_sec)
             except Exception:
-                # A machine without resources, such as memory for a thread, must still receive the notice of its end.
+                # A machine that lacks a resource, such as memory for a thread, must still receive the notice later.
                 time.sleep(_PAUSE_SEC)
                 continue
             if notice is None or notice == known:
-                # A notice that does not end the machine yet stays, and another one may follow.
+                # The same notice is returned again and again. Another notice may follow.
                 time.sleep(_PAUSE_SEC if notice else 0)
                 continue
             known, ends = notice, ends_machine(notice)

@@ -20,7 +20,7 @@ def run(arguments: Sequence[str], content: bytes, key: bytes, use: str) -> bytes
     """Return the output of openssl for `content`, or an empty result if it fails.
 
     The key goes through a pipe that openssl inherits. A file would remain on the disk, and every user of the machine
-    can read arguments. `use` says for what openssl is needed.
+    can read the arguments of a program. `use` is a text for errors that says what openssl does.
 
     Raises:
         AgentExit: "no-tool" without openssl, or "timed-out".

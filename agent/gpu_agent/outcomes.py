@@ -1,4 +1,4 @@
-"""All reasons with which a machine can end, each with a key for programs and texts for people."""
+"""The outcomes: all reasons for which a machine can end, each with a key for programs and texts for people."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ class Outcome(NamedTuple):
     meaning: str
     next_step: str
     stops_pool: bool = False
-    """True if another machine of the pool would end the same way. No machine is then started until the cause is
-    corrected.
-    """
+    """True if every machine of the template would end the same way. The pool then starts no more machines from it."""
 
 
 _ENDS = (

@@ -1,6 +1,6 @@
-"""The last protection of secrets: text that looks like a secret is removed from everything that leaves the machine.
+"""Removes text that looks like a secret from everything that leaves the machine, as the last protection of secrets.
 
-Redact first and truncate then, because half a secret no longer looks like one.
+Redact a text before you truncate it, because half a secret no longer looks like a secret.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ _SECRETS = (
     re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL),
     # GitHub's tokens (docs.github.com, "About authentication to GitHub", token formats) and Google's access tokens.
     re.compile(r"\b(?:gh[pousr]_|github_pat_|ya29\.)[A-Za-z0-9_.-]+"),
-    # Tokens with a preceding text, at full length, and the format of GitHub's installation tokens until 2021.
+    # Complete tokens directly after other text, and the format of GitHub's installation tokens until 2021.
     re.compile(r"(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}|\bv1\.[0-9a-f]{40}"),
-    # Lines of base64 in JSON text, where each ends in a backslash and an n. The match starts only at the beginning of a
-    # run, because each start inside the run would scan to its end again.
+    # Lines of base64 in JSON text, where each ends in a backslash and an n. The match starts only at the beginning of
+    # such text. A start at each character would scan to the end each time.
     re.compile(r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{32,}\\n){2,}[A-Za-z0-9+/]*={0,2}"),
     # A JSON Web Token (up to three parts) or a JIT configuration, complete or truncated. A JSON map in base64 always
-    # begins so.
+    # begins with eyI or eyJ.
     re.compile(r"(?<![A-Za-z0-9])ey[IJ][A-Za-z0-9+/_-]+={0,2}(?:\.[A-Za-z0-9_-]*){0,2}"),
     # A token that registers a runner: 29 capitals and digits, in the examples of docs.github.com, "REST API endpoints
     # for self-hosted runners". The agent's own messages contain nothing similar.
     re.compile(r"\b(?=[A-Z]*[0-9])(?=[0-9]*[A-Z])[A-Z0-9]{29}\b"),
 )
+# A run of base64 characters. It is a blob (a key, a token or other random data) unless it looks like a path.
 _RUN = re.compile(r"[A-Za-z0-9+/_=-]{64,}")
 _BETWEEN_WORDS = re.compile(r"[/_=-]+")
 _CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
@@ -51,13 +52,14 @@ class Lines:
         if _KEY_ENDS in line:
             self._in_key = False
         elif _KEY_BEGINS in line or (is_base64 and len(bare) in _KEY_LINE and made != line):
-            # Lines of other programs may come in between, so the state remains until a short line or the key's end.
+            # Lines of other programs may come between the lines of a key. The next lines of base64 therefore count as
+            # key lines until a short one, or until the end of the key.
             self._in_key = True
         return made
 
 
 def redact(text: str) -> str:
-    """Return the text without anything that looks like a key, a token or a blob."""
+    """Return the text without anything that looks like a key, a token or other random base64."""
     lines = Lines()
     return "\n".join(lines.redact(line) for line in _SECRETS[0].sub(_GONE, text).split("\n"))
 
@@ -75,7 +77,7 @@ def _is_random(line: str) -> bool:
 
 
 def _is_blob(run: str) -> bool:
-    """Return True if the run is base64. A path has small words between its slashes, with few capitals in them."""
+    """Return True if the run is random base64, and False if it is a path of words with few capitals."""
     if len(run) > 200:
         return True
     parts = [part for part in _BETWEEN_WORDS.split(run) if not _CHECKSUM.fullmatch(part)]

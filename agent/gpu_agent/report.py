@@ -1,4 +1,4 @@
-"""Reports of the machine about itself: its current step, the check's verdict, and one end."""
+"""Reports the machine's steps, the check's verdict and one end: to the serial port, guest attributes and the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .machine.serial_port import Serial
 from .outcomes import OUTCOMES
 from .redact import Lines, redact
 
-# The limit of one guest attribute. We chose it so that the text fits on one screen.
+# The limit of one guest attribute. It is our own choice: such a text fits on one screen.
 LIMIT_BYTES = 1024
 VERDICT, END = "gpu-smoke/verdict", "gpu-agent/end"
 _PUBLISH_SEC = 15.0
@@ -114,10 +114,11 @@ class Reporter:
             self._publish(VERDICT, value, _PUBLISH_SEC)
 
     def end(self, reason: str, detail: str, by: Callable[[], float] = lambda: math.inf) -> None:
-        """Report the end of the machine. Only the first one counts. Without an earlier verdict, it also reports a fail.
+        """Report the end of the machine. Only the first report of an end counts.
 
-        `by` returns the time when the machine will be off, and is called before each slow call. A used machine checks
-        nothing, so the verdict of its earlier boot remains valid.
+        Without an earlier verdict, it also reports the verdict `fail`. The exception is the end `used`: such a machine
+        checks nothing, and the verdict of its earlier boot remains valid. `by` returns the time when the machine will
+        be off. It is called before each slow call.
         """
         end = OUTCOMES[reason]
         if reason == "timed-out" and f"step {self._step}" not in detail:
@@ -135,7 +136,7 @@ class Reporter:
             **({"job": self._job} if self._job else {}),
         }
         text = fitted(value, "detail")
-        # The values are complete here, because nothing may fail between the claim of the report and its output.
+        # Everything that may fail comes before `_first`, which makes this report the only one.
         if not self._first("ended"):
             return
         # The serial port comes first, because a preempted machine may end before a slow metadata server answers.

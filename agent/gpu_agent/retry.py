@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class RetryableError(Exception):
-    """Another attempt may succeed, but not before `after_sec`. Without time for another attempt the end is `ended`."""
+    """Another attempt may succeed, but not before `after_sec`. `ended` is raised if there is no time for an attempt."""
 
     def __init__(self, ended: AgentExit, after_sec: float = 0) -> None:
         super().__init__(str(ended))
@@ -36,8 +36,8 @@ def retry_until(
 ) -> T:
     """Return the result of `attempt`, repeated while it raises RetryableError.
 
-    If the next wait would reach the deadline, the AgentExit of the last RetryableError is raised at once, because a
-    longer wait only costs GPU time. Any other exception of `attempt` ends the loop.
+    If the next wait would reach the deadline, the AgentExit of the last RetryableError is raised at once. A longer wait
+    would only cost GPU time. Any other exception of `attempt` ends the loop.
     """
     attempts = 0
     while True:
@@ -45,7 +45,8 @@ def retry_until(
         try:
             return attempt()
         except RetryableError as again:
-            # Machines that were refused together get the same time. A random half of it spreads their retries.
+            # Machines that were refused together get the same time from the server. A random addition spreads their
+            # retries.
             pause = again.after_sec + clock.jitter(max(wait(attempts), again.after_sec / 2))
             if clock.now() + pause >= deadline:
                 times = "once" if attempts == 1 else f"{attempts} times"
@@ -68,8 +69,9 @@ def retry_after_sec(answer: Answer, clock: Clock) -> float:
 
 
 def server_unix(answer: Answer, clock: Clock) -> float:
-    """Return seconds since 1970 by the server's clock, which applies to the dates in its answers, or ours without a
-    Date.
+    """Return seconds since 1970 by the server's clock, from the header Date, or by the machine's clock without it.
+
+    The dates in an answer are on the server's clock.
     """
     when = _unix(answer.headers.get("date", ""))
     return clock.unix() if when is None else when

@@ -1,4 +1,11 @@
-"""Runs the agent in a separate process, and ends the machine after it in every case."""
+"""Runs the agent in a separate process, reports its end, and switches the machine off in every case.
+
+The two processes have two pipes. Through one the agent sends its steps, its verdict and its end (channel.py). The other
+is the lifeline: only the supervisor has its open end. If it closes early, the supervisor was killed, and the agent
+reports the end and switches the machine off itself.
+
+A signal to stop goes to the supervisor, which passes it on to the agent. The agent then has GRACE_SEC to clean up.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +28,12 @@ from .host import Host
 from .outcomes import DISK_FULL, AgentExit
 from .report import Reporter, Verdict
 
-# The time beyond a step's own deadline before the step counts as hanging.
+# A step counts as hanging after its own deadline and this time.
 MARGIN_SEC = 60.0
 # The time from SIGTERM to SIGKILL: TimeoutStopSec of the agent's unit (boot.sh). A preempted VM is off after 30 s
 # (cloud.google.com/compute/docs/instances/preemptible, "Preemption process").
 STOP_SEC = 25.0
-# The agent's share of it: the runner ends its job, and GitHub removes the runner.
+# The part of STOP_SEC for the agent: the runner ends its job, and GitHub removes the runner.
 GRACE_SEC = 18.0
 # The time for the kernel to end an agent after SIGKILL.
 REAP_SEC = 1.0
@@ -40,8 +47,10 @@ _Work = Callable[[Channel], Ending]
 
 
 class Supervisor:
-    """The supervisor of one agent. After `run` everything is reported, and the machine is off, restarts, or stays on
-    purpose.
+    """The supervisor of one agent.
+
+    When `run` returns, everything is reported, and the machine is off or restarts. It stays on only if the agent's end
+    says so (Ending.stays).
     """
 
     def __init__(
@@ -54,8 +63,8 @@ class Supervisor:
         margin_sec: float = MARGIN_SEC,
         clear: Callable[[], None] = lambda: None,
     ) -> None:
-        """Create the supervisor. `clear` ends the job's processes before the end is reported, because the report needs
-        threads.
+        """Create the supervisor. `clear` ends the processes of the job. It runs before the report of the end, because
+        the report starts threads, and a job may have left no room for one.
         """
         self._host = host
         self._reporter = reporter
@@ -72,10 +81,11 @@ class Supervisor:
         self._agent = 0
         """The id of the agent's process while a signal may reach it."""
         self._stop_at: float | None = None
-        """When the machine began to shut down. It ends by itself, so a pause would only delay it."""
+        """When the supervisor received a signal to stop, which means that the machine shuts down. None before that."""
 
     def run(self, work: _Work, first_within_sec: float) -> None:
         """Run the agent. `first_within_sec` is the time limit until its first step."""
+        # Python writes to `ring` at each signal, so a wait for `bell` ends. `held` is the open end of the lifeline.
         bell, ring = os.pipe()
         os.set_blocking(ring, False)
         for each in _TO_STOP:
@@ -96,15 +106,14 @@ class Supervisor:
         os.close(lifeline)
         self._until = self._clock.now() + first_within_sec + self._margin_sec
         end = self._attend(agent, incoming, bell)
-        # The lifeline is closed only here. An agent that sees it closed knows that no other process will end the
-        # machine.
+        # The lifeline closes only here, after the agent's end.
         os.close(held)
         if end is None:
-            return  # the machine restarts, and goes on where it was
+            return  # the machine restarts, and the agent continues in the next boot
         self._finish(end, lambda: select.select([bell], [], [], self._pause_sec if self._stop_at is None else 0))
 
     def _finish(self, end: Ending, pause: Callable[[], object]) -> None:
-        """Report the end and switch the machine off. An error in one does not prevent the other."""
+        """Report the end, pause, and switch the machine off. An error in one step does not prevent the next one."""
         if end.stays:
             self._reporter.end(end.reason, end.detail)
             return
@@ -116,7 +125,10 @@ class Supervisor:
             self._reporter.end(end.reason, end.detail, self._report_by)
 
     def _pass_on(self, *_: object) -> None:
-        """Pass a signal on at once, because the supervisor may be busy with a guest attribute for up to 15 s."""
+        """Pass a signal to stop on to the agent, as its signal handler.
+
+        The supervisor itself may be busy with a guest attribute for up to 15 s.
+        """
         if self._stop_at is None:
             self._stop_at = self._clock.now()
             self._terminate()
@@ -127,11 +139,14 @@ class Supervisor:
                 os.kill(self._agent, signal.SIGTERM)
 
     def _report_by(self) -> float:
-        """Return when everything must be reported. There is no such time unless the machine shuts down."""
+        """Return the deadline of the report: infinite, unless the machine shuts down."""
         return math.inf if self._stop_at is None else self._stop_at + STOP_SEC - EXIT_SEC
 
     def _attend(self, agent: int, incoming: int, bell: int) -> Ending | None:
-        """Wait for the agent's end and return it, or None for an expected restart."""
+        """Handle messages and signals until the agent ends. Return its end, or None for an expected restart.
+
+        `bell` is the pipe that a signal writes to, so that a wait ends.
+        """
         lines = Incoming()
         while True:
             left = None if self._until is None else max(self._until - self._clock.now(), 0)
@@ -151,8 +166,8 @@ class Supervisor:
         return self._judged(self._reaped(agent))
 
     def _reaped(self, agent: int) -> int:
-        """Return the agent's exit code, negative for a signal. A process that the kernel cannot end counts as
-        killed.
+        """Return the agent's exit code, negative for a signal. An agent that does not end after SIGKILL counts as ended
+        by SIGKILL.
         """
         until = self._clock.now() + (self._grace_sec if self._stop_at is None else REAP_SEC)
         while not os.waitid(os.P_PID, agent, os.WEXITED | os.WNOWAIT | os.WNOHANG):
@@ -160,7 +175,8 @@ class Supervisor:
                 return -int(signal.SIGKILL)
             self._clock.sleep(0.02)
         self._agent = 0
-        # Before the agent's id becomes free for other processes, because its child processes may still run.
+        # The agent's child processes may still run. They end here, before the id of the agent, which is also the id of
+        # their group, becomes free for other processes.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(agent, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(agent, 0)[1])
@@ -184,7 +200,7 @@ class Supervisor:
                     self._until = self._clock.now() + self._grace_sec
 
     def _stop(self) -> None:
-        """Handle a shutdown of the machine. The agent has received the signal and gets a moment to clean up."""
+        """Handle a shutdown of the machine. The agent has received the signal, and has GRACE_SEC to clean up."""
         if self._stop_reason or self._stop_at is None:
             return
         self._until = self._stop_at + self._grace_sec
@@ -212,9 +228,7 @@ class Supervisor:
         return Ending("crashed", f"the agent ended with {how} in step {self._reporter.at}")
 
     def _orphaned(self, channel: Channel) -> None:
-        """Report the end from the agent after the supervisor was killed, because no other process will end
-        the machine.
-        """
+        """Report the end and switch the machine off, in the agent's process, after the supervisor was killed."""
         self._reporter.job(channel.working_on)
         end = Ending("crashed", f"the agent's supervisor was killed in step {channel.at}")
         self._finish(end, lambda: self._clock.sleep(self._pause_sec))
@@ -237,7 +251,7 @@ def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callab
         try:
             channel.end(ending)
         except BrokenPipeError:
-            # The closed lifeline was seen here before the watching thread saw it.
+            # The supervisor is gone, and the thread that watches the lifeline has not noticed yet.
             alone.set()
         if alone.is_set():
             orphaned(channel)
@@ -253,7 +267,7 @@ def _ending(work: _Work, channel: Channel) -> Ending:
     except BaseException as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return Ending("disk-full", f"{error.strerror} ({error.filename or 'a file'})")
-        # The place and not the text, because an exception's text may contain a secret.
+        # The report has the place of the error and not its text, because the text may contain a secret.
         where = traceback.extract_tb(error.__traceback__)[-1]
         file = where.filename.rpartition("/")[2]
         return Ending("crashed", f"{type(error).__name__} in {file}, line {where.lineno} ({where.name})")
@@ -267,9 +281,9 @@ def _stopped(_number: int, _frame: FrameType | None) -> None:
 
 
 def _watch(lifeline: int, alone: threading.Event) -> None:
-    """Wait for the supervisor's end. It normally follows the agent's end; an earlier end means that it was killed."""
+    """Wait until the lifeline closes, which means that the supervisor was killed. Then stop the agent's main thread."""
     os.read(lifeline, 1)
     alone.set()
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-    # In case the agent does not leave its current operation.
+    # If the main thread does not end in time, end the process.
     threading.Timer(GRACE_SEC, os._exit, [1]).start()

@@ -1,5 +1,4 @@
-"""A fake of GitHub's runner for a sandbox's machine: one registration and one job, whose `run` steps really run in
-bash.
+"""A fake runner for an emulated machine: one registration and one job, whose `run` steps run in bash.
 
 `runner_listener.py VERSION --version` prints the version; `runner_listener.py VERSION run` runs one job. It uses the
 protocol of the sandbox's GitHub, below `/_runner` of its address, which differs from the protocol of GitHub's own
@@ -73,7 +72,7 @@ class Github:
                 raise OSError(f"{error.code} {error.reason}") from None
         return json.loads(text) if text else None
 
-    def insist(self, method: str, path: str, body: Any = None) -> Any:
+    def ask_with_retries(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request, and repeat it for a minute while GitHub fails."""
         until = time.monotonic() + CONNECT_SEC
         while True:
@@ -146,8 +145,8 @@ class Job:
         result = {"success": "Succeeded", "failure": "Failed", "cancelled": "Canceled"}[conclusion]
         say(f"Job {self.name} completed with result: {result}")
         report = {"conclusion": conclusion, "steps": steps, "log": self.log.text()}
-        with contextlib.suppress(GoneError):  # the server has given the job up by itself
-            self.github.insist("POST", f"job/{self.number}", report)
+        with contextlib.suppress(GoneError):  # GitHub has already ended the job
+            self.github.ask_with_retries("POST", f"job/{self.number}", report)
 
     def _watch(self) -> None:
         """Ask each second if the job is cancelled. The request also shows that this runner is alive."""
@@ -243,25 +242,25 @@ def run(version: str) -> int:
     stop = threading.Event()
     jobs: list[Job] = []
 
-    def told(*_: object) -> None:
+    def stop_job(*_: object) -> None:
         stop.set()
         for job in jobs:
             job.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, told)
+        signal.signal(number, stop_job)
     try:
         github = configure()
     except (OSError, ValueError, KeyError) as error:
         say(f"An error occurred: Not configured ({type(error).__name__}).")
         return TERMINATED
     try:
-        github.insist("POST", "session", {})
+        github.ask_with_retries("POST", "session", {})
         write("\n\u221a Connected to GitHub\n")
         write(f"Current runner version: '{version}'")
         say("Listening for Jobs")
         while not stop.is_set():
-            message = github.insist("GET", "job")
+            message = github.ask_with_retries("GET", "job")
             if message:
                 jobs.append(Job(github, message))
                 jobs[0].run()

@@ -1,4 +1,4 @@
-# ruff: noqa: ARG002 -- the base class names what a method takes
+# ruff: noqa: ARG002 -- the base class defines the arguments
 """Emulation of root's tasks for a runner on the computer of the sandbox's user, which is not changed.
 
 The agent loads this file on a sandbox's machine (gpu_agent/machine/emulation.py). It creates no user, mount, unit or
@@ -66,7 +66,7 @@ class Image(NamedTuple):
 
     gpus: int
     version: str = ""
-    """The version of GitHub's runner."""
+    """The version of the runner."""
     sha256: str = ""
 
 
@@ -83,7 +83,7 @@ class EmulatedSystem(System):
         self.rules = ""
         """The rules of the packet filter."""
         if image.version:
-            self._bake()
+            self._install_runner()
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> EmulatedSystem:
@@ -95,10 +95,8 @@ class EmulatedSystem(System):
         disk, run = Path(environ["HOME"]).parent, Path(environ["TMPDIR"]) / "run"
         return cls(disk / "m", image_of(text), (host, int(port)), run)
 
-    def _bake(self) -> None:
-        """Put a fake of GitHub's runner into the image: unpacked, with the pinned checksum of the runner that it
-        replaces.
-        """
+    def _install_runner(self) -> None:
+        """Put a fake runner into the image: unpacked, with the pinned checksum of the real runner."""
         folder = self.baked_folder / self.image.version
         (folder / "bin").mkdir(parents=True, exist_ok=True)
         (folder / "externals").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""GPU jobs of a week of CI. The parameters are our own, because we found no public trace of GitHub jobs on GPUs."""
+"""Generates the GPU jobs of a week of CI. We chose the parameters, because we found no public record of such jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import random
 from dataclasses import dataclass
 
 PUSHES_A_WEEKDAY, PUSHES_A_WEEKEND_DAY = 40.0, 8.0
-# Shares of a day's pushes by hour (UTC of a team in one time zone): a working day with lunch, and a nightly run.
+# The weight of each hour (UTC) in a day's pushes: a working day with lunch, and a nightly run. The team is in one time
+# zone.
 _HOURS = (1, 1, 3, 1, 1, 1, 2, 4, 8, 10, 11, 9, 6, 8, 10, 11, 9, 7, 5, 3, 2, 2, 1, 1)
 # The numbers of GPU jobs of one push (a matrix).
 _JOBS = (1, 1, 2, 2, 3, 4)

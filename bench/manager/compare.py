@@ -201,7 +201,7 @@ def histories(options: Options) -> Iterator[History]:
         yield History(places, arrivals.week(seed, days), seed, days, options.depth, options.start_sec)
 
 
-def lived(history: History, policy: Callable[[World], Policy]) -> World:
+def simulate(history: History, policy: Callable[[World], Policy]) -> World:
     """Return the world at the end of the history."""
     until = (history.days + _DRAIN_DAYS) * 86400.0
     world = World(history.places, history.jobs, until, history.seed, history.depth, history.start_sec)
@@ -264,9 +264,9 @@ def total(row: Row, found: Sequence[Outcome]) -> Total:
     )
 
 
-def lived_rows(row: Row, all_histories: Sequence[History]) -> dict[str, list[Outcome]]:
+def simulate_row(row: Row, all_histories: Sequence[History]) -> dict[str, list[Outcome]]:
     """Return the results of each history in each region."""
-    return {region: [outcome(lived(history, row.make(region))) for history in all_histories] for region in REGIONS}
+    return {region: [outcome(simulate(history, row.make(region))) for history in all_histories] for region in REGIONS}
 
 
 def bench_manager(options: Options, console: Console, out: Path | None = None) -> list[Total]:
@@ -274,7 +274,7 @@ def bench_manager(options: Options, console: Console, out: Path | None = None) -
     all_histories = list(histories(options))
     totals, regions = [], {}
     for row in rows():
-        by_region = lived_rows(row, all_histories)
+        by_region = simulate_row(row, all_histories)
         totals.append(total(row, [each for found in by_region.values() for each in found]))
         regions[f"{row.name} ({row.markets})"] = {
             region: total(row, found)._asdict() for region, found in by_region.items()

@@ -1,8 +1,8 @@
-"""Our policy: the real loop with its real decision and memory, between the simulated GitHub and Compute Engine.
+"""The policy of gpu-ci: the real loop, decision and memory of the runner manager, with a simulated GitHub and Google.
 
-The manager registers the runners, as by default (docs/adr/0026-the-manager-registers-runners.md). A machine
-publishes its key after it has booted and checked its GPU. The manager reads keys as often as the real class allows, and
-encrypts a real registration for the key.
+The manager registers the runners, as by default (docs/adr/0026-the-manager-registers-runners.md). A machine publishes
+its key after it has booted and checked its GPU. The manager reads keys as often as the real class allows, and encrypts
+a real registration for the key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpu_manager.cli.share_loop import is_idle
 from gpu_manager.compute.machine_keys import MachineKeys
 from gpu_manager.decision.names import STANDBY, slug
 from gpu_manager.github.rate_limits import RateLimits
-from gpu_manager.loop import Manager, Pass
+from gpu_manager.loop import Manager, PassResult
 from gpu_manager.memory import Memory
 from gpu_manager.model import (
     CommitStatus,
@@ -95,8 +95,9 @@ class GpuCi(simulated.Policy):
         self._last = 0.0
         self._interval_sec = 0.0
         self._asleep = False
-        self._quiet: Pass | None = None
-        """The last pass, if further passes would see and do the same until something changes."""
+        """True if no pass is scheduled until something changes."""
+        self._idle_result: PassResult | None = None
+        """The last pass, if the next passes would observe and do the same until something changes. None otherwise."""
         self._pauses = Pauses(lambda: world.now)
         self._next, self._due = 0, 0.0
         """The number and the time of the next pass. An earlier time replaces a later one."""
@@ -118,7 +119,7 @@ class GpuCi(simulated.Policy):
 
     def changed(self) -> None:
         """Resume the passes that were skipped because nothing could have changed."""
-        self._quiet = None
+        self._idle_result = None
         if self._asleep:
             self._asleep = False
             self._sleep_until(self.world.now)
@@ -136,8 +137,8 @@ class GpuCi(simulated.Policy):
         if number != self._next:
             return
         self._next += 1
-        if self._quiet and self._cloud.machines([]) == self._quiet.seen.machines:
-            # The keys were read and none is new. The rest of the pass would see and do the same as before.
+        if self._idle_result and self._cloud.machines([]) == self._idle_result.observation.machines:
+            # The keys were read, and no key is new. The rest of the pass would observe and do the same as before.
             self._last = self.world.now
             self._sleep_until(self.world.now)
             return
@@ -145,10 +146,10 @@ class GpuCi(simulated.Policy):
         self._last = self.world.now
         active = self._pauses.hinted or not is_idle(done)
         self._interval_sec = self._limits.interval_sec(active) + _PASS_SEC
-        quiet = _is_quiet(done, self.settings.standby)
+        quiet = _is_unchanging(done, self.settings.standby)
         tries = [reason.next_try - _EPOCH for reason in done.decision.reasons.values() if reason.next_try is not None]
-        boots = any(machine.unregistered and not machine.off for machine in done.seen.machines or ())
-        self._quiet = done if quiet and not tries else None
+        boots = any(machine.unregistered and not machine.off for machine in done.observation.machines or ())
+        self._idle_result = done if quiet and not tries else None
         self._asleep = quiet and not boots
         if not self._asleep:
             self._sleep_until(self.world.now)
@@ -156,22 +157,24 @@ class GpuCi(simulated.Policy):
             self._sleep_until(min(tries))
 
 
-def _is_quiet(done: Pass, standby: int) -> bool:
+def _is_unchanging(done: PassResult, standby: int) -> bool:
     """Return True if further passes do the same until a job, a machine or the time of a next try changes.
 
     The decision also depends on times: of pending inserts and starts, lost jobs, idle runners, unneeded machines,
     places without capacity, and missing machines on standby. A boot ends before its deadline.
     """
-    memory, machines = done.decision.memory, done.seen.machines or ()
+    memory, machines = done.decision.memory, done.observation.machines or ()
     waits = done.decision.actions or memory.pending or memory.lost
-    idle = any(not runner.busy for runner in done.seen.runners or ())
-    surplus = any(known.surplus_since is not None for known in memory.machines.values())
-    needed = set(done.decision.covered.values())
+    idle = any(not runner.busy for runner in done.observation.runners or ())
+    surplus = any(entry.surplus_since is not None for entry in memory.machines.values())
+    needed = set(done.decision.assigned.values())
     # Machines that are stopped, being stopped, or booting to be stopped.
-    stock = [each for each in machines if memory.machines[each.name].stopped_for_later]
-    stock += [each for each in machines if each.unregistered and each not in stock and each.name not in needed]
-    steady = all(each.status == "RUNNING" or each in stock for each in machines)
-    return not waits and not idle and not surplus and steady and len(stock) >= standby
+    for_standby = [each for each in machines if memory.machines[each.name].stopped_for_later]
+    for_standby += [
+        each for each in machines if each.unregistered and each not in for_standby and each.name not in needed
+    ]
+    settled = all(each.status == "RUNNING" or each in for_standby for each in machines)
+    return not waits and not idle and not surplus and settled and len(for_standby) >= standby
 
 
 class _Store:
@@ -239,7 +242,7 @@ class _Compute:
         """The value of the label gpu-ci-job."""
         self._gone: dict[str, simulated.Machine] = {}
         self._keys = MachineKeys(lambda: world.now)
-        self._asked: dict[str, float] = {}
+        self._requested_at: dict[str, float] = {}
         """When each machine was requested, by insert or start."""
         self.runners: dict[str, int] = {}
         """The runners of machines with a registration. A runner has its machine's number."""
@@ -248,7 +251,7 @@ class _Compute:
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         """Return the machines. Google deletes a preempted machine, because its template requires it."""
-        gone = [name for name, each in self._listed.items() if each.deleted or each.taken_back]
+        gone = [name for name, each in self._listed.items() if each.deleted or each.preempted]
         self._gone |= {name: self._listed.pop(name) for name in gone}
         return self._keys.with_keys([self._machine(each) for each in self._listed.values()], self._guest_attribute)
 
@@ -261,7 +264,7 @@ class _Compute:
             end = End("not-registered" if machine.name in self._unregistered else "job-done")
         elif machine.state == "stopping":
             status = "STOPPING"
-        elif self._world.now - self._asked[machine.name] < simulated.INSERT_ANSWER_SEC:
+        elif self._world.now - self._requested_at[machine.name] < simulated.INSERT_ANSWER_SEC:
             status = "PROVISIONING"
         else:
             status = "RUNNING"
@@ -297,13 +300,13 @@ class _Compute:
         return frozenset(
             each.name
             for each in (*self._listed.values(), *self._gone.values())
-            if each.taken_back and each.ended is not None and now - each.ended < _PREEMPTED_WITHIN_SEC
+            if each.preempted and each.ended is not None and now - each.ended < _PREEMPTED_WITHIN_SEC
         )
 
     def insert(self, pool: Pool, insert: Insert) -> str:
         name = insert.machine
         # Set before the insert, which may be visible at once.
-        self._asked[name] = self._world.now
+        self._requested_at[name] = self._world.now
         self._jobs[name] = slug(insert.job.key) if insert.job else STANDBY
         self._ids[name] = len(self._ids) + 1
         machine = self._world.create(Place(insert.rung.zone, insert.rung.market), name)
@@ -312,10 +315,10 @@ class _Compute:
         return self._operation(machine is not None)
 
     def start(self, machine: Machine, request_id: str) -> str:
-        asked, self._asked[machine.name] = self._asked[machine.name], self._world.now
+        asked, self._requested_at[machine.name] = self._requested_at[machine.name], self._world.now
         started = self._world.start(self._listed[machine.name])
         if not started:
-            self._asked[machine.name] = asked
+            self._requested_at[machine.name] = asked
         return self._operation(started)
 
     def _operation(self, worked: bool) -> str:
@@ -331,7 +334,7 @@ class _Compute:
     def metadata(self, machine: Machine) -> Metadata:
         return Metadata("", {})
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         listed = self._listed[machine.name]
         self.runners[machine.name] = int(machine.id)
         self._world.after(_RUNNER_SEC, lambda: self._world.register(listed))

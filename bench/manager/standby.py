@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 from . import report
-from .compare import STANDBY, Options, Row, histories, lived_rows, total, with_pool, with_standby
+from .compare import STANDBY, Options, Row, histories, simulate_row, total, with_pool, with_standby
 from .report import Total
 from .world import START_SEC
 
@@ -72,10 +72,10 @@ def _rows_of(found: Found) -> tuple[tuple[str, Total], ...]:
 
 def _all(options: Options) -> Iterator[Found]:
     for setting in SETTINGS:
-        lives = list(histories(options._replace(start_sec=setting.start_sec)))
+        all_histories = list(histories(options._replace(start_sec=setting.start_sec)))
 
         def of(row: Row) -> Total:
-            return total(row, [each for found in lived_rows(row, lives).values() for each in found])  # noqa: B023
+            return total(row, [each for found in simulate_row(row, all_histories).values() for each in found])  # noqa: B023
 
         yield Found(setting, *map(of, (*with_standby(setting.stopped), with_pool(setting.stopped))))
 

@@ -65,7 +65,7 @@ class Measured:
     requests: int
     """The requests of a later pass."""
     changed: float
-    """The requests of a later pass that were not answered with 304."""
+    """The requests of a later pass whose answer was new (not status 304)."""
     interval_sec: float
 
     @property
@@ -151,8 +151,10 @@ def _passes(size: Size, passes: int, address: str, folder: Path) -> Measured:
             done = manager.step()
             store.publish(view(found, done))
             seconds.append(time.process_time() - began)
-            if done.seen.jobs is None or len(done.seen.jobs) != size.jobs:
-                raise SystemExit(f"pass {number} saw {done.seen.jobs and len(done.seen.jobs)} of {size.jobs} jobs")
+            if done.observation.jobs is None or len(done.observation.jobs) != size.jobs:
+                raise SystemExit(
+                    f"pass {number} saw {done.observation.jobs and len(done.observation.jobs)} of {size.jobs} jobs"
+                )
             asked, unchanged = (after - then for after, then in zip(github.requests, before, strict=True))
             requests.append(asked)
             changed.append(asked - unchanged)

@@ -86,7 +86,7 @@ class Machine:
     """The start and end of each stop."""
     job: Job | None = None
     """The job that it runs or ran."""
-    taken_back: bool = False
+    preempted: bool = False
     deleted: bool = False
 
     def seconds_stopped(self, until: float) -> float:
@@ -100,9 +100,7 @@ class Machine:
 
 
 class Policy:
-    """A policy that reacts to webhooks or polls. Methods are called at the time of the event plus the
-    webhook's delay.
-    """
+    """A runner manager, which reacts to webhooks or polls. The world calls each method after the webhook's delay."""
 
     check_sec = 0.0
     """Seconds that are added to a machine's boot."""
@@ -120,17 +118,18 @@ class Policy:
         self.world.register(machine)
 
     def changed(self) -> None:
-        """Handle a change of a job or a machine, without a delay. Policies that poll use it to skip polls without a
-        change. They must not use the time of the call.
+        """Handle a change of a job or a machine. The world calls it without a delay.
+
+        A policy that polls uses it only to skip polls without a change, and must not use the time of the call.
         """
 
     def queued(self, job: Job) -> None:
         """Handle GitHub's event workflow_job with the action queued."""
 
     def completed(self, job: Job, machine: Machine | None) -> None:
-        """Handle the action completed with any conclusion. The machine is None for a job that never started."""
+        """Handle the action completed with any conclusion. A job that never started has no machine (None)."""
 
-    def taken_back(self, machine: Machine, job: Job | None) -> None:
+    def preempted(self, machine: Machine, job: Job | None) -> None:
         """Handle the preemption of a machine that ran this job."""
 
 
@@ -141,7 +140,7 @@ class World:
     places: Mapping[Place, Series]
     arrivals: Sequence[Arrival]
     until: float
-    """The end of the history, up to which running machines are counted."""
+    """The end of the history. The cost of running machines counts up to this time."""
     seed: int
     depth: int | None = None
     """The most machines of a place; None for any number."""
@@ -171,7 +170,7 @@ class World:
         for place, series in self.places.items():
             if place.market == "spot":
                 for when in series.outages():
-                    self.at(when, partial(self._take_back, place))
+                    self.at(when, partial(self._preempt, place))
         self.policy.begin()
         while self._events and self._events[0][0] <= self.until:
             self.now, _, event = heapq.heappop(self._events)
@@ -260,14 +259,14 @@ class World:
             if machine in self._idle:
                 self._idle.remove(machine)
 
-    def _take_back(self, place: Place) -> None:
+    def _preempt(self, place: Place) -> None:
         for machine in [each for each in self.alive.values() if each.place == place]:
             job = machine.job if machine.state == "busy" else None
-            machine.taken_back = True
+            machine.preempted = True
             self._end(machine)
             if job:
                 self.after(LOSS_SEEN_SEC, partial(self._fail, job, machine))
-            self.after(WEBHOOK_SEC, partial(self.policy.taken_back, machine, job))
+            self.after(WEBHOOK_SEC, partial(self.policy.preempted, machine, job))
             self.policy.changed()
 
     # --- GitHub
@@ -328,7 +327,7 @@ class World:
             )
 
     def _finish(self, job: Job, attempt: int) -> None:
-        if job.status == "in_progress" and job.attempt == attempt and job.machine and not job.machine.taken_back:
+        if job.status == "in_progress" and job.attempt == attempt and job.machine and not job.machine.preempted:
             job.status, job.done_at = "done", self.now
             self._completed(job)
 

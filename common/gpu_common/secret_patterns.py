@@ -1,7 +1,7 @@
 """Patterns of secrets. Users may paste a secret into the wrong field, and reports are often logged.
 
-The boot agent (gpu_agent.redact) and the policy pack (gpu_ci_policies.tokens) run without this package, so they have
-their own patterns. tests/common/test_secret_patterns.py tests all of them with the same samples.
+The boot agent (gpu_agent.redact) and the policy pack (gpu_ci_policies.tokens) run without this package. They have their
+own patterns. tests/common/test_secret_patterns.py tests all of them with the same samples.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-# The Unicode categories of characters that are invisible or change other characters: controls (including ANSI's
-# escape), format characters (including those that change the direction of text), surrogates, private and unassigned
+# The Unicode categories of characters that are invisible or change other characters. They are: controls (including
+# ANSI's escape), format characters (some change the direction of text), surrogates, private characters, unassigned
 # characters, and separators.
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
 # Invisible letters and marks: the rest of Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt, and the

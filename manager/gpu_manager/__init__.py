@@ -1,1 +1,15 @@
-"""The runner manager: it starts a machine for each queued job and deletes the machine after the job."""
+"""The runner manager: starts a machine for each queued job of GitHub Actions, and deletes the machine after the job.
+
+Terms of this package:
+
+- machine: a Compute Engine VM of a pool. The agent (gpu_agent) runs on it, and starts GitHub's runner for one job.
+- pass: one round of the manager: observe, decide, save the memory, act (loop.py).
+- sweep: the reading of all jobs and runners from GitHub, one part of each pass (github/sweep.py).
+- observation: everything that one pass has read from GitHub and Google (model.Observation).
+- memory: the facts that the manager stores between two passes (memory.py).
+- rung: one step of a pool's capacity ladder, which is a zone, a machine type and a market (model.Rung).
+- stockout: Google's answer that a place has no capacity. A place is one zone, machine type and market.
+- standby: the state of a machine that is stopped and waits for a job (decision/standby.py).
+- share: the pools of one of several managers (assignment.py). A lease decides which manager has a share (stores/).
+- hint: a webhook event of GitHub, which starts the next pass early (webhook/).
+"""

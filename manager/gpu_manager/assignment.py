@@ -1,4 +1,4 @@
-"""Division of a stack's pools among several managers."""
+"""Divides a stack's pools into shares, one share for each of several managers."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def assign(pools: Sequence[Pool], instances: int) -> Assignment:
 
 
 def lowest(pools: Sequence[Pool], groups: Collection[str] | None) -> Pool:
-    """Return a pool of the lowest share that sees the repositories of these runner groups.
+    """Return the first pool, in the order of the shares, that has one of these runner groups.
 
-    All pools are candidates if `groups` is None, or if no pool has one of these groups.
+    The share of that pool sweeps the repositories of the groups. All pools are candidates without `groups`, or if no
+    pool has one of these groups.
     """
     return min([pool for pool in pools if groups is None or pool.runner_group in groups] or pools, key=_place)
 
 
 def ownership(pools: Sequence[Pool], own: Collection[str] | None) -> Callable[[str], bool]:
-    """Return a function that returns True if machines of the pool with this name belong to the share `own`.
+    """Return a function from a pool's name to True or False: whether the pool's machines belong to the share `own`.
 
-    With None for `own` all machines belong to the share. Machines of removed pools belong to the share of the first
-    pool.
+    Without `own`, all machines belong to the share. Machines of removed pools belong to the share of the first pool.
     """
     if own is None:
         return lambda _: True

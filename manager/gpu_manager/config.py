@@ -93,7 +93,7 @@ class PoolConfig(_Model):
         return self
 
     def plain(self) -> Pool:
-        """Return the pool in the form that the control loop uses."""
+        """Return the pool as the type that the control loop uses."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         rungs = tuple(Rung(**rung.model_dump()) for rung in self.rungs)
         return Pool(**{**fields, "labels": frozenset(label.lower() for label in self.labels), "rungs": rungs})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .loop import Pass
+from .loop import PassResult
 from .model import Job, Reason
 
 
@@ -21,15 +21,15 @@ class JobState(NamedTuple):
         return bool(self.job.runner_name)
 
 
-def job_states(done: Pass) -> list[JobState]:
-    """Return the jobs of the last sweep that wait for one of our machines or run on one.
+def job_states(result: PassResult) -> list[JobState]:
+    """Return the jobs of the last sweep that wait for a machine of the pools or run on one.
 
     The list is empty if the jobs are unknown.
     """
-    names = {machine.name for machine in done.seen.machines or ()}
-    covered, reasons = done.decision.covered, done.decision.reasons
+    names = {machine.name for machine in result.observation.machines or ()}
+    assigned, reasons = result.decision.assigned, result.decision.reasons
     return [
-        JobState(job, job.runner_name or covered.get(job.key, ""), reasons.get(job.key))
-        for job in done.seen.jobs or ()
-        if job.key in covered or job.key in reasons or job.runner_name in names
+        JobState(job, job.runner_name or assigned.get(job.key, ""), reasons.get(job.key))
+        for job in result.observation.jobs or ()
+        if job.key in assigned or job.key in reasons or job.runner_name in names
     ]

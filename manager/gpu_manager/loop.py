@@ -1,4 +1,8 @@
-"""The control loop: observe, decide, save the memory, act, and repeat. The process may be killed at any point."""
+"""The control loop. Each pass observes GitHub and Google, decides, saves the memory, and carries out the actions.
+
+The process may be killed at any point: the next one continues with the saved memory. `gpu_manager/__init__.py` defines
+the terms.
+"""
 
 from __future__ import annotations
 
@@ -58,13 +62,13 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that the manager did or found, for its log."""
+    """One line of the manager's log: an action that it carried out, or a problem that it found."""
 
     kind: str
     """insert, start-machine, stop-machine, register, delete, remove-runner, rerun, commit-status, insert-failed,
     start-failed, unknown-machine, unavailable or refused."""
     subject: str
-    """The machine, run, commit or source."""
+    """The machine, run, commit or service that the event is about."""
     detail: str = ""
     pool: str = ""
     code: str = ""
@@ -72,19 +76,19 @@ class Event:
 
 
 @dataclass
-class Pass:
-    """The observation and the result of one pass of the loop."""
+class PassResult:
+    """The observation, the decision and the log events of one pass."""
 
-    seen: Observation
+    observation: Observation
     decision: Decision
     events: list[Event] = field(default_factory=list)
     saved: bool = True
-    """True if the memory was saved. Without that no action is carried out."""
+    """True if the memory was saved. If the save fails, no action is carried out."""
 
     @property
-    def whole(self) -> bool:
-        """True if every source was known, so that every waiting job was considered."""
-        return self.saved and None not in (self.seen.jobs, self.seen.machines, self.seen.runners)
+    def complete(self) -> bool:
+        """True if the pass knew jobs, machines and runners, and saved the memory. It then considered every job."""
+        return self.saved and None not in (self.observation.jobs, self.observation.machines, self.observation.runners)
 
 
 class Manager:
@@ -109,142 +113,152 @@ class Manager:
             compute: The client of Compute Engine.
             store: The storage of the memory.
             now: The clock for durations. The time of day comes from GitHub's answers.
-            own: The names of the pools of this share; None for all pools.
+            own: The names of the pools in this manager's share; None for all pools.
             writes_statuses: True to write commit statuses.
         """
         self._writes_statuses = writes_statuses
         self._pools = list(pools)
         self._own = [pool for pool in pools if own is None or pool.name in own]
-        self._by_name = {pool.name: pool for pool in self._own}
+        self._own_by_name = {pool.name: pool for pool in self._own}
         self._owns = ownership(pools, own)
         self._github = github
         self._compute = compute
         self._store = store
         self._now = now
-        self._unlisted: set[str] = set()
+        self._unlisted_machines: set[str] = set()
 
-    def step(self) -> Pass:
+    def step(self) -> PassResult:
         """Run one pass. Failed requests to GitHub and Google raise nothing; they are listed in the events."""
         memory = self._store.load()
         events: list[Event] = []
-        seen = self._observe(memory, events)
-        observed = self._now()
-        if seen is None:
+        observation = self._observe(memory, events)
+        observed_at = self._now()
+        if observation is None:
             events.append(Event("unavailable", "GitHub", "has not answered since the start; this pass does nothing"))
-            return Pass(Observation(time.time(), time.time(), None, None, None), Decision((), memory, {}, {}), events)
-        self._notice(seen, memory, events)
-        decision = decide(self._pools, seen, memory, self._by_name)
-        listed = seen.machines is not None and not any(each.name in self._unlisted for each in seen.machines)
+            return PassResult(
+                Observation(time.time(), time.time(), None, None, None), Decision((), memory, {}, {}), events
+            )
+        self._add_observed_events(observation, memory, events)
+        decision = decide(self._pools, observation, memory, self._own_by_name)
+        listed = observation.machines is not None and not any(
+            each.name in self._unlisted_machines for each in observation.machines
+        )
         decision.memory.begun = memory.begun or listed
         statuses = (
-            commit_statuses.due(self._pools, seen, decision.reasons, decision.memory, self._by_name)
+            commit_statuses.due(self._pools, observation, decision.reasons, decision.memory, self._own_by_name)
             if self._writes_statuses
             else []
         )
         # The memory is saved before the actions, so that after a crash the next pass knows which of them may have
         # begun.
         if not self._save(decision.memory, events):
-            return Pass(seen, decision, events, saved=False)
+            return PassResult(observation, decision, events, saved=False)
         for action in decision.actions:
             if not self._store.may_act():
                 events.append(Event("unavailable", "the lease", "was not renewed; the rest waits for the next pass"))
                 break
-            if self._now() - observed > STALE_SEC and not isinstance(action, Insert | Start):
-                # The observation is too old after a slow call or a stopped process. The next pass decides again.
+            if self._now() - observed_at > STALE_SEC and not isinstance(action, Insert | Start):
+                # The observation is too old, after a slow call or while the process was suspended. The next pass
+                # decides again.
                 events.append(Event("unavailable", "this pass", "took too long; the rest waits for the next pass"))
                 break
-            events += self._act(action, decision.memory, lambda: seen.now + self._now() - observed)
-        events += self._write(statuses, decision.memory)
+            events += self._carry_out(action, decision.memory, lambda: observation.now + self._now() - observed_at)
+        events += self._write_statuses(statuses, decision.memory)
         self._save(decision.memory, events)
-        return Pass(seen, decision, events)
+        return PassResult(observation, decision, events)
 
     def _save(self, memory: Memory, events: list[Event]) -> bool:
         """Save the memory and return True, or add an event and return False."""
         try:
             self._store.save(memory)
         except (Unavailable, Refused) as error:
-            events.append(Event(_kind(error), "the memory", str(error)))
+            events.append(Event(_error_kind(error), "the memory", str(error)))
             return False
         return True
 
-    def _notice(self, seen: Observation, memory: Memory, events: list[Event]) -> None:
+    def _add_observed_events(self, observation: Observation, memory: Memory, events: list[Event]) -> None:
         """Add the events that follow from the observation alone."""
-        for name, state in seen.operations.items():
+        for name, state in observation.operations.items():
             if state.error:
-                events.append(_failed(name, memory.pending[name], state.error))
+                events.append(_failure_event(name, memory.pending[name], state.error))
         if memory.begun:
-            for machine in seen.machines or ():
-                if machine.pool in self._by_name and machine.name not in memory.machines.keys() | memory.pending.keys():
+            for machine in observation.machines or ():
+                if (
+                    machine.pool in self._own_by_name
+                    and machine.name not in memory.machines.keys() | memory.pending.keys()
+                ):
                     detail = "not started by this manager: does another manager of this name run with another --state?"
                     events.append(Event("unknown-machine", machine.name, detail, machine.pool))
 
     def _observe(self, memory: Memory, events: list[Event]) -> Observation | None:
-        """Observe GitHub and Google. Return None before GitHub's first answer, because the time is unknown until then.
+        """Read GitHub and Google. Return None before GitHub's first answer, because the time is unknown until then.
 
-        GitHub is asked last. A job that was assigned after the machines were listed is then seen as assigned.
+        GitHub is read last. A job that GitHub assigns while the machines are listed is therefore seen as assigned.
         """
         operations: dict[str, OperationState] = {}
         for name, pending in memory.pending.items():
-            if pending.operation and (pool := self._by_name.get(pending.pool)):
+            if pending.operation and (pool := self._own_by_name.get(pending.pool)):
                 zone, operation = pending.rung.zone, pending.operation
-                state = self._ask(events, lambda: self._compute.operation(pool, zone, operation))  # noqa: B023
+                state = self._answer(events, lambda: self._compute.operation(pool, zone, operation))  # noqa: B023
                 if state is not None:
                     operations[name] = state
-        preempted = self._ask(events, lambda: self._compute.preempted(self._own))
-        # Asked before the machines are listed. An insert that ends in between is then in at least one of the lists.
-        starting = () if memory.begun else self._ask(events, lambda: self._compute.starting(self._own))
-        machines = self._ask(events, lambda: self._compute.machines(self._pools))
+        preempted = self._answer(events, lambda: self._compute.preempted(self._own))
+        # Pending inserts are read before the machines. An insert that ends in between is in at least one of the lists.
+        starting = () if memory.begun else self._answer(events, lambda: self._compute.starting(self._own))
+        machines = self._answer(events, lambda: self._compute.machines(self._pools))
         machines = self._with_starting(machines, starting)
-        # A sweep may take minutes. The time is that of its start, so a deadline that has passed then has passed for all
-        # answers.
+        # A sweep may take minutes. `now` is its start, so a deadline before `now` has passed for every answer.
         begun = self._now()
-        view = self._github.observe(reruns.wanted(memory))
-        if view.unix is None:
-            events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
+        github_view = self._github.observe(reruns.runs_to_read(memory))
+        if github_view.unix is None:
+            events += [Event("unavailable", "GitHub", problem) for problem in github_view.problems]
             return None
-        now = view.unix - (self._now() - begun)
-        events += [Event("unavailable", "GitHub", problem) for problem in view.problems]
-        # From here on a runner has the name of its machine.
+        now = github_view.unix - (self._now() - begun)
+        events += [Event("unavailable", "GitHub", problem) for problem in github_view.problems]
+        # The observation names each runner after its machine.
         names = {name: remembered.id for name, remembered in memory.machines.items()}
         names |= {name: known.machine_id for name, known in memory.registrations.items()}
         names |= {machine.name: machine.id for machine in machines or ()}
-        # A preemption names the machine's id too. A machine without a known id was requested only moments ago.
+        # A preemption also has the machine's id. A machine without a known id was requested only moments ago.
         ids = {name: number for name, number in names.items() if number}
-        jobs, runners = view.jobs, view.runners
+        jobs, runners = github_view.jobs, github_view.runners
         return Observation(
             now=now,
-            github_unix=view.unix,
+            github_unix=github_view.unix,
             jobs=jobs and tuple(replace(job, runner_name=machine_of(job.runner_name, names)) for job in jobs),
-            runners=runners and _one_a_machine(replace(each, name=machine_of(each.name, names)) for each in runners),
+            runners=runners
+            and _one_runner_per_machine(replace(each, name=machine_of(each.name, names)) for each in runners),
             machines=machines,
             operations=operations,
-            runs=view.runs,
+            runs=github_view.runs,
             preempted=frozenset(machine_of(each, ids) for each in preempted or ()),
-            github_requests_left=view.requests_left,
-            github_limited_until=None if view.limited_sec is None else view.unix + view.limited_sec,
+            github_requests_left=github_view.requests_left,
+            github_limited_until=None
+            if github_view.limited_sec is None
+            else github_view.unix + github_view.limited_sec,
         )
 
     def _with_starting(
         self, listed: tuple[Machine, ...] | None, starting: tuple[Machine, ...] | None
     ) -> tuple[Machine, ...] | None:
-        """Add the machines whose insert has not ended. A manager without memory has to count them too."""
+        """Add the machines whose insert has not ended. A manager that lost its memory must count these too."""
         if listed is None or starting is None:
             return None
         listed = tuple(machine for machine in listed if self._owns(machine.pool))
         names = {machine.name for machine in listed}
         unlisted = tuple(machine for machine in starting if machine.name not in names)
-        self._unlisted = {machine.name for machine in unlisted}
+        self._unlisted_machines = {machine.name for machine in unlisted}
         return listed + unlisted
 
-    def _ask(self, events: list[Event], question: Callable[[], T]) -> T | None:
-        """Return the answer; on an error add an event and return None."""
+    def _answer(self, events: list[Event], question: Callable[[], T]) -> T | None:
+        """Return the answer to a request to Compute Engine, or add an event and return None if it fails."""
         try:
             return question()
         except (Unavailable, Refused) as error:
-            events.append(Event(_kind(error), "Compute Engine", str(error)))
+            events.append(Event(_error_kind(error), "Compute Engine", str(error)))
             return None
 
-    def _act(self, action: Action, memory: Memory, now: Callable[[], float]) -> list[Event]:
+    def _carry_out(self, action: Action, memory: Memory, now: Callable[[], float]) -> list[Event]:
         try:
             if isinstance(action, Insert):
                 return [self._insert(action, memory, now)]
@@ -257,25 +271,25 @@ class Manager:
             if isinstance(action, Delete):
                 machine = action.machine
                 self._compute.delete(machine.project, machine.zone, machine.name)
-                return [Event("delete", machine.name, action.why, machine.pool)]
+                return [Event("delete", machine.name, action.reason, machine.pool)]
             if isinstance(action, RemoveRunner):
-                return self._remove(action, memory)
+                return self._remove_runner(action, memory)
             if isinstance(action, Register):
                 return self._register(action, memory, now)
             self._github.rerun(action.run, action.job_id)
             what = "all failed jobs" if action.job_id is None else f"job {action.job_id}"
             return [Event("rerun", f"{action.run.repository} run {action.run.run_id}", what)]
         except (Unavailable, Refused) as error:
-            return [Event(_kind(error), _subject(action), str(error))]
+            return [Event(_error_kind(error), _subject_of(action), str(error))]
 
-    def _write(self, statuses: Sequence[CommitStatus], memory: Memory) -> list[Event]:
-        """Write commit statuses. A failed one becomes an event and is tried again after a minute."""
+    def _write_statuses(self, statuses: Sequence[CommitStatus], memory: Memory) -> list[Event]:
+        """Write commit statuses. A status that cannot be written adds an event, and is tried again after a minute."""
         events: list[Event] = []
         for status in statuses:
             try:
                 self._github.commit_status(status)
             except (Unavailable, Refused) as error:
-                events.append(Event(_kind(error), "commit status", str(error)))
+                events.append(Event(_error_kind(error), "commit status", str(error)))
                 if isinstance(error, Unavailable):
                     # Each request may take half a minute, and the next pass has to start machines.
                     break
@@ -288,78 +302,78 @@ class Manager:
     def _insert(self, action: Insert, memory: Memory, now: Callable[[], float]) -> Event:
         pending = memory.pending[action.machine]
         try:
-            operation = self._compute.insert(self._by_name[action.pool], action)
+            operation = self._compute.insert(self._own_by_name[action.pool], action)
         except InsertRefused as refusal:
-            jobs.failed(action.machine, refusal.error, memory, now())
-            return _failed(action.machine, pending, refusal.error)
+            jobs.remember_failure(action.machine, refusal.error, memory, now())
+            return _failure_event(action.machine, pending, refusal.error)
         if operation:
             memory.pending[action.machine] = replace(pending, operation=operation)
         else:
             # The machine already exists, because an earlier request created it.
             memory.pending[action.machine] = replace(pending, done_since=now())
-        return Event("insert", action.machine, _bought(action.rung), action.pool)
+        return Event("insert", action.machine, _place_text(action.rung), action.pool)
 
     def _start(self, action: Start, memory: Memory, now: Callable[[], float]) -> Event:
         machine, pending = action.machine, memory.pending[action.machine.name]
         try:
             operation = self._compute.start(machine, action.request_id)
         except InsertRefused as refusal:
-            jobs.failed(machine.name, refusal.error, memory, now())
-            return _failed(machine.name, pending, refusal.error)
+            jobs.remember_failure(machine.name, refusal.error, memory, now())
+            return _failure_event(machine.name, pending, refusal.error)
         memory.pending[machine.name] = replace(pending, operation=operation)
-        return Event("start-machine", machine.name, _bought(action.rung), machine.pool)
+        return Event("start-machine", machine.name, _place_text(action.rung), machine.pool)
 
     def _register(self, action: Register, memory: Memory, now: Callable[[], float]) -> list[Event]:
         machine = action.machine
         # A sweep may have taken longer than the pause before the next request.
         memory.registrations[machine.name].asked = now()
         try:
-            runner = registration.register(machine, self._by_name[machine.pool], self._github, self._compute)
+            runner = registration.register(machine, self._own_by_name[machine.pool], self._github, self._compute)
         except registration.UnusableKey:
             raise
         except Refused as error:
-            capacity.not_registered(machine.pool, str(error), memory, now())
+            capacity.remember_refused_runner(machine.pool, str(error), memory, now())
             raise
         return [Event("register", machine.name, f"runner {runner}", machine.pool)] if runner else []
 
-    def _remove(self, action: RemoveRunner, memory: Memory) -> list[Event]:
+    def _remove_runner(self, action: RemoveRunner, memory: Memory) -> list[Event]:
         """Unregister a runner and then delete its machine. GitHub refuses to unregister a runner that runs a job."""
         name = action.machine.name if action.machine else action.runner.name
         if not self._github.remove_runner(action.runner):
             return [Event("remove-runner", name, "the runner has just taken a job; the machine stays")]
         if action.machine is None:
-            return [Event("remove-runner", name, action.why)]
+            return [Event("remove-runner", name, action.reason)]
         memory.machines[name].condemned = True
         self._compute.delete(action.machine.project, action.machine.zone, name)
         pool = action.machine.pool
-        return [Event("remove-runner", name, action.why, pool), Event("delete", name, action.why, pool)]
+        return [Event("remove-runner", name, action.reason, pool), Event("delete", name, action.reason, pool)]
 
 
-def _one_a_machine(runners: Iterable[Runner]) -> tuple[Runner, ...]:
-    """Return one runner for each machine: the one that has the job or will get it.
+def _one_runner_per_machine(runners: Iterable[Runner]) -> tuple[Runner, ...]:
+    """Return one runner for each machine: the runner that has the job or will get it.
 
-    If an agent's registration gets no answer, the agent registers a second runner, and the first one never connects. If
-    the first one counted as the machine's runner, the machine would look hung and be deleted with the second one's job.
+    If an agent's registration gets no answer, the agent registers a second runner, and the first runner never connects.
+    If the first runner counted, the machine would look hung, and would be deleted with the job of the second runner.
     """
     worst_first = sorted(runners, key=lambda each: (each.busy, each.online, each.id))
     return tuple({each.name: each for each in worst_first}.values())
 
 
-def _failed(machine: str, pending: Pending, error: InsertError) -> Event:
+def _failure_event(machine: str, pending: Pending, error: InsertError) -> Event:
     """Return the event of an insert or a start that Google has refused."""
     kind = "start-failed" if pending.is_start else "insert-failed"
     return Event(kind, machine, f"{pending.rung.zone}: {error.message}", pending.pool, error.kind)
 
 
-def _bought(rung: Rung) -> str:
+def _place_text(rung: Rung) -> str:
     return f"{rung.machine_type} {rung.market} in {rung.zone}"
 
 
-def _kind(error: Exception) -> str:
+def _error_kind(error: Exception) -> str:
     return "unavailable" if isinstance(error, Unavailable) else "refused"
 
 
-def _subject(action: Action) -> str:
+def _subject_of(action: Action) -> str:
     if isinstance(action, Insert):
         return action.machine
     if isinstance(action, RemoveRunner):

@@ -1,6 +1,7 @@
-"""The manager's memory between passes: facts that neither GitHub nor Google can be asked for again.
+"""The memory: facts that the manager stores between two passes, because neither GitHub nor Google reports them again.
 
-Losing it costs time and money but no job. Machines are found by their labels, and waits start again from zero.
+A pass is one round of the manager (loop.py). A manager that loses its memory loses time and money, but no job. It finds
+its machines by their labels, and starts each wait from zero.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .model import Job, JobKey, Rung, RunKey
 
 @dataclass
 class Pending:
-    """An insert or a start that has been decided and whose result is not known yet."""
+    """An insert or a start of a machine without a known result. It is stored before the request is sent."""
 
     pool: str
     rung: Rung
@@ -34,31 +35,33 @@ class Pending:
 
 @dataclass
 class Cooldown:
-    """A place that had no capacity for a machine."""
+    """A place (zone, machine type and market) that had no capacity for a machine, and the end of its pause."""
 
     until: float
     stockouts: int
-    """The number of failures in a row."""
+    """The number of consecutive failures."""
     zones_available: tuple[str, ...] = ()
+    """The zones that Google's answer named as available."""
 
 
 @dataclass
 class MachineMemory:
-    """The observations of a machine that still exists."""
+    """The facts about one machine that still exists. The decision modules call it the machine's entry."""
 
     pool: str
     first_seen: float
-    """When the machine was first seen. For a machine that waited for capacity, when it got the capacity."""
+    """When a list first contained the machine. For a machine that waited for capacity, when it got the capacity."""
     id: str = ""
     """Google's id of the machine; empty if it is not known yet."""
     waits_for: str = ""
-    """The slug of the machine's job while the machine is PENDING: Google looks for capacity and deletes it if there is
-    none.
+    """The slug of the machine's job (names.slug) while the machine is PENDING. Google then looks for capacity, and
+    deletes the machine if it finds no capacity.
     """
     zone: str = ""
     """The machine's zone while the machine is PENDING."""
     runner_group: str = ""
-    """The runner group of its pool. The configuration may lose the pool later. Empty for a pool that was never in it.
+    """The runner group of its pool, also after the pool was removed from the configuration. Empty if the pool was never
+    in it.
     """
     boot_sec: float = 0.0
     """The bootSec of its pool."""
@@ -79,15 +82,15 @@ class MachineMemory:
     unregistered: bool = False
     """True if the manager registers its runner and has not sent the registration yet."""
     condemned: bool = False
-    """True if it will be deleted although it is on."""
+    """True if the manager has decided to delete the machine although it is on."""
     job: JobKey | None = None
     """The job that its runner took."""
     place: str = ""
-    """Region and machine type, the key of the spot breaker."""
+    """Region and machine type. The manager counts preemptions by this key (Memory.preemptions)."""
     job_over: bool = False
-    """True if that job was seen to end before the machine was preempted."""
+    """True if that job ended in a pass before the preemption of the machine."""
     taken_back: bool = False
-    """True if its preemption has been counted."""
+    """True if Google has preempted the machine and the preemption has been counted."""
     stopped_for_later: bool = False
     """True if the manager stops it, or has stopped it, to start it for a later job."""
     old_key: str = ""
@@ -118,8 +121,12 @@ class StandbyMemory:
     because it has already carried them out.
     """
     unproven: int = 0
-    """The number of machines that were made since one was last stopped or got a runner."""
+    """The number of new machines since one of them was last stopped for standby or got a runner.
+
+    More of them than the standby that the pool wants mean that new machines fail. `standby.refill` then pauses.
+    """
     last_made: float = 0.0
+    """When the last machine was created."""
 
 
 @dataclass
@@ -130,9 +137,11 @@ class LostJob:
     pool: str
     since: float
     run_attempt: int
-    """The run's attempt in which the job failed, raised by our own reruns."""
+    """The run's attempt in which the job failed, or the attempt of the manager's own last rerun."""
     asked: float | None = None
+    """When the manager last requested the rerun of the job; None if it has not requested one."""
     asks: int = 0
+    """The number of these requests."""
     waited_for: bool = False
     """True if GitHub still listed the job as running when its runner could no longer answer."""
 
@@ -180,7 +189,7 @@ class Memory:
     """The whole memory. Keys that are texts are made by functions of the modules that use them."""
 
     begun: bool = False
-    """True if every machine that started before this memory began has been in a list since."""
+    """True if lists of machines have contained every machine that was started before this memory was empty."""
     pending: dict[str, Pending] = field(default_factory=dict)
     """Inserts and starts without a known result, by machine name."""
     cooldowns: dict[str, Cooldown] = field(default_factory=dict)
@@ -200,7 +209,9 @@ class Memory:
     lost: dict[str, LostJob] = field(default_factory=dict)
     """Jobs that lost their machine, by slug."""
     steady: dict[str, float] = field(default_factory=dict)
-    """Runs that lost a job, with a time. Until then their pools buy no preemptible machine while such a job waits."""
+    """Runs that lost a job to a preemption, with a time. Until then, while a job of such a run waits, the pools that
+    fit the job start no preemptible machine.
+    """
     refusals: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Refused requests: until when they are not repeated, and the reason.
 
@@ -212,13 +223,13 @@ class Memory:
     statuses: dict[str, WrittenStatus] = field(default_factory=dict)
     """Commit statuses, by repository and commit, and by context if that is not gpu-ci."""
     registrations: dict[str, Registration] = field(default_factory=dict)
-    """Registrations, by machine name. Each is kept until the machine and its runner are gone."""
+    """Registrations, by machine name. An entry stays until the machine and its runner are gone."""
     standby: dict[str, StandbyMemory] = field(default_factory=dict)
     """Machines made for standby, by pool."""
 
 
 def merged(memories: Sequence[Memory]) -> Memory:
-    """Merge the memories of several managers with different pools. If several know a place, the longest pause wins."""
+    """Merge the memories of several managers with different pools. Of several pauses of a place the longest remains."""
     whole = Memory(begun=bool(memories) and all(each.begun for each in memories))
     for each in memories:
         whole.pending |= each.pending

@@ -1,4 +1,7 @@
-"""The values that the manager observes, remembers and acts on. This module sends no requests and reads no clock."""
+"""The manager's data types: pools, jobs, machines, the observation of a pass, and the actions that follow from it.
+
+This module sends no requests and reads no clock. `gpu_manager/__init__.py` defines the terms.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested"
 
 @dataclass(frozen=True)
 class Rung:
-    """One place to request a machine: a zone, a machine type and a market."""
+    """One step of a pool's capacity ladder: a zone, a machine type and a market in which to request a machine."""
 
     zone: str
     machine_type: str
@@ -48,7 +51,7 @@ class Pool:
     template: str
     """Self link of the instance template whose check passed."""
     rungs: tuple[Rung, ...]
-    """The rungs in the order in which machines are requested."""
+    """The pool's capacity ladder: the rungs in the order in which machines are requested."""
     max: int
     """The most machines at any time."""
     labels: frozenset[str]
@@ -130,7 +133,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Run:
-    """The state of a workflow run, from which follows if a lost job can be run again."""
+    """The state of a workflow run. It decides if a job that lost its machine can be run again."""
 
     key: RunKey
     attempt: int
@@ -169,6 +172,7 @@ class End:
     reason: str
     detail: str = ""
     stops_pool: bool = False
+    """True if each machine of the template would end like this one, so the pool no longer uses the template."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ class Machine:
     template: str
     """Self link of the machine's template; empty if it is unknown."""
     end: End | None = None
-    """The end that a machine which is off has reported, if any."""
+    """The end that the machine reported before it was switched off; None if it is on or reported none."""
     preempted: bool = False
     """True if a Google operation reports its preemption."""
     project: str = ""
@@ -205,8 +209,8 @@ class Machine:
         return self.status in OFF
 
     @property
-    def waits(self) -> bool:
-        """True if Google still looks for its capacity (discovery document compute v1, Instance.status PENDING)."""
+    def waits_for_capacity(self) -> bool:
+        """True if Google still looks for capacity for it (discovery document compute v1, Instance.status PENDING)."""
         return self.status == "PENDING"
 
     @property
@@ -236,27 +240,27 @@ class OperationState:
 
 @dataclass(frozen=True)
 class Observation:
-    """The observation of one pass. None for a source means that it failed and is unknown; it does not mean empty."""
+    """Everything that one pass has read. None in a field means that the source could not be read, not an empty list."""
 
     now: float
-    """Seconds since 1970 by GitHub's clock, at the start of the sweep. Remembered times count from here, so the manager
-    needs no clock of its own computer.
+    """Seconds since 1970 by GitHub's clock, at the start of the sweep. All times in the memory are on this clock, so
+    the clock of the manager's computer does not matter.
     """
     github_unix: float
-    """Seconds since 1970 by GitHub's clock, at the end of the sweep. The ages of jobs count from here."""
+    """Seconds since 1970 by GitHub's clock, at the end of the sweep. The ages of jobs are measured at this time."""
     jobs: tuple[Job, ...] | None
     """Queued, waiting and running jobs of the repositories in the sweep."""
     runners: tuple[Runner, ...] | None
     machines: tuple[Machine, ...] | None
     """The machines of all pools in all zones."""
     operations: Mapping[str, OperationState] = field(default_factory=dict)
-    """The pending inserts and starts by machine name, without those whose request failed."""
+    """The states of pending inserts and starts, by machine name. A state that could not be read is missing."""
     runs: Mapping[RunKey, Run] = field(default_factory=dict)
-    """The runs of lost jobs."""
+    """The runs of jobs that lost their machine."""
     preempted: frozenset[str] = frozenset()
-    """Names of machines that Google preempted lately, also of deleted ones."""
+    """Names of machines that Google preempted within the last hour, including deleted machines."""
     github_requests_left: int | None = None
-    """The requests left of GitHub's limit for this hour; None if unknown."""
+    """The requests that GitHub still allows in this hour; None if unknown."""
     github_limited_until: float | None = None
     """When GitHub's rate limit ends, on the clock of `now`; None without a limit."""
 
@@ -277,7 +281,7 @@ class Insert:
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop a machine that has published its key and that no job needs, so that it can start for a later job."""
+    """Stop a machine that no job needs and that has published its key, so that it can start for a later job."""
 
     machine: Machine
 
@@ -295,27 +299,27 @@ class Start:
 
 @dataclass(frozen=True)
 class Delete:
-    """Delete a machine that is off or that cannot have a job."""
+    """Delete a machine that is off, or that is on and cannot have a job."""
 
     machine: Machine
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class RemoveRunner:
-    """Unregister an idle runner, and then delete its machine. GitHub refuses this for a busy runner, whose machine then
-    stays.
+    """Unregister an idle runner, and then delete its machine. If the runner is busy, GitHub refuses to unregister it,
+    and the machine stays.
     """
 
     runner: Runner
     machine: Machine | None
     """The runner's machine; None if it is gone already."""
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """Run a lost job again."""
+    """Run a job again that lost its machine."""
 
     run: RunKey
     attempt: int

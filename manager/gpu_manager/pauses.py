@@ -1,4 +1,4 @@
-"""The wait between two passes. A signal ends it, and a hint shortens it."""
+"""The wait between two passes. A signal ends it. A hint, which is a webhook event of GitHub, shortens it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LISTED_WITHIN_SEC = 60.0
 
 
 class Pauses:
-    """The waits of one manager. Other threads may call `hint`, and signal handlers may call `stop`."""
+    """Makes the waits of one manager. Other threads may call `hint`, and signal handlers may call `stop`."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.stopped = Event()
@@ -25,7 +25,7 @@ class Pauses:
         self._woken.set()
 
     def hint(self) -> None:
-        """Shorten the current wait or the next one, because something may have changed at GitHub."""
+        """Shorten the current wait or the next one, because GitHub has announced a change."""
         self._hinted = self._monotonic()
         self._woken.set()
 
@@ -35,12 +35,15 @@ class Pauses:
         return self._hinted is not None and self._monotonic() - self._hinted < _LISTED_WITHIN_SEC
 
     def wait(self, pause_sec: float, shortest_sec: float) -> bool:
-        """Wait, after a hint no longer than `shortest_sec`. Return True if a hint or a signal came."""
+        """Wait for `pause_sec`, or until a signal. After a hint, wait for at most `shortest_sec` more.
+
+        Returns True if a hint or a signal came.
+        """
         until = self._monotonic() + pause_sec
         woken = self._woken.wait(pause_sec)
         if woken:
             self.stopped.wait(max(min(shortest_sec, until - self._monotonic()), 0.0))
-        # A hint that comes from here on belongs to the pass after the next one.
+        # A hint that comes after this line wakes the wait after the next pass.
         self._woken.clear()
         if self.stopped.is_set():
             self._woken.set()

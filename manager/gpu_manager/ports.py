@@ -1,4 +1,7 @@
-"""The interfaces of GitHub and Compute Engine that the control loop uses, in the manager's own types."""
+"""The interfaces through which the control loop uses GitHub and Compute Engine, with the manager's own types.
+
+github/adapter.py and compute/adapter.py implement them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class Refused(Exception):  # noqa: N818 - an answer
 
 @dataclass(frozen=True)
 class GithubView:
-    """The result of one sweep. A field is None if the sweep could not read all of it."""
+    """The result of one sweep. A field has the value None if the sweep could not read all of it."""
 
     unix: float | None
     """Seconds since 1970 by GitHub's clock; None before GitHub's first answer."""
@@ -40,13 +43,13 @@ class GithubView:
     limited_sec: float | None = None
     """The seconds that GitHub requests to wait; None without such a request."""
     requests_left: int | None = None
-    """The requests left of GitHub's limit for this hour, if an answer contained the number."""
+    """The requests that GitHub still allows in this hour, if an answer contained the number."""
     problems: tuple[str, ...] = ()
     """One line for each failed request, without secrets."""
 
 
 class Github(Protocol):
-    """The queue of jobs, and the runners that run them."""
+    """GitHub: the queue of jobs, and the runners."""
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
         """Read the jobs of the repositories, the runners, and the state of these runs. Raises nothing."""
@@ -82,7 +85,7 @@ class Metadata:
 
 
 class Compute(Protocol):
-    """The machines of Compute Engine."""
+    """Compute Engine: the manager's machines."""
 
     def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
         """Return the manager's machines of all pools in all zones. A machine that is off has its end.
@@ -91,7 +94,7 @@ class Compute(Protocol):
         """
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return machines of the pools whose insert has not ended. They may be missing from lists of machines.
+        """Return the machines of the pools whose insert has not ended. Lists of machines may not contain them yet.
 
         Raises Unavailable or Refused.
         """
@@ -125,8 +128,11 @@ class Compute(Protocol):
             Refused: Google refuses the request.
         """
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
-        """Add one value. Return False if the metadata has changed since `seen`. Raises Unavailable or Refused."""
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
+        """Add one value to the metadata that was `read`. Return False if the metadata has changed since then.
+
+        Raises Unavailable or Refused.
+        """
 
     def stop(self, machine: Machine) -> None:
         """Request a stop. A machine that is off or gone is not an error.

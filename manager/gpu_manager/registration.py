@@ -1,7 +1,7 @@
 """Registration of a machine's runner by the manager.
 
-The manager registers a runner at GitHub, encrypts the registration for the machine's key, and writes it into the
-machine's metadata. gpu_agent/broker/registration.py reads it on the machine.
+The manager registers a runner at GitHub, and encrypts the registration for the machine's key. It writes the result into
+the machine's metadata, where the agent reads it (gpu_agent/broker/registration.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class UnusableKey(Refused):
 
 
 def key_of(text: str, name: str, machine_id: str) -> str:
-    """Return the certificate in a machine's guest attribute, or "" without one or with that of another machine."""
+    """Return the certificate in a machine's guest attribute. Return "" if it has none, or one of another machine."""
     try:
         value = json.loads(text) if text else None
     except (ValueError, RecursionError):
@@ -50,13 +50,13 @@ def register(machine: Machine, pool: Pool, github: Github, compute: Compute) -> 
         Unavailable, Refused: GitHub or Google did not carry out a request.
     """
     certificate = _certificate(machine)
-    seen = compute.metadata(machine)
-    if METADATA_KEY in seen.items:
-        # An earlier request succeeded although its answer was lost. No machine gets a second runner.
+    metadata = compute.metadata(machine)
+    if METADATA_KEY in metadata.items:
+        # An earlier request succeeded, although its answer was lost. A machine gets only one runner.
         return ""
     runner = github.register(pool, runner_name(machine))
     try:
-        sent = compute.set_metadata(machine, seen, METADATA_KEY, _sealed(_message(runner, machine), certificate))
+        sent = compute.set_metadata(machine, metadata, METADATA_KEY, _sealed(_message(runner, machine), certificate))
     except Refused:
         github.remove_runner(runner)
         raise
@@ -78,7 +78,7 @@ def _certificate(machine: Machine) -> Any:
         key = certificate.public_key()
         if not isinstance(key, RSAPublicKey) or not _LEAST_KEY_BITS <= key.key_size <= _MOST_KEY_BITS:
             raise UnusableKey(problem)
-        # Only an encryption finds out that the numbers are not an RSA key.
+        # A certificate may contain numbers that are not an RSA key. Only an encryption finds that.
         _sealed({}, certificate)
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         raise UnusableKey(problem) from None

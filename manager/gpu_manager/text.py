@@ -1,4 +1,4 @@
-"""Escaping of untrusted text, such as that of a job or a proxy, for a terminal."""
+"""Makes untrusted text safe for a terminal, such as text of a job or of a proxy."""
 
 from __future__ import annotations
 

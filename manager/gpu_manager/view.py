@@ -1,4 +1,7 @@
-"""The result of a pass as one JSON value for people: pools, machines, and each queued job with its reason."""
+"""The view: the result of one pass as JSON, for `gpu-ci manager status` and `gpu-ci explain`.
+
+It has the pools, the machines, and each waiting or running job with its machine or its reason.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 from .decision import capacity, standby
 from .job_states import JobState, job_states
-from .loop import Pass
+from .loop import PassResult
 from .memory import Memory
 from .model import Job, Machine, Pool
 
@@ -17,7 +20,7 @@ NEXT_STEPS = {
     "no-answer": "wait, or check the manager's log for failed requests to Google's API or failed credentials",
     "no-capacity": "wait, or get a machine sooner with more zones, standard machines or a reservation",
     "over-quota": "ask Google for a higher quota (gpu-ci quota names it)",
-    "price-ceiling": "raise the pool's price ceiling, or add a cheaper rung",
+    "price-ceiling": "raise the pool's price ceiling, or add a cheaper step to its ladder",
     "pool-stopped": "correct the cause and run `pulumi up`; a new template starts the pool again",
     "refused": "correct the cause in the message; `gpu-ci verify google` checks for more problems",
     "github-limited": "wait until the time that GitHub names",
@@ -28,14 +31,14 @@ NEXT_STEPS = {
 }
 
 
-def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
+def view(pools: Sequence[Pool], result: PassResult) -> dict[str, Any]:
     """Return the result of one pass as JSON. An unknown source is null."""
-    seen, decision = done.seen, done.decision
-    machines = seen.machines
-    runners = {runner.name: runner for runner in seen.runners or ()}
-    working = {job.runner_name: job for job in seen.jobs or () if job.status == "in_progress"}
+    observation, decision = result.observation, result.decision
+    machines = observation.machines
+    runners = {runner.name: runner for runner in observation.runners or ()}
+    working = {job.runner_name: job for job in observation.jobs or () if job.status == "in_progress"}
     return {
-        "at": seen.now,
+        "at": observation.now,
         "pools": [_pool(pool, machines, decision.memory) for pool in pools],
         "machines": None
         if machines is None
@@ -50,27 +53,27 @@ def view(pools: Sequence[Pool], done: Pass) -> dict[str, Any]:
                     machine,
                     machine.name in runners,
                     working.get(machine.name),
-                    standby.is_kept_off(machine, decision.memory),
+                    standby.is_on_standby(machine, decision.memory),
                 ),
                 "job": working[machine.name].url if machine.name in working else "",
             }
             for machine in machines
         ],
-        "jobs": None if seen.jobs is None else [_job(state) for state in job_states(done)],
-        "githubLimitedUntil": seen.github_limited_until,
-        "events": [f"{event.kind} {event.subject}: {event.detail}".rstrip(": ") for event in done.events],
+        "jobs": None if observation.jobs is None else [_job(state) for state in job_states(result)],
+        "githubLimitedUntil": observation.github_limited_until,
+        "events": [f"{event.kind} {event.subject}: {event.detail}".rstrip(": ") for event in result.events],
     }
 
 
 def _pool(pool: Pool, machines: Sequence[Machine] | None, memory: Memory) -> dict[str, Any]:
-    stopped = capacity.stopped(pool, memory)
+    stopped = capacity.stopped_pool(pool, memory)
     listed = [machine for machine in machines or () if machine.pool == pool.name]
     ours = [machine for machine in listed if not machine.off]
     return {
         "name": pool.name,
         "max": pool.max,
         "standby": pool.standby,
-        "onStandby": sum(standby.is_kept_off(machine, memory) for machine in listed),
+        "onStandby": sum(standby.is_on_standby(machine, memory) for machine in listed),
         "machines": None if machines is None else len(ours),
         "labels": sorted(pool.labels),
         "stopped": f"{stopped.machine}: {stopped.reason}: {stopped.detail}" if stopped else "",

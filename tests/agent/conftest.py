@@ -1,4 +1,4 @@
-"""What the tests of the agent share."""
+"""Fixtures of the agent's tests."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tests.agent.fakes.world import World
 
 
 def openssl(*arguments: str, content: bytes = b"") -> bytes:
-    """What openssl writes."""
+    """Return the output of openssl."""
     return subprocess.run(["openssl", *arguments], input=content, capture_output=True, check=True).stdout
 
 
 @pytest.fixture(scope="session")
 def app_key() -> bytes:
-    """A GitHub App's private key, in the form in which GitHub gives one out: PKCS#1."""
+    """Return a private key of a GitHub App in the form in which GitHub provides it: PKCS#1."""
     return openssl("rsa", "-traditional", content=openssl("genrsa", "2048"))
 
 
 @pytest.fixture(scope="session")
 def other_key() -> bytes:
-    """A private key that is not the App's."""
+    """Return a private key that is not the App's."""
     return openssl("genrsa", "2048")
 
 
 @pytest.fixture(scope="session")
 def public_key(app_key: bytes) -> RSAPublicKey:
-    """What GitHub keeps of it."""
+    """Return the App's public key, which GitHub stores."""
     key = load_pem_public_key(openssl("rsa", "-pubout", content=app_key))
     assert isinstance(key, RSAPublicKey)
     return key
@@ -43,7 +43,7 @@ def public_key(app_key: bytes) -> RSAPublicKey:
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of 127.0.0.1 that signs itself, and its key, in one file."""
+    """Return a file with a self-signed certificate of 127.0.0.1 and its key."""
     path = tmp_path_factory.mktemp("tls") / "certificate.pem"
     new = ("-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
     path.write_bytes(openssl("req", "-x509", *new, "-days", "2", "-keyout", "-", "-out", "-"))
@@ -52,7 +52,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tls(certificate: Path) -> ssl.SSLContext:
-    """A server's side of it."""
+    """Return the TLS context of a server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return context
@@ -60,20 +60,20 @@ def tls(certificate: Path) -> ssl.SSLContext:
 
 @pytest.fixture
 def world(app_key: bytes, public_key: RSAPublicKey) -> World:
-    """An agent whose App GitHub knows, on a fake clock."""
+    """Return an agent whose App GitHub knows, on a fake clock."""
     return World(app_key, public_key)
 
 
 @pytest.fixture
 def google() -> Iterator[FakeGoogle]:
-    """A machine's cloud, served on this machine."""
+    """Serve the cloud of a machine on this computer."""
     with serving(FakeGoogle()) as google:
         yield google
 
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
-    """What is installed on the machine: nothing but what a test adds, and bash for it."""
+    """Return the programs that are installed on the machine: only bash, and those that a test adds."""
     tools = Tools(tmp_path / "tools")
     monkeypatch.setenv("PATH", str(tools.folder))
     return tools

@@ -1,4 +1,4 @@
-"""The order of a machine's life, with small stand-ins for its parts: what follows what, and what is undone."""
+"""The order of the agent's steps, with small fakes of its dependencies: what follows what, and what is undone."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Registration(NamedTuple):
     jitconfig: str = "blob"
 
 
-class Life:
-    """Everything around the agent. What happens is in `did`, in order; `fail` names what goes wrong, and how."""
+class Fakes:
+    """Fakes of everything around the agent. `did` has the calls in order, and `fail` the calls that fail."""
 
     state: Path
     late_job_sec = 60.0
@@ -52,7 +52,7 @@ class Life:
         self.check_takes_sec = 0
         self.verdict = Verdict("pass", 0, "1 x NVIDIA L4 computes")
         self.unfit_before = self.unfit_after = ""
-        self.told: Callable[[Notice], None] | None = None
+        self.on_notice: Callable[[Notice], None] | None = None
         self.clock = FakeClock()
         own: dict[str, Any] = {"github": GITHUB, "runner": RUNNER} if registers else {}
         if by_manager:
@@ -69,7 +69,7 @@ class Life:
         if what in self.fail:
             raise self.fail[what]
 
-    # What the agent asks of its host, its channel, GitHub and the runner.
+    # The methods of the host, the channel, GitHub and the runner.
     def name(self) -> str:
         return "l4-x7k2-42"
 
@@ -126,7 +126,7 @@ class Life:
         self.clock.sleep(self.check_takes_sec)
         return self.verdict
 
-    def start(self, jitconfig: str) -> Life:
+    def start(self, jitconfig: str) -> Fakes:
         self.does(f"start {jitconfig}")
         return self
 
@@ -134,11 +134,11 @@ class Life:
         self.does("look")
         return self.unfit_before
 
-    def github(self, config: GithubConfig, key: bytes, clock: object) -> Life:
+    def github(self, config: GithubConfig, key: bytes, clock: object) -> Fakes:
         assert key == b"key"
         return self
 
-    def broker(self, host: object, clock: object) -> Life:
+    def broker(self, host: object, clock: object) -> Fakes:
         self.late_job_sec = 300.0
         return self
 
@@ -167,11 +167,11 @@ class Life:
             self, self.clock, machine, self.get_driver, self.check, self.github, self.broker, self.close, self.obtain,
             self.isolate, self.try_runner, self.look, self.start,
         )  # fmt: skip
-        self.agent = Agent(parts, Telling(self))  # type: ignore[arg-type]
+        self.agent = Agent(parts, RecordingChannel(self))  # type: ignore[arg-type]
         return self.agent.run()
 
     def end(self) -> tuple[str, str]:
-        """Reason and detail, however it ends."""
+        """Return the reason and the detail of the end."""
         try:
             ending = self.run()
         except AgentExit as ended:
@@ -179,11 +179,11 @@ class Life:
         return ending.reason, ending.detail
 
 
-class Telling:
-    """A channel that writes down what it is told."""
+class RecordingChannel:
+    """A channel that records the messages."""
 
-    def __init__(self, life: Life) -> None:
-        self.did = life.did
+    def __init__(self, fakes: Fakes) -> None:
+        self.did = fakes.did
 
     def step(self, name: str, within_sec: float | None) -> None:
         self.did.append(f"STEP {name} {'for ever' if within_sec is None else f'{within_sec:.0f} s'}")
@@ -198,9 +198,9 @@ class Telling:
 
 
 @pytest.fixture(autouse=True)
-def own_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What outlasts a restart of the machine."""
-    monkeypatch.setattr(Life, "state", tmp_path / "state", raising=False)
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Return the folder that survives a restart of the machine."""
+    monkeypatch.setattr(Fakes, "state", tmp_path / "state", raising=False)
 
 
 CHECKED = ["STEP config 180 s", "STEP driver 600 s", "driver", "STEP check 600 s", "check zip for 600 s"]
@@ -213,9 +213,9 @@ WAITING = ["STEP register 300 s", "register l4-x7k2-42", "start blob", "STEP wai
 
 
 def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job() -> None:
-    life = Life()
-    assert life.end() == ("job-done", "it ended with code 0")
-    assert life.did == [
+    fakes = Fakes()
+    assert fakes.end() == ("job-done", "it ended with code 0")
+    assert fakes.did == [
         *SERVING,
         "VERDICT pass",
         *KEY,
@@ -232,25 +232,32 @@ def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job()
 
 
 def test_a_check_machine_rehearses_before_its_verdict_and_registers_nothing() -> None:
-    life = Life(role="check")
-    assert life.end() == ("rehearsed", "1 x NVIDIA L4 computes")
-    assert life.did == [*SERVED_BY_480, *CHECK_KEY, *READY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+    fakes = Fakes(role="check")
+    assert fakes.end() == ("rehearsed", "1 x NVIDIA L4 computes")
+    assert fakes.did == [
+        *SERVED_BY_480,
+        *CHECK_KEY,
+        *READY,
+        "STEP register 300 s",
+        "rehearse",
+        "VERDICT pass rehearsed",
+    ]
 
 
 @pytest.mark.parametrize(("role", "grant_sec"), [("check", 420), ("pool", 120)])
 def test_a_check_machine_waits_for_a_new_grant_as_long_as_google_says_it_may_take(role: str, grant_sec: int) -> None:
     """The first check of a pool begins right after its grant."""
-    life = Life(role=role)
-    life.run()
-    assert life.grant_sec == grant_sec
+    fakes = Fakes(role=role)
+    fakes.run()
+    assert fakes.grant_sec == grant_sec
 
 
-def test_what_a_check_leaves_of_a_gates_time_is_all_that_the_rehearsal_takes() -> None:
-    """A reason that comes after the gate has given the machine up reaches nobody."""
-    life = Life(role="check")
-    life.check_takes_sec = 480
-    assert life.end()[0] == "rehearsed"
-    assert [line for line in life.did if line.startswith("STEP")][-3:] == [
+def test_the_rehearsal_takes_at_most_the_time_that_the_check_left() -> None:
+    """The gate does not read a reason that comes after its deadline."""
+    fakes = Fakes(role="check")
+    fakes.check_takes_sec = 480
+    assert fakes.end()[0] == "rehearsed"
+    assert [line for line in fakes.did if line.startswith("STEP")][-3:] == [
         "STEP key 120 s",
         "STEP runner 120 s",
         "STEP register 120 s",
@@ -259,12 +266,12 @@ def test_what_a_check_leaves_of_a_gates_time_is_all_that_the_rehearsal_takes() -
 
 @pytest.mark.parametrize(("check_sec", "rehearsal_sec"), [(1140, 120), (480, 120), (240, 60), (60, 15)])
 def test_a_rehearsal_has_two_minutes_or_a_quarter_of_the_time(check_sec: int, rehearsal_sec: int) -> None:
-    life = Life(role="check")
-    life.attributes["gpu-agent-config"] = json.dumps(config(github=GITHUB, runner=RUNNER, check_sec=check_sec))
-    life.check_takes_sec = check_sec - rehearsal_sec
-    life.end()
-    assert f"check zip for {check_sec - rehearsal_sec} s" in life.did
-    assert f"STEP key {rehearsal_sec} s" in life.did
+    fakes = Fakes(role="check")
+    fakes.attributes["gpu-agent-config"] = json.dumps(config(github=GITHUB, runner=RUNNER, check_sec=check_sec))
+    fakes.check_takes_sec = check_sec - rehearsal_sec
+    fakes.end()
+    assert f"check zip for {check_sec - rehearsal_sec} s" in fakes.did
+    assert f"STEP key {rehearsal_sec} s" in fakes.did
 
 
 @pytest.mark.parametrize(
@@ -277,173 +284,173 @@ def test_a_rehearsal_has_two_minutes_or_a_quarter_of_the_time(check_sec: int, re
     ],
 )
 def test_a_rehearsal_that_was_short_of_time_says_so(reason: str, took_sec: int, more: str) -> None:
-    life = Life(role="check")
-    life.check_takes_sec = took_sec
-    life.fail["obtain"] = AgentExit(reason, "no answer")
-    assert life.end() == (reason, f"no answer{more}")
+    fakes = Fakes(role="check")
+    fakes.check_takes_sec = took_sec
+    fakes.fail["obtain"] = AgentExit(reason, "no answer")
+    assert fakes.end() == (reason, f"no answer{more}")
 
 
 def test_in_a_sandbox_the_rehearsal_leaves_the_computer_alone() -> None:
-    life = Life(role="check")
-    life.run(is_google=False)
-    assert life.did == [*CHECKED_BY_480, *CHECK_KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+    fakes = Fakes(role="check")
+    fakes.run(is_google=False)
+    assert fakes.did == [*CHECKED_BY_480, *CHECK_KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
 
 
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "try /opt/runner", "look"])
 def test_a_check_machine_that_could_run_no_runner_fails_its_gate(at: str) -> None:
-    life = Life(role="check")
-    life.fail[at] = AgentExit("wrong-checksum", "got another archive")
-    assert life.end()[0] == "wrong-checksum"
-    assert life.did[-1] == at
+    fakes = Fakes(role="check")
+    fakes.fail[at] = AgentExit("wrong-checksum", "got another archive")
+    assert fakes.end()[0] == "wrong-checksum"
+    assert fakes.did[-1] == at
 
 
 def test_a_check_machine_that_github_refuses_has_no_passing_verdict() -> None:
-    life = Life(role="check")
-    life.fail["rehearse"] = AgentExit("refused", "GitHub answered 404")
-    assert life.end() == ("refused", "GitHub answered 404")
-    assert not any(line.startswith("VERDICT") for line in life.did)
+    fakes = Fakes(role="check")
+    fakes.fail["rehearse"] = AgentExit("refused", "GitHub answered 404")
+    assert fakes.end() == ("refused", "GitHub answered 404")
+    assert not any(line.startswith("VERDICT") for line in fakes.did)
 
 
 def test_a_check_machine_of_a_pool_that_registers_nothing_is_proven() -> None:
-    life = Life(role="check", registers=False)
-    assert life.run() == Ending("proven", "1 x NVIDIA L4 computes")
-    assert life.did == [*CHECKED, "VERDICT pass proven"]
+    fakes = Fakes(role="check", registers=False)
+    assert fakes.run() == Ending("proven", "1 x NVIDIA L4 computes")
+    assert fakes.did == [*CHECKED, "VERDICT pass proven"]
 
 
 def test_a_machine_of_a_pool_that_registers_nothing_stays() -> None:
-    assert Life(registers=False).run() == Ending("proven", "1 x NVIDIA L4 computes", stays=True)
+    assert Fakes(registers=False).run() == Ending("proven", "1 x NVIDIA L4 computes", stays=True)
 
 
 @pytest.mark.parametrize("role", [None, "check"])
 def test_no_key_is_asked_for_before_the_gpu_is_proven(role: str | None) -> None:
-    life = Life(role=role)
-    life.verdict = Verdict("fail", 1, "GPU 0: wrong numbers", "check-failed")
-    assert life.end() == ("check-failed", "GPU 0: wrong numbers")
-    assert life.did == [*(SERVED_BY_480 if role else SERVING), "VERDICT fail check-failed"]
+    fakes = Fakes(role=role)
+    fakes.verdict = Verdict("fail", 1, "GPU 0: wrong numbers", "check-failed")
+    assert fakes.end() == ("check-failed", "GPU 0: wrong numbers")
+    assert fakes.did == [*(SERVED_BY_480 if role else SERVING), "VERDICT fail check-failed"]
 
 
 def test_a_driver_that_does_not_come_is_the_end() -> None:
-    life = Life()
-    life.fail["driver"] = AgentExit("no-driver", "nvidia-smi does not answer")
-    assert life.end() == ("no-driver", "nvidia-smi does not answer")
-    assert life.did == SERVING[:4]
+    fakes = Fakes()
+    fakes.fail["driver"] = AgentExit("no-driver", "nvidia-smi does not answer")
+    assert fakes.end() == ("no-driver", "nvidia-smi does not answer")
+    assert fakes.did == SERVING[:4]
 
 
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "try /opt/runner", "look"])
 def test_github_hears_of_no_runner_before_the_machine_is_ready_for_a_job(at: str) -> None:
-    life = Life()
-    life.fail[at] = AgentExit("not-isolated", "the socket of Docker is open")
-    assert life.end()[0] == "not-isolated"
-    assert life.did[-1] == at
+    fakes = Fakes()
+    fakes.fail[at] = AgentExit("not-isolated", "the socket of Docker is open")
+    assert fakes.end()[0] == "not-isolated"
+    assert fakes.did[-1] == at
 
 
-def test_a_gpu_that_is_not_fit_takes_no_job() -> None:
-    life = Life()
-    life.unfit_before = "GPU 0: Xid 79"
-    assert life.end() == ("gpu-unhealthy", "GPU 0: Xid 79")
-    assert life.did[-1] == "look"
+def test_a_machine_with_an_unusable_gpu_takes_no_job() -> None:
+    fakes = Fakes()
+    fakes.unfit_before = "GPU 0: Xid 79"
+    assert fakes.end() == ("gpu-unhealthy", "GPU 0: Xid 79")
+    assert fakes.did[-1] == "look"
 
 
-def test_a_gpu_that_a_job_left_unfit_is_the_reason_the_machine_ends_with() -> None:
-    life = Life()
-    life.unfit_after = "GPU 0: memory is in use"
-    assert life.end() == ("gpu-unhealthy", "GPU 0: memory is in use")
-    assert "interrupt" not in life.did
+def test_a_gpu_that_is_unusable_after_a_job_is_the_reason_of_the_end() -> None:
+    fakes = Fakes()
+    fakes.unfit_after = "GPU 0: memory is in use"
+    assert fakes.end() == ("gpu-unhealthy", "GPU 0: memory is in use")
+    assert "interrupt" not in fakes.did
 
 
-def test_a_runner_that_cannot_be_started_is_taken_from_github_again() -> None:
-    life = Life()
-    life.fail["start blob"] = AgentExit("runner-failed", "no such file")
-    assert life.end() == ("runner-failed", "no such file")
-    assert life.did[-1] == "remove 5"
+def test_a_runner_that_cannot_be_started_is_removed_from_github() -> None:
+    fakes = Fakes()
+    fakes.fail["start blob"] = AgentExit("runner-failed", "no such file")
+    assert fakes.end() == ("runner-failed", "no such file")
+    assert fakes.did[-1] == "remove 5"
 
 
 def test_a_failure_of_the_agents_own_leaves_no_runner_at_github_either() -> None:
-    life = Life()
-    life.fail["start blob"] = OSError("no such file")  # type: ignore[assignment]
+    fakes = Fakes()
+    fakes.fail["start blob"] = OSError("no such file")  # type: ignore[assignment]
     with pytest.raises(OSError, match="no such file"):
-        life.run()
-    assert life.did[-1] == "remove 5"
+        fakes.run()
+    assert fakes.did[-1] == "remove 5"
 
 
-def test_a_machine_without_a_job_goes_and_github_forgets_it_first() -> None:
-    life = Life()
-    life.job = None
-    assert life.end() == ("idle", "no job came within 100 s")
-    assert life.did[-4:] == ["wait", "remove 5", "interrupt", "remove 5"]
+def test_a_machine_without_a_job_removes_its_runner_and_then_ends() -> None:
+    fakes = Fakes()
+    fakes.job = None
+    assert fakes.end() == ("idle", "no job came within 100 s")
+    assert fakes.did[-4:] == ["wait", "remove 5", "interrupt", "remove 5"]
 
 
-def test_a_job_that_comes_at_the_last_moment_is_not_cut_off() -> None:
-    """GitHub refuses to remove a runner that has a job, and the runner hears of it a little later."""
-    life = Life()
-    life.job, life.removed = None, False
-    wait = life.wait
+def test_a_job_that_comes_at_the_last_moment_is_not_interrupted() -> None:
+    """GitHub refuses to remove a runner that has a job. The runner itself learns of the job a little later."""
+    fakes = Fakes()
+    fakes.job, fakes.removed = None, False
+    wait = fakes.wait
 
     def late(until: float) -> tuple[str, str] | None:
-        if "remove 5" in life.did:
-            life.job = dict(JOB)
+        if "remove 5" in fakes.did:
+            fakes.job = dict(JOB)
         return wait(until)
 
-    life.wait = late  # type: ignore[method-assign]
-    assert life.end() == ("job-done", "it ended with code 0")
-    assert "interrupt" not in life.did
+    fakes.wait = late  # type: ignore[method-assign]
+    assert fakes.end() == ("job-done", "it ended with code 0")
+    assert "interrupt" not in fakes.did
 
 
 @pytest.mark.parametrize("reason", ["runner-deprecated", "runner-failed"])
 def test_a_runner_that_ends_without_a_job_names_why(reason: str) -> None:
-    life = Life()
-    life.job, life.ended = None, (reason, "its last words")
-    assert life.end() == (reason, "its last words")
-    assert life.did[-2:] == ["interrupt", "remove 5"]
+    fakes = Fakes()
+    fakes.job, fakes.ended = None, (reason, "its last words")
+    assert fakes.end() == (reason, "its last words")
+    assert fakes.did[-2:] == ["interrupt", "remove 5"]
 
 
-def test_a_stop_while_it_waits_interrupts_the_runner_and_takes_it_from_github() -> None:
-    life = Life()
-    life.job = None
-    life.fail["wait"] = AgentExit("stopped", "the machine received a stop signal")
-    assert life.end() == ("stopped", "the machine received a stop signal")
-    assert life.did[-3:] == ["wait", "interrupt", "remove 5"]
+def test_a_stop_before_a_job_interrupts_the_runner_and_removes_it() -> None:
+    fakes = Fakes()
+    fakes.job = None
+    fakes.fail["wait"] = AgentExit("stopped", "the machine received a stop signal")
+    assert fakes.end() == ("stopped", "the machine received a stop signal")
+    assert fakes.did[-3:] == ["wait", "interrupt", "remove 5"]
 
 
 def test_a_preemption_during_a_job_interrupts_it_and_says_which_job_was_lost() -> None:
-    life = Life()
-    life.fail["finish"] = AgentExit("stopped", "the machine received a stop signal")
-    finish = life.finish
+    fakes = Fakes()
+    fakes.fail["finish"] = AgentExit("stopped", "the machine received a stop signal")
+    finish = fakes.finish
 
     def taken(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        life.agent._ends_machine(Notice("preempted", "Google takes the machine away"))
+        fakes.agent._ends_machine(Notice("preempted", "Google takes the machine away"))
         return finish(named)
 
-    life.finish = taken  # type: ignore[method-assign]
-    assert life.end() == ("preempted", "Google takes the machine away; lost: example-org/app, run 77, job test")
-    assert life.did[-3:] == ["finish", "interrupt", "JOB test"]
+    fakes.finish = taken  # type: ignore[method-assign]
+    assert fakes.end() == ("preempted", "Google takes the machine away; lost: example-org/app, run 77, job test")
+    assert fakes.did[-3:] == ["finish", "interrupt", "JOB test"]
 
 
 def test_maintenance_is_told_early_enough_for_a_job_that_runs_and_ends_a_machine_without_one() -> None:
-    life = Life()
-    told: list[bool] = []
-    finish, wait = life.finish, life.wait
+    fakes = Fakes()
+    answers: list[bool] = []
+    finish, wait = fakes.finish, fakes.wait
     notice = Notice("maintenance", "the host is to be maintained")
 
     def waiting(until: float) -> tuple[str, str] | None:
-        job, life.job = life.job, None
-        told.append(life.agent._ends_machine(notice))
-        life.job = job
+        job, fakes.job = fakes.job, None
+        answers.append(fakes.agent._ends_machine(notice))
+        fakes.job = job
         return wait(until)
 
     def at_work(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        told.append(life.agent._ends_machine(notice))
-        told.append(life.agent._ends_machine(Notice("preempted", "Google takes the machine away")))
+        answers.append(fakes.agent._ends_machine(notice))
+        answers.append(fakes.agent._ends_machine(Notice("preempted", "Google takes the machine away")))
         return finish(named)
 
-    life.wait, life.finish = waiting, at_work  # type: ignore[method-assign]
-    assert life.end()[0] == "job-done"
-    assert told == [True, False, True]
+    fakes.wait, fakes.finish = waiting, at_work  # type: ignore[method-assign]
+    assert fakes.end()[0] == "job-done"
+    assert answers == [True, False, True]
 
 
-def test_a_stop_over_which_pythons_own_code_fails_is_a_stop() -> None:
-    life = Life()
-    life.job = None
+def test_a_stop_that_makes_pythons_own_code_fail_is_a_stop() -> None:
+    fakes = Fakes()
+    fakes.job = None
 
     def stopped_in_between(until: float) -> tuple[str, str] | None:
         try:
@@ -451,114 +458,114 @@ def test_a_stop_over_which_pythons_own_code_fails_is_a_stop() -> None:
         except AgentExit:
             raise KeyError("limbo")  # noqa: B904 - as threading.Thread.start does
 
-    life.wait = stopped_in_between  # type: ignore[method-assign]
-    assert life.end() == ("stopped", "the machine received a stop signal")
-    assert life.did[-2:] == ["interrupt", "remove 5"]
+    fakes.wait = stopped_in_between  # type: ignore[method-assign]
+    assert fakes.end() == ("stopped", "the machine received a stop signal")
+    assert fakes.did[-2:] == ["interrupt", "remove 5"]
 
 
-def test_an_agent_that_fails_beside_a_runner_leaves_none() -> None:
-    life = Life()
-    life.job = None
-    life.wait = lambda until: [][1]  # type: ignore[method-assign]
+def test_an_agent_that_fails_after_the_start_of_a_runner_removes_it() -> None:
+    fakes = Fakes()
+    fakes.job = None
+    fakes.wait = lambda until: [][1]  # type: ignore[method-assign]
     with pytest.raises(IndexError):
-        life.run()
-    assert life.did[-2:] == ["interrupt", "remove 5"]
+        fakes.run()
+    assert fakes.did[-2:] == ["interrupt", "remove 5"]
 
 
 def test_a_preemption_before_there_is_a_runner_is_named_too() -> None:
-    life = Life()
-    life.fail["obtain"] = AgentExit("stopped", "the machine received a stop signal")
-    obtain = life.obtain
+    fakes = Fakes()
+    fakes.fail["obtain"] = AgentExit("stopped", "the machine received a stop signal")
+    obtain = fakes.obtain
 
     def taken(runner: RunnerConfig, deadline: float) -> Path:
-        life.agent._ends_machine(Notice("maintenance", "the host is to be maintained"))
+        fakes.agent._ends_machine(Notice("maintenance", "the host is to be maintained"))
         return obtain(runner, deadline)
 
-    life.obtain = taken  # type: ignore[method-assign]
-    assert life.end() == ("maintenance", "the host is to be maintained")
+    fakes.obtain = taken  # type: ignore[method-assign]
+    assert fakes.end() == ("maintenance", "the host is to be maintained")
 
 
 @pytest.mark.parametrize("role", [None, "check"])
 def test_container_optimized_os_is_refused_for_a_runner_already_by_the_check_machine(role: str | None) -> None:
-    life = Life(role=role)
-    life.attributes["gpu-agent-config"] = json.dumps(config(github=GITHUB, runner=RUNNER, driver={"source": "cos"}))
-    assert life.end()[0] == "no-config"
-    assert life.did == CHECKED[:1]
+    fakes = Fakes(role=role)
+    fakes.attributes["gpu-agent-config"] = json.dumps(config(github=GITHUB, runner=RUNNER, driver={"source": "cos"}))
+    assert fakes.end()[0] == "no-config"
+    assert fakes.did == CHECKED[:1]
 
 
-def test_on_a_computer_that_is_no_machine_of_google_no_runner_is_started() -> None:
-    life = Life()
+def test_no_runner_is_started_outside_compute_engine() -> None:
+    fakes = Fakes()
     with pytest.raises(AgentExit, match="not-isolated: runners start only on Compute Engine VMs"):
-        life.run(is_google=False)
-    assert life.did[-1] == "VERDICT pass"
+        fakes.run(is_google=False)
+    assert fakes.did[-1] == "VERDICT pass"
 
 
 def test_a_machine_that_is_started_again_after_a_runner_takes_no_second_job() -> None:
-    assert Life().end()[0] == "job-done"
-    again = Life()
+    assert Fakes().end()[0] == "job-done"
+    again = Fakes()
     assert again.end() == ("used", "a runner was started on this disk before")
-    # What its job left may run by now, and is shut out before the machine says a word of its end.
+    # Processes of its job may run by now. Their access is blocked before the machine reports its end.
     assert again.did == [*CHECKED[:1], "close"]
 
 
 def test_a_machine_whose_runner_went_without_a_job_may_be_started_again() -> None:
-    idle = Life()
+    idle = Fakes()
     idle.job = None
     assert idle.end()[0] == "idle"
-    assert Life().end()[0] == "job-done"
+    assert Fakes().end()[0] == "job-done"
 
 
 def test_a_machine_whose_runner_may_still_get_a_job_is_used() -> None:
-    left = Life()
+    left = Fakes()
     left.job, left.removed, left.ended = None, False, ("runner-failed", "it ended with an error")
     assert left.end()[0] == "runner-failed"
-    assert Life().end()[0] == "used"
+    assert Fakes().end()[0] == "used"
 
 
 def test_a_machine_that_never_came_to_a_runner_may_be_started_again() -> None:
-    refused = Life()
+    refused = Fakes()
     refused.fail["register l4-x7k2-42"] = AgentExit("github-unreachable", "no answer")
     assert refused.end()[0] == "github-unreachable"
-    assert Life().end()[0] == "job-done"
+    assert Fakes().end()[0] == "job-done"
 
 
-# Where the runner manager registers the runner.
+# Pools whose runners the manager registers.
 BROKERED = ["STEP register 300 s", "register l4-x7k2-42", "start blob", "STEP waiting 400 s", "wait"]
 
 
 def test_where_the_manager_registers_a_machine_reads_no_key() -> None:
-    life = Life(by_manager=True)
-    assert life.end() == ("job-done", "it ended with code 0")
-    assert life.did[: len(SERVING) + 1 + len(READY) + len(BROKERED)] == [*SERVING, "VERDICT pass", *READY, *BROKERED]
-    assert not any(line.startswith("secret") for line in life.did)
+    fakes = Fakes(by_manager=True)
+    assert fakes.end() == ("job-done", "it ended with code 0")
+    assert fakes.did[: len(SERVING) + 1 + len(READY) + len(BROKERED)] == [*SERVING, "VERDICT pass", *READY, *BROKERED]
+    assert not any(line.startswith("secret") for line in fakes.did)
 
 
 def test_fetching_the_runner_takes_nothing_of_the_time_for_the_managers_answer() -> None:
-    life = Life(by_manager=True)
-    life.obtain = lambda runner, deadline: (life.clock.sleep(250), Path("/opt/runner"))[1]  # type: ignore[method-assign]
-    life.end()
-    assert "STEP register 300 s" in life.did
+    fakes = Fakes(by_manager=True)
+    fakes.obtain = lambda runner, deadline: (fakes.clock.sleep(250), Path("/opt/runner"))[1]  # type: ignore[method-assign]
+    fakes.end()
+    assert "STEP register 300 s" in fakes.did
 
 
 def test_a_check_machine_shows_that_it_could_be_registered_and_reads_no_key() -> None:
-    life = Life(role="check", by_manager=True)
-    assert life.end() == ("rehearsed", "1 x NVIDIA L4 computes")
-    assert life.did == [*SERVED_BY_480, *READY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+    fakes = Fakes(role="check", by_manager=True)
+    assert fakes.end() == ("rehearsed", "1 x NVIDIA L4 computes")
+    assert fakes.did == [*SERVED_BY_480, *READY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
 
 
 def test_an_idle_machine_leaves_its_runner_to_the_manager_first_and_takes_no_second_one() -> None:
-    """It cannot ask GitHub whether a job has just come, so it waits longer than the manager does."""
-    life = Life(by_manager=True)
-    life.job, life.removed = None, False
-    assert life.end() == ("idle", "no job came within 100 s")
-    assert life.did[-5:] == ["wait", "remove 5", "wait", "interrupt", "remove 5"]
-    again = Life(by_manager=True)
+    """The machine cannot ask GitHub if a job has just been assigned, so it waits longer than the manager does."""
+    fakes = Fakes(by_manager=True)
+    fakes.job, fakes.removed = None, False
+    assert fakes.end() == ("idle", "no job came within 100 s")
+    assert fakes.did[-5:] == ["wait", "remove 5", "wait", "interrupt", "remove 5"]
+    again = Fakes(by_manager=True)
     assert again.end()[0] == "used"
 
 
 def test_a_machine_that_was_registered_before_takes_no_second_registration() -> None:
-    """A fault ended its first boot between the registration and the start of the runner."""
-    life = Life(by_manager=True)
-    life.attributes["gpu-agent-registration"] = "sealed to a key of the first boot"
-    assert life.end() == ("used", "a runner was registered for this machine before")
-    assert life.did == SERVING[:2]
+    """A fault ended its first boot after the registration and before the start of the runner."""
+    fakes = Fakes(by_manager=True)
+    fakes.attributes["gpu-agent-registration"] = "sealed to a key of the first boot"
+    assert fakes.end() == ("used", "a runner was registered for this machine before")
+    assert fakes.did == SERVING[:2]

@@ -1,4 +1,4 @@
-"""A boot from the startup script to the power-off: whatever goes wrong, one verdict and one end come out."""
+"""A boot from the startup script to the power-off: for any fault, there is one verdict and one end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not come to that within 30 s")
 
 
-def test_the_script_has_nothing_that_shellcheck_knows_as_a_trap() -> None:
+def test_shellcheck_finds_no_problem_in_the_boot_script() -> None:
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert shellcheck, "shellcheck is not installed; run: make dev"
     done = subprocess.run([shellcheck, str(SCRIPT)], capture_output=True, text=True, check=False)
@@ -66,8 +66,8 @@ def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: 
 
 
 @pytest.mark.slow
-def test_a_serial_port_that_nobody_reads_holds_up_neither_verdict_nor_end(machine: Boot) -> None:
-    """Everything is published meanwhile, and said in its order once somebody reads."""
+def test_a_serial_port_that_is_not_read_delays_neither_verdict_nor_end(machine: Boot) -> None:
+    """Everything is published meanwhile. The serial port gets it in the same order when it is read again."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with contextlib.suppress(BlockingIOError):
@@ -86,7 +86,7 @@ def test_a_serial_port_that_nobody_reads_holds_up_neither_verdict_nor_end(machin
     assert [word for word in words if word != "SHUTDOWN"] == [*["GPU-AGENT-STEP"] * 3, "SMOKE-RESULT", "GPU-AGENT-END"]
 
 
-def test_a_serial_port_that_is_closed_keeps_no_end_from_being_published(machine: Boot) -> None:
+def test_a_closed_serial_port_does_not_prevent_the_report_of_the_end(machine: Boot) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     process = machine.start(says("fine"), writer)
@@ -97,9 +97,7 @@ def test_a_serial_port_that_is_closed_keeps_no_end_from_being_published(machine:
 
 
 @pytest.mark.parametrize("has_agent", [True, False])
-def test_a_guest_agent_that_keeps_the_output_in_the_journal_keeps_no_end_from_the_serial_port(
-    machine: Boot, has_agent: bool
-) -> None:
+def test_the_end_reaches_the_serial_port_if_the_output_goes_to_the_journal(machine: Boot, has_agent: bool) -> None:
     port, device = os.openpty()
     machine.console = os.ttyname(device)
     if not has_agent:
@@ -109,7 +107,7 @@ def test_a_guest_agent_that_keeps_the_output_in_the_journal_keeps_no_end_from_th
     assert process.wait(60) == 0
     os.close(device)
     lines = b""
-    with contextlib.suppress(OSError):  # all that was written is read
+    with contextlib.suppress(OSError):  # All of the output has been read.
         while piece := os.read(port, 65_536):
             lines += piece
     os.close(port)
@@ -119,7 +117,7 @@ def test_a_guest_agent_that_keeps_the_output_in_the_journal_keeps_no_end_from_th
 
 
 def test_the_script_says_all_of_its_end_on_the_serial_port_before_it_writes_guest_attributes(machine: Boot) -> None:
-    """A machine that goes down may not outlive a metadata server that hangs."""
+    """A machine that shuts down may be off before a slow metadata server answers."""
     port, device = os.openpty()
     machine.console = os.ttyname(device)
     (machine.tools.folder / "python3").unlink()
@@ -128,7 +126,7 @@ def test_the_script_says_all_of_its_end_on_the_serial_port_before_it_writes_gues
     assert machine.start(says("fine"), subprocess.DEVNULL).wait(60) == 0
     os.close(device)
     lines = b""
-    with contextlib.suppress(OSError):  # all that was written is read
+    with contextlib.suppress(OSError):  # All of the output has been read.
         while piece := os.read(port, 65_536):
             lines += piece
     os.close(port)
@@ -232,7 +230,7 @@ def test_a_metadata_server_that_stumbles_is_no_hindrance(machine: Boot) -> None:
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSEGV])
 def test_an_agent_that_dies_is_a_crash_in_its_step(machine: Boot, blow: signal.Signals) -> None:
-    """The check is the agent's child, and kills it."""
+    """The check is a child of the agent, and kills it."""
     found, serial = machine.run(f"import os; os.kill(os.getppid(), {int(blow)})")
     assert found == verdict(f"the agent ended with signal {blow.name} in step check", 2, "crashed")
     assert serial.count("SHUTDOWN -h now") == 1
@@ -259,7 +257,7 @@ def test_both_killed_the_boot_script_ends_the_machine(machine: Boot) -> None:
     assert serial.count("SHUTDOWN -h now") == 1
 
 
-def test_a_machine_that_is_told_to_stop_says_so(machine: Boot) -> None:
+def test_a_machine_that_is_stopped_reports_the_stop(machine: Boot) -> None:
     process = machine.start(f"open({str(machine.folder / 'begun')!r}, 'w'); import time; time.sleep(60)")
     until((machine.folder / "begun").exists)
     process.send_signal(signal.SIGTERM)
@@ -267,7 +265,7 @@ def test_a_machine_that_is_told_to_stop_says_so(machine: Boot) -> None:
     assert machine.verdict(serial) == verdict("the machine received a stop signal in step check", 2, "stopped")
 
 
-def test_a_machine_that_is_taken_away_says_so(machine: Boot) -> None:
+def test_a_preempted_machine_reports_the_preemption(machine: Boot) -> None:
     process = machine.start(f"open({str(machine.folder / 'begun')!r}, 'w'); import time; time.sleep(60)")
     until((machine.folder / "begun").exists)
     machine.google.values["instance/preempted"] = "TRUE"
@@ -292,7 +290,7 @@ def test_the_agents_processes_have_no_more_in_their_environment_than_the_machine
     assert found["summary"].split() == sorted([*own, "GPU_AGENT_WORK"])
 
 
-# Google's installer on a machine that it restarts once: systemd tells the boot script and all below it to stop.
+# Google's installer on a machine that it restarts once: systemd stops the boot script and its child processes.
 INSTALLER = """import os, pathlib, signal, time
 folder = pathlib.Path(__file__).parent.parent
 if (folder / "restarted").exists():
@@ -325,7 +323,9 @@ COS = {"source": "cos", "branch": "R580", "image": "registry.example/torch@sha25
 
 
 def cos(machine: Boot, *, pull: int = 0) -> None:
-    """Container-Optimized OS: no Python of its own, docker for all that needs one, nsenter inside the container."""
+    """A fake Container-Optimized OS: without Python, with docker for programs that need one, and nsenter in the
+    container.
+    """
     (machine.tools.folder / "python3").unlink()
     machine.tools.only(*NEEDED, "curl")
     machine.tools.add("cos-extensions", 'echo "cos-extensions $*"')
@@ -371,7 +371,7 @@ def test_a_container_that_cannot_be_fetched_is_a_fail(machine: Boot) -> None:
     assert found == verdict("the container image of the check could not be downloaded: unauthorized", 2, "check-failed")
 
 
-def test_on_a_computer_that_is_no_machine_of_google_no_container_is_started(machine: Boot) -> None:
+def test_no_container_is_started_outside_compute_engine(machine: Boot) -> None:
     cos(machine)
     machine.tools.add("python3", f'exec "{sys.executable}" "$@"')
     machine.is_google = False
@@ -390,7 +390,7 @@ def test_a_check_that_hangs_is_ended_at_the_deadline(machine: Boot) -> None:
 def test_a_supervisor_that_is_stopped_before_it_can_listen_says_so(machine: Boot) -> None:
     machine.tools.add("python3", f'[[ $* != *" run" ]] || kill -TERM $PPID $$\nexec "{sys.executable}" "$@"')
     found, serial = machine.run(says("fine"))
-    # The signal may come before the shell has noted the process that it has just started.
+    # The signal may come before the shell has stored the id of the process that it has just started.
     assert found in (
         verdict("the machine received a stop signal, and its agent ended with code 143", 2, "stopped"),
         verdict("the machine received a stop signal before its agent was started", 2, "stopped"),
@@ -413,16 +413,16 @@ ARRIVED = "the agent did not arrive: the machine's metadata has no readable gpu-
 
 @pytest.fixture
 def without_agent(machine: Boot) -> Boot:
-    """A machine whose boot script has to end it by itself."""
+    """Return a machine whose boot script has to switch it off."""
     machine.google.attributes["gpu-agent-pyz"] = "!!!"
     return machine
 
 
 @pytest.mark.parametrize("how", ["closed", "full"])
-def test_a_port_that_nobody_reads_keeps_no_machine_on_that_its_boot_script_ends(without_agent: Boot, how: str) -> None:
+def test_a_port_that_is_not_read_does_not_keep_the_machine_on(without_agent: Boot, how: str) -> None:
     off = without_agent.folder / "off"
     without_agent.tools.add("shutdown", f"echo >{off}")
-    # With less patience for the port.
+    # The waits for the port are shorter.
     without_agent.tools.add(
         "timeout", f'[[ $1 != -k ]] || shift 2; shift; exec {shutil.which("timeout")} -k 1 0.5 "$@"'
     )
@@ -447,7 +447,7 @@ def test_a_port_that_nobody_reads_keeps_no_machine_on_that_its_boot_script_ends(
     assert without_agent.google.last("gpu-agent/end")["detail"] == ARRIVED
 
 
-def test_what_is_told_at_the_end_is_told_within_seconds_and_read_with_patience(without_agent: Boot) -> None:
+def test_the_report_of_the_end_has_short_writes_and_patient_reads(without_agent: Boot) -> None:
     asked = without_agent.folder / "asked"
     without_agent.tools.add("curl", f'echo "$*" >>{asked}; exit 28')
     without_agent.start().communicate(timeout=60)
@@ -459,7 +459,7 @@ def test_what_is_told_at_the_end_is_told_within_seconds_and_read_with_patience(w
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_where_no_file_can_be_made_the_end_is_said_all_the_same(without_agent: Boot, code: int) -> None:
+def test_the_end_is_reported_even_if_no_file_can_be_created(without_agent: Boot, code: int) -> None:
     without_agent.tools.add("mktemp", f"echo {without_agent.folder}/nowhere; exit {code}")
     serial, _ = without_agent.start().communicate(timeout=60)
     assert without_agent.verdict(serial) == verdict(ARRIVED, 2, "no-config")
@@ -478,7 +478,7 @@ def test_where_no_file_can_be_made_the_end_is_said_all_the_same(without_agent: B
 def test_a_machine_is_switched_off_by_the_first_way_that_works(
     machine: Boot, shutdown: str, systemctl: str, said: str, asked: str
 ) -> None:
-    """As one of Google's that no sandbox plays; its kernel is a file."""
+    """The machine is like a Compute Engine VM and not like one of the sandbox. A file stands for its kernel."""
     trigger, copy, script = machine.folder / "trigger", machine.folder / "boot.sh", SCRIPT.read_text()
     assert script.count("/proc/sysrq-trigger") == 1
     copy.write_text(script.replace("/proc/sysrq-trigger", str(trigger)))
@@ -500,7 +500,7 @@ def test_a_sandboxs_computer_is_left_on_where_it_does_not_go_off_by_itself(witho
 
 
 def test_the_images_upgrades_are_masked_before_the_agent_starts(machine: Boot) -> None:
-    """By a fake systemctl; end_to_end/test_systemd.py has a real one."""
+    """The systemctl is a fake; end_to_end/test_systemd.py has a real one."""
     asked = machine.folder / "run" / "systemctl"
     machine.tools.add("systemd-run", f'echo "systemd-run $*" >>"{asked}"; exit 1')
     machine.run(says("fine"))

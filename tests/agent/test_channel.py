@@ -1,4 +1,4 @@
-"""What the agent tells its supervisor arrives whole, however the pipe cuts it."""
+"""The messages from the agent to its supervisor arrive complete, wherever the pipe splits them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 
 def sent() -> bytes:
-    """One message of each kind, as they stand in the pipe."""
+    """Return one message of each kind, as bytes of the pipe."""
     reader, writer = os.pipe()
     channel = Channel(writer)
     channel.step("check", 12.5)
@@ -44,7 +44,7 @@ def test_messages_arrive_whole_wherever_they_are_cut(cuts: list[int]) -> None:
     assert found == MESSAGES
 
 
-def test_half_a_message_is_none() -> None:
+def test_an_incomplete_message_is_not_returned() -> None:
     assert list(Incoming().messages(b'{"step": "check"')) == []
 
 

@@ -1,4 +1,4 @@
-"""The check, as a real process with stand-ins for what an image has or has not."""
+"""The check as a real process, with stubs for the programs of an image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.agent.fakes.boot import Tools, packed, says
 
 
 class Checked:
-    """A machine that is checked."""
+    """A machine whose check runs."""
 
     def __init__(self, folder: Path, tools: Tools) -> None:
         self.tools = tools
@@ -34,7 +34,7 @@ class Checked:
 
     @property
     def serial(self) -> list[str]:
-        """Without what marks a line as a program's."""
+        """Return the lines without the prefix for output of programs."""
         return [line.removeprefix("| ") for line in self.raw]
 
     def check(self, source: str, *, within_sec: float = 60, archive: str | None = None, **changes: Any) -> Verdict:
@@ -70,7 +70,7 @@ def test_a_check_that_crashes_is_a_fail_with_its_last_line(checked: Checked) -> 
     assert checked.check("raise RuntimeError('CUDA error 999')") == Verdict("fail", 1, words, "check-failed")
 
 
-def test_a_check_that_ends_well_but_says_nothing_has_proven_nothing(checked: Checked) -> None:
+def test_a_check_that_succeeds_without_a_message_does_not_pass(checked: Checked) -> None:
     words = "the check ended with code 0 and no message"
     assert checked.check("pass") == Verdict("fail", 0, words, "check-failed")
 
@@ -91,7 +91,7 @@ def test_a_check_that_did_not_arrive_is_a_fail(checked: Checked, archive: str) -
     assert checked.check("", archive=archive) == Verdict("fail", 2, words, "no-config")
 
 
-def test_the_check_gets_its_words_one_by_one(checked: Checked) -> None:
+def test_the_check_gets_its_arguments_one_by_one(checked: Checked) -> None:
     verdict = checked.check("import sys; open(sys.argv[-1], 'w').write(repr(sys.argv[1:-1]))")
     assert verdict.summary == "['--pool', 'l 4', '--expect-gpus', '1', '--termination-log']"
 
@@ -102,7 +102,7 @@ def test_what_the_check_prints_is_on_the_serial_port_line_by_line(checked: Check
 
 
 def without_torch(checked: Checked, pip: str) -> None:
-    """A python3 without torch whose venv has this pip, and a uv that has no way out."""
+    """Return a python3 without torch whose venv has this pip, and a uv without a network."""
     checked.tools.only("mkdir", "cp")
     uv = checked.tools.add("uv", 'echo "uv $*"; echo "error: no answer" >&2; exit 2')
     checked.tools.add(
@@ -127,7 +127,7 @@ def test_an_image_without_torch_gets_the_pinned_one(checked: Checked) -> None:
 
 def test_a_later_boot_takes_the_torch_that_an_earlier_one_installed(checked: Checked) -> None:
     without_torch(checked, "true")
-    # That of the environment has torch, once pip has installed it.
+    # The Python of the environment has torch after pip has installed it.
     checked.tools.add(
         "python3",
         (checked.tools.folder / "python3")
@@ -163,7 +163,7 @@ def test_a_torch_of_an_earlier_boot_that_is_not_the_pinned_one_or_not_whole_is_i
     assert not (home / "left").exists()
 
 
-def test_on_somebodys_own_computer_torch_goes_with_the_boot(tmp_path: Path, checked: Checked) -> None:
+def test_on_a_users_computer_torch_is_removed_after_the_boot(tmp_path: Path, checked: Checked) -> None:
     without_torch(checked, "true")
     checked.machine = Machine(checked.clock, checked.hear, tmp_path, tmp_path / "state", is_google=False)
     assert checked.check(says("fine")) == Verdict("pass", 0, "fine")
@@ -191,7 +191,7 @@ def test_a_torch_for_another_cuda_is_installed_from_pytorchs_own_index(checked: 
     assert verdict == Verdict("fail", 2, words, "check-failed")
 
 
-def test_an_image_that_cannot_make_an_environment_gets_what_it_takes_from_its_distribution(checked: Checked) -> None:
+def test_an_image_without_venv_gets_it_from_its_distribution(checked: Checked) -> None:
     checked.tools.add(
         "apt-get", 'echo "apt-get $* $DEBIAN_FRONTEND $NEEDRESTART_SUSPEND"; echo "E: no network" >&2; exit 100'
     )
@@ -206,7 +206,7 @@ def test_an_image_that_cannot_make_an_environment_gets_what_it_takes_from_its_di
 
 @pytest.fixture
 def without_venv(checked: Checked, tmp_path: Path) -> Path:
-    """A machine whose apt has python3-venv to give; the folder has the locks of apt that another program holds."""
+    """Return a machine whose apt can install python3-venv. The folder has the locks of apt that another program has."""
     locks = tmp_path / "locks"
     locks.mkdir()
     apt.install(checked.tools, locks)

@@ -1,4 +1,4 @@
-"""A configuration that is none."""
+"""Configurations that are not valid."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_machine_that_the_manager_registers_knows_no_app() -> None:
         ({"runner": RUNNER}, "github and runner: must be set together"),
     ],
 )
-def test_who_registers_is_said_whole(given: dict[str, object], problem: str) -> None:
+def test_the_settings_of_the_registration_must_be_complete(given: dict[str, object], problem: str) -> None:
     with pytest.raises(AgentExit) as ended:
         parse(registering(**given))
     assert ended.value.detail == f"gpu-agent-config: {problem}"
@@ -58,7 +58,7 @@ def test_who_registers_is_said_whole(given: dict[str, object], problem: str) -> 
         ("[" * 100_000, "gpu-agent-config is not a configuration: it is nested too deeply"),
     ],
 )
-def test_it_ends_the_machine_with_what_is_wrong(text: str | None, words: str) -> None:
+def test_an_invalid_configuration_ends_the_machine_with_its_mistakes(text: str | None, words: str) -> None:
     with pytest.raises(AgentExit) as ended:
         parse(text)
     assert ended.value.end.reason == "no-config"

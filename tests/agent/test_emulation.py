@@ -1,4 +1,4 @@
-"""The emulation of a sandbox's machine refuses what a real machine would refuse, and leaves the computer alone."""
+"""The emulation of a sandbox's machine refuses what a real machine refuses, and does not change the computer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def soon() -> float:
     return Clock().now() + 30
 
 
-def test_the_runners_user_reaches_the_machines_identity_until_the_cut_is_made(system: EmulatedSystem) -> None:
+def test_the_runners_user_reaches_the_machines_identity_before_the_isolation(system: EmulatedSystem) -> None:
     user = system.runner_user()
     identity = {"identity": ("169.254.169.254", 80)}
     assert network_isolation._probe(system, user, identity) == {"identity": "open"}
@@ -46,7 +46,9 @@ def test_the_runners_user_reaches_the_machines_identity_until_the_cut_is_made(sy
     assert network_isolation._probe(system, None, identity) == {"identity": "open"}
 
 
-def test_an_agent_that_makes_no_cut_starts_no_runner(system: EmulatedSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_without_the_isolation_starts_no_runner(
+    system: EmulatedSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(network_isolation, "close", lambda *_: None)
     with pytest.raises(AgentExit, match=r"can reach the machine's identity: 169\.254\.169\.254 \(open\)"):
         network_isolation.isolate(CUT, "none", system, Clock(), soon())
@@ -78,7 +80,7 @@ def test_it_has_as_many_gpus_as_the_check_expects(system: EmulatedSystem) -> Non
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are read from /proc")
-def test_the_end_of_the_runners_processes_reaches_what_left_their_session_and_nothing_else(
+def test_the_end_of_the_runners_processes_includes_processes_of_other_sessions(
     system: EmulatedSystem,
 ) -> None:
     other = subprocess.Popen([str(shutil.which("sleep")), "60"])
@@ -92,7 +94,7 @@ def test_the_end_of_the_runners_processes_reaches_what_left_their_session_and_no
         assert system.kill_all_of(user, Clock(), soon())
         assert started.wait(10) == -9
         assert system.commands_of(user) == []
-        # One that has ended has no command line, also where init is slow to reap it.
+        # A process that has ended has no command line, even before init has removed it.
         command = Path(f"/proc/{escaped}/cmdline")
         assert not command.exists() or command.read_bytes() == b""
         assert other.poll() is None

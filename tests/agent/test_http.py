@@ -1,4 +1,4 @@
-"""One question, one deadline, and nothing believed that is not whole."""
+"""A request has one deadline, and only a complete answer counts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_answer_without_a_body_is_an_answer():
         assert asked(made.url) == (204, {}, b"")
 
 
-def test_a_redirect_is_given_back_and_not_followed():
+def test_a_redirect_is_returned_and_not_followed():
     with peer(says(b"HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n")) as made:
         assert asked(made.url).status == 302
         assert len(made.requests) == 1
@@ -83,7 +83,8 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
 def test_the_deadline_holds_against_a_peer(talk: Talk):
     begun = time.monotonic()
     assert why_not(talk, within_sec=0.3) == "no complete answer before the deadline"
-    # Not a measure of speed: without the deadline the first never ends, and the others drip for more than a second.
+    # This does not measure speed. Without the deadline the first server never answers, and the others need more than a
+    # second.
     assert time.monotonic() - begun > 0.29
 
 
@@ -118,13 +119,13 @@ def test_the_deadline_holds_against_a_name_server_that_hangs(monkeypatch: pytest
     begun = time.monotonic()
     with pytest.raises(Unreachable) as failed:
         asked("http://somewhere.example", 0.1)
-    # The lookup itself goes on until here: nothing but the deadline can have ended the wait.
+    # The lookup continues until here, so only the deadline can have ended the wait.
     assert time.monotonic() - begun < 4
     over.set()
     assert failed.value.reason == "no complete answer before the deadline"
 
 
-def test_nobody_is_asked_after_the_deadline():
+def test_no_request_is_sent_after_the_deadline():
     with peer(says(OK)) as made, pytest.raises(Unreachable):
         asked(made.url, 0)
     assert made.requests == []
@@ -146,11 +147,11 @@ def test_nobody_is_asked_after_the_deadline():
         (b"", "RemoteDisconnected"),
     ],
 )
-def test_what_is_not_a_whole_answer_is_none(answer: bytes, reason: str):
+def test_an_incomplete_answer_is_an_error(answer: bytes, reason: str):
     assert why_not(says(answer)) == reason
 
 
-def test_an_answer_over_its_limit_is_none():
+def test_an_answer_over_its_limit_is_an_error():
     assert why_not(says(OK), limit_bytes=4) == "the answer is longer than 4 bytes"
     with peer(says(OK)) as made:
         assert asked(made.url, limit_bytes=5).body == b"hello"
@@ -168,7 +169,7 @@ def test_a_closed_port_is_no_answer_and_the_words_name_the_place_without_its_que
     assert str(failed.value) == f"GET http://127.0.0.1:{port}/path: Connection refused"
 
 
-def test_a_name_that_nobody_knows_is_no_answer(monkeypatch: pytest.MonkeyPatch):
+def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch):
     def unknown(*_: Any, **__: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -188,7 +189,7 @@ def test_the_next_address_is_asked_where_the_first_refuses(monkeypatch: pytest.M
         assert asked("http://two.example").body == b"hello"
 
 
-def test_a_header_that_comes_back_is_not_told():
+def test_a_header_in_the_answer_is_not_repeated_in_the_error():
     def echoes(made: Any, stream: socket.socket) -> None:
         stream.sendall(stream.recv(65_536))
 
@@ -219,7 +220,7 @@ def test_a_header_cannot_hold_another_and_the_refusal_does_not_quote_it(value: s
         "http://[planted/",
     ],
 )
-def test_a_url_that_is_no_plain_one_is_refused_without_quoting_it(url: str):
+def test_an_unusual_url_is_refused_without_quoting_it(url: str):
     with pytest.raises(ValueError, match=r"URL") as refused:
         asked(url)
     assert "planted" not in str(refused.value)
@@ -233,18 +234,18 @@ def test_a_url_that_is_no_plain_one_is_refused_without_quoting_it(url: str):
         (b"z\r\nabc\r\n0\r\n\r\n", "the answer is truncated or is not HTTP (IncompleteRead)"),
     ],
 )
-def test_a_chunk_whose_length_is_none_is_no_answer(chunks: bytes, reason: str):
+def test_a_chunk_without_a_valid_length_is_an_error(chunks: bytes, reason: str):
     assert why_not(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)) == reason
 
 
 def test_a_chunk_that_says_it_never_ends_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
-    """http.client reads one of -1 bytes until the connection ends."""
+    """http.client reads a chunk of -1 bytes until the connection ends."""
     monkeypatch.setattr(http, "_ENVELOPE_BYTES", 1000)
     talk = says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + b"x" * 300_000)
     assert why_not(talk, limit_bytes=1000) == "the answer is longer than the limit"
 
 
-def test_an_address_is_asked_where_there_is_room_for_no_thread(monkeypatch: pytest.MonkeyPatch):
+def test_an_ip_address_needs_no_thread(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(threading.Thread, "start", full)
     with pytest.raises(Unreachable) as failed:
         asked("http://metadata.google.internal/")

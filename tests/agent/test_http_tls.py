@@ -1,4 +1,4 @@
-"""TLS: whom the agent believes to be who they say."""
+"""TLS: only a server with a trusted certificate for its name gives an answer."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_the_deadline_holds_against_a_peer_that_hangs_in_the_tls_handshake():
     assert failed.value.reason == "no complete answer before the deadline"
 
 
-def test_a_certificate_that_nobody_vouches_for_is_no_answer(tls: ssl.SSLContext):
+def test_an_untrusted_certificate_is_an_error(tls: ssl.SSLContext):
     with peer(says(OK), tls) as made, pytest.raises(Unreachable) as failed:
         asked(f"https://127.0.0.1:{made.port}")
     assert failed.value.reason == "its certificate is not trusted: self-signed certificate"
     assert made.requests == []
 
 
-def test_a_certificate_of_another_host_is_no_answer(
+def test_a_certificate_of_another_host_is_an_error(
     tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -41,7 +41,7 @@ def test_a_certificate_of_another_host_is_no_answer(
     assert failed.value.reason.startswith("its certificate is not trusted: Hostname mismatch")
 
 
-def test_a_trusted_peer_is_asked_over_tls(tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_trusted_server_answers_over_tls(tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with peer(says(OK), tls) as made:
         assert asked(f"https://127.0.0.1:{made.port}").body == b"hello"

@@ -36,18 +36,18 @@ def test_a_command_that_is_given_more_runs_nothing(words: list[str], capsys: pyt
 
 
 @pytest.mark.parametrize("words", [["shutdown"], ["shutdown", "now"]])
-def test_what_is_no_command_runs_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_runs_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert capsys.readouterr().out.startswith(f"gpu_agent.pyz: {' '.join(words)}: no such command\n")
 
 
 @pytest.mark.parametrize("maker", [None, "KVM", "Standard PC (Q35 + ICH9, 2009)"])
-def test_a_computer_that_is_no_machine_of_google_is_left_alone(
+def test_a_computer_outside_compute_engine_is_not_changed(
     maker: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("GCE_METADATA_HOST", raising=False)
     monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
-    # Should it go on, it must not come to the power.
+    # If the program continued by mistake, it must not switch this computer off.
     monkeypatch.setattr(agent, "Supervisor", None)
     if maker:
         (tmp_path / "product_name").write_text(f"{maker}\n")
@@ -57,7 +57,7 @@ def test_a_computer_that_is_no_machine_of_google_is_left_alone(
 
 @pytest.fixture
 def own_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Somebody's, with a variable that says where a metadata server is; going on would come to an error."""
+    """Return a user's computer, with a variable that names a metadata server. To continue there is an error."""
     monkeypatch.delenv("GPU_AGENT_STATE", raising=False)
     monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
     monkeypatch.setattr(agent, "Supervisor", None)
@@ -75,7 +75,7 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("without", WITHOUT.values(), ids=WITHOUT.keys())
-def test_a_variable_alone_makes_no_machine_of_a_computer(
+def test_a_variable_without_a_server_does_not_start_the_agent(
     without: Callable[[FakeGoogle], None],
     own_computer: pytest.MonkeyPatch,
     google: FakeGoogle,
@@ -92,17 +92,19 @@ def test_a_variable_alone_makes_no_machine_of_a_computer(
     )
 
 
-def test_a_sandbox_plays_a_machine_by_its_metadata_server(own_computer: pytest.MonkeyPatch, google: FakeGoogle) -> None:
+def test_a_metadata_server_makes_a_sandboxs_computer_a_machine(
+    own_computer: pytest.MonkeyPatch, google: FakeGoogle
+) -> None:
     google.attributes["gpu-agent-config"] = "{}"
     own_computer.setenv("GCE_METADATA_HOST", google.address)
     with pytest.raises(TypeError, match="'NoneType' object is not callable"):
         main(["run"])
 
 
-def test_a_machine_of_google_lives_its_life_though_its_metadata_server_is_silent(
+def test_a_compute_engine_vm_ends_if_its_metadata_server_does_not_answer(
     own_computer: pytest.MonkeyPatch, google: FakeGoogle
 ) -> None:
-    """What nobody tells anything must not stay on and cost."""
+    """A machine that gets no configuration must not stay on and cost money."""
     agent.PRODUCT.write_text("Google Compute Engine\n")
     own_computer.setenv("GCE_METADATA_HOST", "127.0.0.1:1")
     with pytest.raises(TypeError, match="'NoneType' object is not callable"):
@@ -110,7 +112,7 @@ def test_a_machine_of_google_lives_its_life_though_its_metadata_server_is_silent
     assert google.asked == []
 
 
-def test_a_machine_of_google_is_known_by_its_maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compute_engine_vm_is_detected_by_its_product_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
     (tmp_path / "product_name").write_text("Google Compute Engine\n")
     assert agent._is_google()
@@ -127,10 +129,10 @@ def test_an_emulation_that_is_missing_is_named(
     assert capsys.readouterr().out == expected
 
 
-def test_a_machine_of_google_takes_no_emulation(
+def test_a_compute_engine_vm_loads_no_emulation(
     own_computer: pytest.MonkeyPatch, google: FakeGoogle, tmp_path: Path
 ) -> None:
-    """It isolates no job: whatever sets the variable there, users and packet filter are the machine's own."""
+    """The emulation isolates no job, so a Compute Engine VM ignores the variable."""
     file = tmp_path / "system.py"
     file.write_text("class EmulatedSystem:\n    of = classmethod(lambda cls, environ: 1 / 0)\n")
     google.attributes["gpu-agent-config"] = "{}"

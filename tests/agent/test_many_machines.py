@@ -1,4 +1,4 @@
-"""A pool whose machines all come up at once, at a GitHub that lets 180 of them register in a minute."""
+"""A pool whose machines all boot at once, with a GitHub that accepts 180 registrations a minute."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .fakes.clock import FakeClock
 from .fakes.github import FakeGithub, ask_of
 from .fakes.world import CONFIG, RUNNER
 
-# The burst of registrations that GitHub takes in a minute, as it is known to us; no page of GitHub's says it.
+# The number of registrations that GitHub accepts in a minute, as far as we know. GitHub does not document it.
 A_MINUTE = 180
 REGISTER_SEC = 300
 
 
 class Own(FakeClock):
-    """One machine's: their seconds are the same, and their chance is not."""
+    """The clock of one machine. The seconds are the same for all machines, and the random waits differ."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Own(FakeClock):
 
 
 class Busy(FakeGithub):
-    """Turns away who comes too early, as GitHub does: with the seconds until the next minute."""
+    """A GitHub that refuses requests above its limit, with the seconds until the next minute."""
 
     def __init__(self, key: RSAPublicKey) -> None:
         super().__init__(key, lambda: 1_800_001_000)
@@ -56,13 +56,13 @@ class Busy(FakeGithub):
 
 @pytest.fixture(autouse=True)
 def one_signature(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of theirs may be the same, and openssl would take a while for so many."""
+    """Replace the signature by a constant, because openssl would take a while for so many machines."""
     signed = functools.cache(lambda app_id, key: app_jwt(app_id, key, 1_800_001_000))
     monkeypatch.setattr(registration, "app_jwt", lambda app_id, key, _: signed(app_id, key))
 
 
 def start(count: int, key: bytes, public_key: RSAPublicKey) -> tuple[Busy, Counter[str]]:
-    """How so many machines ended: each lives its own seconds, and they meet in GitHub's minutes alone."""
+    """Return how each of this number of machines ended. Each has its own clock; only GitHub's minutes are common."""
     served, ends = Busy(public_key), Counter[str]()
     for number in range(count):
         clock = served.clock = Own(number)
@@ -83,11 +83,9 @@ def test_four_hundred_machines_at_once_all_register(app_key: bytes, public_key: 
     assert served.turned_away <= 2 * 400
 
 
-def test_more_than_github_takes_before_the_deadline_end_as_rate_limited(
-    app_key: bytes, public_key: RSAPublicKey
-) -> None:
+def test_machines_beyond_githubs_limit_end_as_rate_limited(app_key: bytes, public_key: RSAPublicKey) -> None:
     served, ends = start(1_500, app_key, public_key)
     assert ends.keys() == {"registered", "rate-limited"}
     assert ends["registered"] == len(served.runners) >= 3 * A_MINUTE
-    # Nobody asks on when the next answer could only come too late.
+    # No machine retries if the next answer could only come too late.
     assert served.turned_away <= 5 * 1_500

@@ -1,4 +1,4 @@
-"""The cloud's announcements, heard beside whatever the agent does."""
+"""The cloud's notices, which the agent receives whatever it does."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpu_agent.notices import listen
 MAINTENANCE, PREEMPTED = Notice("maintenance", "in an hour"), Notice("preempted", "now")
 
 
-class Announcing:
-    """A cloud that answers so, one after the other, and then says nothing more."""
+class AnnouncingHost:
+    """A cloud that returns these notices one after the other, and then none."""
 
     def __init__(self, *answers: Notice | Exception | None, publishes: Exception | None = None) -> None:
         self.answers, self.publishes = list(answers), publishes
@@ -35,12 +35,12 @@ class Announcing:
             raise self.publishes
 
 
-def heard(host: Announcing, monkeypatch: pytest.MonkeyPatch) -> list[Notice]:
-    """What was told until the machine was to end; the signal that ends it is not sent."""
-    told: list[Notice] = []
+def notices_until_end(host: AnnouncingHost, monkeypatch: pytest.MonkeyPatch) -> list[Notice]:
+    """Return the notices until the machine had to end. The signal that ends it is not sent."""
+    received: list[Notice] = []
 
     def tell(notice: Notice) -> bool:
-        told.append(notice)
+        received.append(notice)
         return notice is PREEMPTED
 
     monkeypatch.setattr(notices, "_PAUSE_SEC", 0)
@@ -48,22 +48,24 @@ def heard(host: Announcing, monkeypatch: pytest.MonkeyPatch) -> list[Notice]:
     listener = listen(cast(Any, host), tell)
     listener.join(20)
     assert not listener.is_alive()
-    return told
+    return received
 
 
-def test_a_failure_to_ask_ends_no_listening(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RuntimeError is what Python says where there is no room for another thread."""
-    host = Announcing(RuntimeError("can't start new thread"), OSError(), None, PREEMPTED)
-    assert heard(host, monkeypatch) == [PREEMPTED]
+def test_a_failed_read_of_notices_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python raises RuntimeError if no further thread can be started."""
+    host = AnnouncingHost(RuntimeError("can't start new thread"), OSError(), None, PREEMPTED)
+    assert notices_until_end(host, monkeypatch) == [PREEMPTED]
 
 
-def test_a_notice_that_stands_is_told_once_and_the_next_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Announcing(MAINTENANCE, MAINTENANCE, None, PREEMPTED)
-    assert heard(host, monkeypatch) == [MAINTENANCE, PREEMPTED]
+def test_a_repeated_notice_is_reported_once_and_the_next_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = AnnouncingHost(MAINTENANCE, MAINTENANCE, None, PREEMPTED)
+    assert notices_until_end(host, monkeypatch) == [MAINTENANCE, PREEMPTED]
     assert [value["reason"] for _, value in host.published] == ["maintenance", "preempted"]
 
 
 @pytest.mark.parametrize("failure", [OSError(), RuntimeError("can't start new thread")])
-def test_a_notice_that_cannot_be_published_is_told(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Announcing(MAINTENANCE, PREEMPTED, publishes=failure)
-    assert heard(host, monkeypatch) == [MAINTENANCE, PREEMPTED]
+def test_a_notice_that_cannot_be_published_still_reaches_the_agent(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = AnnouncingHost(MAINTENANCE, PREEMPTED, publishes=failure)
+    assert notices_until_end(host, monkeypatch) == [MAINTENANCE, PREEMPTED]

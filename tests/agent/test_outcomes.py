@@ -1,4 +1,4 @@
-"""The reasons with which a machine ends: one table, and the code that uses it."""
+"""The table of reasons with which a machine ends, and the code that uses it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ AGENT = Path(gpu_agent.__file__).parent
 
 
 def words() -> set[str]:
-    """Every text of the agent's code, but of its table."""
+    """Return all texts of the agent's code, without those of the table."""
     files = [file for file in AGENT.rglob("*.py") if file.name != "outcomes.py"]
     nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
 def reasons() -> set[str]:
-    """Every reason that the agent's code raises AgentExit with, as far as it is written at that place."""
+    """Return all reasons in the agent's code that are written directly as an argument of AgentExit."""
     nodes = (node for file in AGENT.rglob("*.py") for node in ast.walk(ast.parse(file.read_text())))
     calls = (node for node in nodes if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "AgentExit")
     firsts = [call.args[0] for call in calls]

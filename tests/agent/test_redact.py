@@ -1,4 +1,4 @@
-"""What looks like a secret, whole or cut, and what people and machines must be able to read."""
+"""Texts that look like a secret, complete or cut, are removed. Texts that people and programs need are not."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from gpu_agent.redact import Lines, redact
 
 
 def base64_of(length: int, seed: int, alphabet: bytes = b"+/") -> str:
-    """So many letters of random base64, the same ones in each run."""
+    """Return random base64 of this length, the same in each run."""
     return base64.b64encode(random.Random(seed).randbytes(length), alphabet).decode()[:length]
 
 
 @pytest.mark.parametrize("alphabet", [b"+/", b"-_"])
 @pytest.mark.parametrize("length", [65, 76, 100, 128, 200, 201, 1000])
-def test_a_run_of_base64_is_taken_out_whatever_its_length(length: int, alphabet: bytes) -> None:
+def test_base64_of_any_length_is_removed(length: int, alphabet: bytes) -> None:
     for seed in range(200):
         assert redact(f"it said {base64_of(length, seed, alphabet)} at last") == "it said [redacted] at last"
 
 
 @pytest.mark.parametrize("width", [64, 76])
-def test_a_key_is_taken_out_line_by_line_with_its_last_short_one(width: int) -> None:
+def test_a_key_is_removed_line_by_line_with_its_short_last_line(width: int) -> None:
     text = base64_of(3 * width, 1)
     lines = Lines()
     key = [text[:width], text[width : 2 * width], "from somebody else", text[2 * width :], "kJ8s/w==", "done"]
@@ -33,7 +33,7 @@ def test_a_key_is_taken_out_line_by_line_with_its_last_short_one(width: int) -> 
 
 
 @pytest.mark.parametrize("width", [32, 40, 48, 60, 63])
-def test_a_key_in_shorter_lines_is_taken_out_too(width: int) -> None:
+def test_a_key_in_shorter_lines_is_removed_too(width: int) -> None:
     text = base64_of(6 * width, 3)
     body = [text[at : at + width] for at in range(0, len(text), width)]
     assert redact("\n".join(body)) == "\n".join(["[redacted]"] * 6)
@@ -48,17 +48,17 @@ def test_a_key_in_shorter_lines_is_taken_out_too(width: int) -> None:
         "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
     ],
 )
-def test_a_line_that_is_one_long_word_is_none(line: str) -> None:
+def test_a_line_of_one_long_word_is_not_a_secret(line: str) -> None:
     assert redact(line) == line
 
 
-def test_a_token_with_something_before_it_is_one() -> None:
+def test_a_token_directly_after_other_text_is_removed() -> None:
     assert redact("Xghs_" + "a1" * 18) == "X[redacted]"
     assert redact("highs_and_lows, nothing else") == "highs_and_lows, nothing else"
     assert redact(f"was v1.{'0a' * 20} before") == "was [redacted] before"
 
 
-def test_a_word_after_a_keys_end_is_no_part_of_it() -> None:
+def test_a_word_after_the_end_of_a_key_stays() -> None:
     lines = Lines()
     said = [lines.redact(line) for line in ("-----BEGIN X-----", base64_of(64, 2), "-----END X-----", "done")]
     assert said[-1] == "done"
@@ -75,7 +75,7 @@ def test_a_word_after_a_keys_end_is_no_part_of_it() -> None:
         "eyIucnVubmVyIjoiZXlKQloy",
     ],
 )
-def test_a_registration_token_and_what_is_left_of_a_cut_token_or_blob_are_taken_out(secret: str) -> None:
+def test_registration_tokens_and_truncated_tokens_and_blobs_are_removed(secret: str) -> None:
     assert redact(f"got '{secret}' back") == "got '[redacted]' back"
     assert secret not in redact(f"token={secret}")
 
@@ -94,5 +94,5 @@ def test_a_registration_token_and_what_is_left_of_a_cut_token_or_blob_are_taken_
         "-" * 80,
     ],
 )
-def test_what_people_need_to_read_is_left(text: str) -> None:
+def test_text_that_people_need_is_not_removed(text: str) -> None:
     assert redact(text) == text

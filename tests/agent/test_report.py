@@ -1,4 +1,4 @@
-"""What leaves the machine: short enough, one line, once, and never a secret."""
+"""The machine's reports are short enough, are one line, are sent once, and contain no secret."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.agent.fakes.clock import FakeClock
 
 
 class Host:
-    """Keeps what it is told."""
+    """A host that stores what is published and logged."""
 
     def __init__(self, *, down: bool = False) -> None:
         self.down = down
@@ -45,7 +45,7 @@ def reporter(folder: Path, host: Host, clock: FakeClock | None = None) -> tuple[
     return Reporter(host, clock or FakeClock(), lines.append, folder), lines  # type: ignore[arg-type]
 
 
-def test_a_step_is_no_guest_attribute_and_an_end_may_take_a_while(tmp_path: Path) -> None:
+def test_a_step_is_no_guest_attribute_and_an_end_has_time(tmp_path: Path) -> None:
     host = Host(down=True)
     said, _ = reporter(tmp_path, host)
     said.step("check")
@@ -53,7 +53,7 @@ def test_a_step_is_no_guest_attribute_and_an_end_may_take_a_while(tmp_path: Path
     assert host.within_sec == [15, 15, 5]
 
 
-def test_an_end_of_a_machine_that_goes_down_takes_no_longer_than_it_has(tmp_path: Path) -> None:
+def test_the_report_of_an_end_takes_at_most_the_time_before_the_power_off(tmp_path: Path) -> None:
     class Slow(Host):
         def publish(self, key: str, value: str, within_sec: float = 15) -> None:
             super().publish(key, value, within_sec)
@@ -67,14 +67,14 @@ def test_an_end_of_a_machine_that_goes_down_takes_no_longer_than_it_has(tmp_path
     assert [line.split()[0] for line in lines] == ["SMOKE-RESULT", "GPU-AGENT-END"]
 
 
-def test_a_stop_in_the_middle_of_an_end_shortens_what_is_left(tmp_path: Path) -> None:
+def test_a_stop_during_the_report_of_an_end_shortens_the_rest(tmp_path: Path) -> None:
     host, ends = Host(), iter([math.inf, 1_003.0, 1_003.0, 1_003.0])
     said, _ = reporter(tmp_path, host)
     said.end("check-failed", "wrong numbers", lambda: next(ends))
     assert host.within_sec == [15, 3, 3]
 
 
-def test_what_the_gate_reads_goes_to_the_serial_port_itself_and_programs_output_does_not(tmp_path: Path) -> None:
+def test_only_lines_for_the_gate_are_written_to_the_serial_port_directly(tmp_path: Path) -> None:
     console: list[str] = []
     said = Reporter(Host(), FakeClock(), lambda _: None, tmp_path, console.append)  # type: ignore[arg-type]
     said.say("| collecting torch")
@@ -85,7 +85,7 @@ def test_what_the_gate_reads_goes_to_the_serial_port_itself_and_programs_output_
     assert all(line.endswith("\n") for line in console)
 
 
-def test_a_serial_port_that_is_not_there_keeps_nothing_else_from_being_said(tmp_path: Path) -> None:
+def test_a_missing_serial_port_prevents_no_other_report(tmp_path: Path) -> None:
     lines: list[str] = []
     host = Host()
     port = Device((str(tmp_path / "no-device"),)).write
@@ -140,7 +140,7 @@ def test_an_end_before_the_verdict_is_a_fail(tmp_path: Path) -> None:
     assert host.published[0] == ("gpu-smoke/verdict", verdict)
 
 
-def test_whatever_timed_out_names_its_step(tmp_path: Path) -> None:
+def test_every_time_out_names_its_step(tmp_path: Path) -> None:
     host = Host()
     said, _ = reporter(tmp_path, host)
     said.step("runner")
@@ -149,7 +149,7 @@ def test_whatever_timed_out_names_its_step(tmp_path: Path) -> None:
     assert [value.get("summary", value.get("detail")) for _, value in host.published] == [words, words]
 
 
-def test_a_used_machine_is_no_failure_of_its_gpu_and_wakes_nobody(tmp_path: Path) -> None:
+def test_a_used_machine_reports_no_gpu_failure_and_no_error(tmp_path: Path) -> None:
     host = Host()
     said, lines = reporter(tmp_path, host)
     said.end("used", "a runner was started on this disk before")
@@ -159,9 +159,7 @@ def test_a_used_machine_is_no_failure_of_its_gpu_and_wakes_nobody(tmp_path: Path
 
 
 @pytest.mark.parametrize(("step", "severity"), [("register", "INFO"), ("runner", "ERROR"), ("job", "ERROR")])
-def test_a_stop_of_a_machine_that_waits_for_its_registration_wakes_nobody(
-    tmp_path: Path, step: str, severity: str
-) -> None:
+def test_a_stop_before_the_registration_is_logged_without_an_error(tmp_path: Path, step: str, severity: str) -> None:
     host = Host()
     said, _ = reporter(tmp_path, host)
     said.step(step)
@@ -169,14 +167,14 @@ def test_a_stop_of_a_machine_that_waits_for_its_registration_wakes_nobody(
     assert [found for found, _, _ in host.logged] == [severity]
 
 
-def test_what_another_process_of_the_machine_said_is_not_said_again(tmp_path: Path) -> None:
+def test_a_report_of_another_process_is_not_repeated(tmp_path: Path) -> None:
     host = Host()
     reporter(tmp_path, host)[0].end("job-done", "")
     reporter(tmp_path, host)[0].end("crashed", "")
     assert [key for key, _ in host.published] == ["gpu-smoke/verdict", "gpu-agent/end"]
 
 
-def test_a_disk_that_is_gone_and_a_server_that_is_down_keep_no_end_from_the_serial_port(tmp_path: Path) -> None:
+def test_the_end_reaches_the_serial_port_without_a_disk_and_a_server(tmp_path: Path) -> None:
     said, lines = reporter(tmp_path / "gone", Host(down=True))
     said.end("disk-full", "no space left")
     assert [line.split(" ")[0] for line in lines] == ["SMOKE-RESULT", "GPU-AGENT-END", "gpu-agent:", "gpu-agent:"]
@@ -185,7 +183,7 @@ def test_a_disk_that_is_gone_and_a_server_that_is_down_keep_no_end_from_the_seri
     )
 
 
-def test_half_a_character_in_a_name_of_githubs_keeps_no_end_from_being_said(tmp_path: Path) -> None:
+def test_an_invalid_character_in_a_name_does_not_prevent_the_report_of_the_end(tmp_path: Path) -> None:
     host = Host()
     said, lines = reporter(tmp_path, host)
     said.say("the group bad\ud83d")
@@ -198,7 +196,7 @@ def test_half_a_character_in_a_name_of_githubs_keeps_no_end_from_being_said(tmp_
     assert [line.split(" ")[0] for line in lines[1:]] == ["SMOKE-RESULT", "GPU-AGENT-END"]
 
 
-def test_an_attribute_that_fails_in_any_way_keeps_nothing_else_from_being_said(tmp_path: Path) -> None:
+def test_a_failed_guest_attribute_prevents_no_other_report(tmp_path: Path) -> None:
     class Odd(Host):
         def publish(self, key: str, value: str, within_sec: float = 15) -> None:
             raise ValueError("no such URL")
@@ -215,14 +213,14 @@ def test_an_attribute_that_fails_in_any_way_keeps_nothing_else_from_being_said(t
     assert [message for _, message, _ in host.logged] == ["check-failed: wrong numbers"]
 
 
-def test_an_end_that_cannot_be_made_is_not_claimed(tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_created_does_not_count_as_sent(tmp_path: Path) -> None:
     said, _ = reporter(tmp_path, Host())
     with pytest.raises(KeyError):
         said.end("no such end", "")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_last_line_of_a_key_that_comes_line_by_line_is_not_said(tmp_path: Path) -> None:
+def test_the_last_line_of_a_key_in_several_lines_is_removed(tmp_path: Path) -> None:
     said, lines = reporter(tmp_path, Host())
     for line in (
         "-----BEGIN PRIVATE KEY-----",
@@ -236,7 +234,7 @@ def test_the_last_line_of_a_key_that_comes_line_by_line_is_not_said(tmp_path: Pa
 
 
 @pytest.mark.parametrize("filler", ["x ", '"', "\\", "漢", "é\\", "\U0001f600"])
-def test_a_long_story_is_cut_to_what_fits_between_two_characters(tmp_path: Path, filler: str) -> None:
+def test_a_long_text_is_cut_between_two_characters(tmp_path: Path, filler: str) -> None:
     host = Host()
     reporter(tmp_path, host)[0].verdict(Verdict("fail", 1, "start " + filler * 3000, "check-failed"))
     ((_, verdict),) = host.published
@@ -266,7 +264,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_what_looks_like_a_secret_is_taken_out(name: str) -> None:
+def test_text_that_looks_like_a_secret_is_removed(name: str) -> None:
     assert redact(SECRETS[name]) == "[redacted]"
     assert SECRETS[name] not in clean(f"before {SECRETS[name]} after")
 
@@ -280,9 +278,9 @@ def test_what_looks_like_a_secret_is_taken_out(name: str) -> None:
         "NVRM: Xid (PCI:0000:00:04): 79, GPU has fallen off the bus.",
     ],
 )
-def test_what_people_need_to_read_is_left(text: str) -> None:
+def test_text_that_people_need_is_not_removed(text: str) -> None:
     assert clean(text) == text
 
 
-def test_nothing_said_can_command_the_terminal_that_shows_it() -> None:
+def test_no_report_contains_terminal_control_characters() -> None:
     assert clean("a\x1b[31mb\nc\x9bd\x00") == "a [31mb c d "

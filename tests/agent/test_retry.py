@@ -1,4 +1,4 @@
-"""Asking again: as often as there is time for, and not a moment before one may."""
+"""Retries are as many as the time allows, and none comes earlier than allowed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def failing(times: int, after_sec: float = 0):
     return attempt
 
 
-def test_what_works_at_once_waits_for_nothing():
+def test_a_first_success_needs_no_wait():
     clock = FakeClock()
     assert retry_until(failing(0), deadline=clock.now(), clock=clock) == "done"
     assert clock.slept == []
@@ -44,7 +44,7 @@ def test_the_waits_double_up_to_a_minute():
     assert clock.slept == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_a_wait_that_was_asked_for_is_kept_and_half_of_it_spreads_the_return():
+def test_a_requested_wait_is_kept_and_half_of_it_is_added_randomly():
     clock = FakeClock()
     assert retry_until(failing(1, after_sec=60), deadline=clock.now() + 1000, clock=clock) == "done"
     assert clock.slept == [90]
@@ -57,7 +57,7 @@ def test_the_machines_own_clock_spreads_between_half_and_all_of_it():
     assert len(spread) > 1
 
 
-def test_it_ends_at_once_where_the_next_wait_would_last_until_the_deadline():
+def test_the_retries_end_if_the_next_wait_would_reach_the_deadline():
     clock = FakeClock()
     with pytest.raises(AgentExit) as ended:
         retry_until(failing(9, after_sec=60), deadline=clock.now() + 90, clock=clock)
@@ -65,14 +65,14 @@ def test_it_ends_at_once_where_the_next_wait_would_last_until_the_deadline():
     assert clock.slept == []
 
 
-def test_it_says_how_often_it_asked():
+def test_the_error_has_the_number_of_attempts():
     clock = FakeClock()
     with pytest.raises(AgentExit, match=r"tried 3 times; the next wait would be 4 s, over the deadline\)$"):
         retry_until(failing(9), deadline=clock.now() + 5, clock=clock)
     assert clock.slept == [1, 2]
 
 
-def test_anything_else_ends_it_at_once():
+def test_any_other_error_ends_the_retries():
     def attempt() -> None:
         raise AgentExit("refused", "no")
 
@@ -83,7 +83,7 @@ def test_anything_else_ends_it_at_once():
 
 
 @given(st.lists(st.floats(0, 1e6)), st.floats(0, 1e4))
-def test_it_never_sleeps_until_the_deadline_and_never_less_than_was_asked(asked: list[float], time_sec: float):
+def test_no_wait_reaches_the_deadline_or_is_shorter_than_requested(asked: list[float], time_sec: float):
     clock, waits = FakeClock(), iter(asked)
     deadline = clock.now() + time_sec
 
@@ -99,7 +99,7 @@ def test_it_never_sleeps_until_the_deadline_and_never_less_than_was_asked(asked:
     assert all(slept > after for slept, after in zip(clock.slept, asked, strict=False))
 
 
-def told(value: str, **headers: str) -> float:
+def wait_after(value: str, **headers: str) -> float:
     return retry_after_sec(Answer(429, {"retry-after": value, **headers}, b""), FakeClock())
 
 
@@ -118,14 +118,14 @@ def told(value: str, **headers: str) -> float:
     ],
 )
 def test_retry_after_in_seconds(value: str, seconds: float):
-    assert told(value) == seconds
+    assert wait_after(value) == seconds
 
 
-def test_retry_after_as_a_date_counts_by_the_clock_of_whoever_named_it():
+def test_retry_after_as_a_date_is_on_the_servers_clock():
     there = FakeClock().unix() + 3600
-    assert told(formatdate(there + 20, usegmt=True), date=formatdate(there, usegmt=True)) == 20
-    assert told(formatdate(there - 20, usegmt=True), date=formatdate(there, usegmt=True)) == 0
-    assert told(formatdate(FakeClock().unix() + 20, usegmt=True)) == 20
+    assert wait_after(formatdate(there + 20, usegmt=True), date=formatdate(there, usegmt=True)) == 20
+    assert wait_after(formatdate(there - 20, usegmt=True), date=formatdate(there, usegmt=True)) == 0
+    assert wait_after(formatdate(FakeClock().unix() + 20, usegmt=True)) == 20
 
 
 def test_a_date_without_a_zone_is_taken_as_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch):
@@ -138,5 +138,5 @@ def test_a_date_without_a_zone_is_taken_as_utc_wherever_the_machine_is(monkeypat
 
 
 @given(st.text())
-def test_no_header_is_too_strange(value: str):
-    assert told(value, date=value) >= 0
+def test_any_header_value_is_handled(value: str):
+    assert wait_after(value, date=value) >= 0

@@ -1,4 +1,4 @@
-"""The supervisor over real processes: whichever way the agent ends, the machine says one reason and switches off."""
+"""The supervisor with real processes: however the agent ends, the machine reports one reason and switches off."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpu_agent.runner import process, session
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A host that writes down what it is asked for; the agent is `work`, written by each test.
+# A host that records its calls. The agent runs `work`, which each test defines.
 PROGRAM = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
@@ -95,20 +95,20 @@ class Run:
         self.process = subprocess.Popen([sys.executable, "-c", source, str(folder)])
 
     def signal(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """Send the supervisor a signal once the agent is at this place."""
+        """Send the supervisor a signal when the agent has reached this place."""
         while not (self.folder / name).exists():
             assert self.process.poll() is None
             time.sleep(0.01)
         self.process.send_signal(number)
 
     def notes(self) -> list[Any]:
-        """What the host was told, once the supervisor is gone."""
+        """Return the calls of the host after the supervisor has ended."""
         self.process.wait(30)
         file = self.folder / "notes"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def end(self) -> tuple[str, str, str]:
-        """Reason, detail and step of the one end, with a power-off after it."""
+        """Return the reason, detail and step of the only end, which a power-off follows."""
         notes = self.notes()
         (end,) = [note[1] for note in notes if note[0] == "gpu-agent/end"]
         assert [note[0] for note in notes].count("off") == 1
@@ -135,7 +135,7 @@ def test_an_agents_own_end_is_the_machines(tmp_path: Path) -> None:
     ]
 
 
-def test_an_end_that_is_raised_is_one_too_and_makes_a_verdict_where_there_was_none(tmp_path: Path) -> None:
+def test_a_raised_end_is_reported_with_a_verdict_if_there_was_none(tmp_path: Path) -> None:
     run = Run(tmp_path, 'raise AgentExit("no-secret", "it is refused")')
     assert run.end() == ("no-secret", "it is refused", "start")
     (verdict,) = [note[1] for note in run.notes() if note[0] == "gpu-smoke/verdict"]
@@ -147,7 +147,7 @@ def test_a_machine_that_stays_is_not_switched_off(tmp_path: Path) -> None:
     assert "off" not in [note[0] for note in run.notes()]
 
 
-def test_an_exception_is_a_crash_that_names_the_place_and_not_its_words(tmp_path: Path) -> None:
+def test_an_exception_is_a_crash_with_its_place_and_without_its_text(tmp_path: Path) -> None:
     run = Run(tmp_path, 'raise ValueError("s3cret")')
     reason, detail, _ = run.end()
     assert reason == "crashed"
@@ -177,8 +177,10 @@ def test_an_agent_whose_supervisor_is_killed_says_where_it_was_and_what_it_worke
     assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
 
 
-def test_an_agent_that_is_told_to_stop_as_it_says_its_end_says_it_all_the_same(tmp_path: Path) -> None:
-    """The thread that watches for the supervisor's death tells it so, when it may know by itself."""
+def test_an_agent_that_is_stopped_while_it_reports_its_end_completes_the_report(tmp_path: Path) -> None:
+    """The thread that watches the lifeline stops the agent at a time when the agent may already know that the
+    supervisor is gone.
+    """
     run = Run(
         tmp_path,
         """
@@ -199,8 +201,8 @@ def test_an_agent_that_is_told_to_stop_as_it_says_its_end_says_it_all_the_same(t
     assert [note[0] for note in run.notes()] == ["gpu-smoke/verdict", "gpu-agent/end", "log", "off"]
 
 
-def test_an_agent_that_learns_of_it_as_it_says_its_end_ends_the_machine_too(tmp_path: Path) -> None:
-    """The supervisor's end of the channel is gone, and the thread that watches for it has not seen that yet."""
+def test_an_agent_whose_channel_closes_during_its_last_message_ends_the_machine(tmp_path: Path) -> None:
+    """The supervisor's end of the channel is closed, and the thread that watches the lifeline has not noticed yet."""
     source = """
     import os, sys
     from pathlib import Path
@@ -255,14 +257,14 @@ def test_a_machine_that_is_stopped_says_so_and_in_which_step(tmp_path: Path) -> 
     assert run.end() == ("stopped", "the machine received a stop signal in step waiting", "waiting")
 
 
-def test_a_machine_that_is_stopped_to_be_taken_away_says_that(tmp_path: Path) -> None:
+def test_a_machine_that_is_stopped_for_a_preemption_reports_the_preemption(tmp_path: Path) -> None:
     run = Run(tmp_path, 'here("there")', notice="Notice('preempted', 'Google takes it')")
     run.signal("there")
     assert run.end() == ("preempted", "Google takes it", "start")
 
 
-def test_an_agent_hears_of_a_stop_while_the_supervisor_writes_a_guest_attribute(tmp_path: Path) -> None:
-    """A metadata server that hangs holds a write for 15 s, and the unit gets SIGKILL after 25 s."""
+def test_an_agent_gets_a_stop_while_the_supervisor_writes_a_guest_attribute(tmp_path: Path) -> None:
+    """A slow metadata server can delay a write for 15 s, and the unit gets SIGKILL after 25 s."""
     work = """
     channel.verdict(Verdict("pass", 0, "fine"))
     try:
@@ -270,7 +272,7 @@ def test_an_agent_hears_of_a_stop_while_the_supervisor_writes_a_guest_attribute(
     finally:
         (folder / "heard").touch()
     """
-    # The write ends with the agent, and without it after 10 s.
+    # The write ends with the agent, or after 10 s.
     writing = """(folder / "writing").touch()
         until = time.monotonic() + 10
         while not (folder / "heard").exists():
@@ -291,12 +293,12 @@ def test_the_steps_of_a_stop_fit_into_what_systemd_and_google_give_them() -> Non
     # cloud.google.com/compute/docs/instances/preemptible, "Preemption process": off after 30 s.
     assert supervisor.STOP_SEC < 30
     # The agent: its runner ends its job, GitHub removes the runner, and the thread that listens for notices ends. A
-    # command that it runs gets SIGTERM and then SIGKILL.
+    # command that the agent runs gets SIGTERM and then SIGKILL.
     runner_sec = session._INTERRUPT_SEC + process.INTERRUPT_CLEAR_SEC
     assert runner_sec + agent._REMOVE_SEC + agent._NOTICE_SEC <= supervisor.GRACE_SEC
     assert commands._GRACE_SEC + 1 <= supervisor.GRACE_SEC
-    # The supervisor: a write that had begun ends within the agent's part. Then come the lines on two serial ports that
-    # are stuck, and the verdict and the end as guest attributes, with two queries for each of them.
+    # The supervisor: a write that had begun ends within the agent's part. Two serial ports may be stuck, so the last
+    # lines on each take their full time. The verdict and the end are guest attributes, with two queries for each.
     assert report._PUBLISH_SEC <= supervisor.GRACE_SEC
     attributes_sec = 2 * 2 * metadata._QUERY_PAUSE_SEC
     last_sec = supervisor.REAP_SEC + 2 * serial_port._WAIT_SEC + attributes_sec + supervisor.EXIT_SEC
@@ -318,7 +320,7 @@ def test_an_agent_has_a_moment_to_clean_up_and_a_second_signal_does_not_disturb_
     assert (tmp_path / "clean").exists()
 
 
-def test_an_agent_that_does_not_come_to_its_end_is_killed(tmp_path: Path) -> None:
+def test_an_agent_that_does_not_end_is_killed(tmp_path: Path) -> None:
     work = """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     here("there")
@@ -340,7 +342,7 @@ def test_after_the_drivers_restart_was_not_needed_a_stop_is_a_stop(tmp_path: Pat
     assert run.end()[0] == "stopped"
 
 
-def test_what_the_agent_left_running_in_its_group_ends_with_it(tmp_path: Path) -> None:
+def test_processes_of_the_agents_group_end_with_the_agent(tmp_path: Path) -> None:
     work = """
     import subprocess
     child = subprocess.Popen(["sleep", "60"])
@@ -370,9 +372,7 @@ def test_the_job_is_named_in_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clear", ['host.note("cleared")', 'host.note("cleared"); raise OSError'])
-def test_what_a_job_left_is_ended_before_the_end_is_said_and_never_keeps_the_machine_on(
-    clear: str, tmp_path: Path
-) -> None:
+def test_processes_of_a_job_end_before_the_report_and_never_keep_the_machine_on(clear: str, tmp_path: Path) -> None:
     run = Run(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", clear=clear)
     assert [note[0] for note in run.notes()] == [
         "cleared", "gpu-smoke/verdict", "gpu-agent/end", "log", "off", "returned",
@@ -384,22 +384,22 @@ def test_a_machine_that_stays_is_not_cleared(tmp_path: Path) -> None:
     assert "cleared" not in [note[0] for note in run.notes()]
 
 
-def test_a_machine_whose_end_cannot_be_said_is_switched_off(tmp_path: Path) -> None:
+def test_a_machine_whose_end_cannot_be_reported_is_switched_off(tmp_path: Path) -> None:
     run = Run(tmp_path, 'return Ending("job-done", "")', reporter="Failing")
     assert [note[0] for note in run.notes()][-1] == "off"
     assert run.process.returncode == 1
 
 
 def test_a_machine_that_is_stopped_does_not_pause_between_its_end_and_its_power_off(tmp_path: Path) -> None:
-    """systemd kills the agent's unit 25 s after the stop began, and a preempted VM is gone after 30 s."""
+    """systemd kills the agent's unit 25 s after the stop began, and a preempted VM is off after 30 s."""
     run = Run(tmp_path, 'here("there")', pause=600)
     run.signal("there")
     assert run.end()[0] == "stopped"
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_whoever_asked_has_a_moment_to_read_the_end_before_the_machine_is_off(killed: bool, tmp_path: Path) -> None:
-    """The same from the supervisor, and from an agent that has lost it."""
+def test_a_pause_before_the_power_off_lets_a_reader_get_the_end(killed: bool, tmp_path: Path) -> None:
+    """The pause is the same after the supervisor's report and after that of an agent that lost its supervisor."""
     run = Run(tmp_path, 'here("there")' if killed else 'return Ending("job-done", "")', pause=0.5)
     if killed:
         run.signal("there", signal.SIGKILL)

@@ -13,7 +13,7 @@ from gpu_manager.github.rate_limits import RateLimits
 from bench.manager import availability, world
 from bench.manager.arrivals import Arrival, week
 from bench.manager.availability import Place, Series
-from bench.manager.compare import STANDBY, History, Row, lived, outcome, rows, total
+from bench.manager.compare import STANDBY, History, Row, outcome, rows, simulate, total
 from bench.manager.ours import GpuCi
 from bench.manager.ours import Settings as OurSettings
 from bench.manager.peers.garm import Garm
@@ -175,7 +175,7 @@ def test_where_a_stopped_machine_does_not_start_the_job_gets_another_one() -> No
     made = history(lambda own: GpuCi(own, settings), Arrival(1, 1000, 600), spot=out_between((900, 1100)))
     # The outage took nothing from the stopped machine. Its start is answered at 1010, and seen at 1012.
     assert [(each.place.market, each.created) for each in made.machines] == [("spot", 0), ("standard", 1012)]
-    assert (made.machines[0].stops, made.machines[0].boots, made.machines[0].taken_back) == ([(162, None)], 1, False)
+    assert (made.machines[0].stops, made.machines[0].boots, made.machines[0].preempted) == ([(162, None)], 1, False)
 
 
 def test_a_stopped_machine_leaves_its_room_to_others() -> None:
@@ -222,7 +222,7 @@ def places() -> dict[Place, Series]:
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.name}, {row.markets}")
 def test_each_job_ends_once_and_each_machine_takes_one_job(row: Row, places: dict[Place, Series]) -> None:
-    made = lived(History(places, QUIET, 4, 1), row.make("us-west1"))
+    made = simulate(History(places, QUIET, 4, 1), row.make("us-west1"))
     found = outcome(made)
     states = Counter(job.status for job in made.jobs)
     assert len(made.jobs) == len(QUIET) > 20

@@ -1,4 +1,6 @@
-"""What the tests ask of the API server: applied as pulumi-kubernetes does, with nothing unknown let through."""
+"""Sends objects to the real API server as pulumi-kubernetes does: by server-side apply, and with strict field
+validation.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ PATIENCE_SEC = 30
 # `failed to create typed patch object (ci/it; batch/v1, Kind=Job): .spec.x: field not declared in schema`; several
 # are listed below `errors:`.
 TYPED = re.compile(r"failed to create typed patch object \([^)]*\): (?:errors:\n)?(.*)", re.DOTALL)
-# What is found out after that names no place.
+# A problem that is found after validation names no field.
 UNPLACED = re.compile(r"failed to convert new object \([^)]*\) .* unable to convert unstructured object to [^:]*(: .*)")
-# A server-side apply tells elements of some lists by their keys: `spec.containers[name="smoke"].image: …`.
+# A server-side apply names the elements of some lists by their keys: `spec.containers[name="smoke"].image: …`.
 KEYED = re.compile(r"\[(\w+=[^]]*)]")
 
 
@@ -28,7 +30,7 @@ class Api:
     client: DynamicClient
 
     def apply(self, given: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """The object as the API server keeps it; raises what it refuses."""
+        """Apply an object and return it as the API server stores it. Raises an error if the API server refuses it."""
         asked = [("fieldValidation", "Strict"), *([("dryRun", "All")] if dry_run else [])]
         kind = self.client.resources.get(api_version=given["apiVersion"], kind=given["kind"])
         meta = given["metadata"]
@@ -38,16 +40,16 @@ class Api:
         found: dict[str, Any] = made.to_dict()
         return found
 
-    def told(self, given: Mapping[str, Any]) -> list[str]:
-        """All that the API server says against an object, as `path: text`; nothing of it is kept."""
+    def problems_of(self, given: Mapping[str, Any]) -> list[str]:
+        """Return all problems of an object that the API server reports, as `path: text`. The object is not stored."""
         try:
             self.apply(given, dry_run=True)
         except DynamicApiError as error:
-            return _told(json.loads(error.body))
+            return _problems_in(json.loads(error.body))
         return []
 
     def ensure_account(self, namespace: str) -> None:
-        """A controller makes the default account of a namespace; until then no pod is taken there."""
+        """Wait for the default service account of a namespace. A controller creates it; before, no pod is accepted."""
         until(lambda: self.get("v1", "ServiceAccount", namespace, "default"), f"{namespace} has its account")
 
     def knows(self, given: Mapping[str, Any]) -> bool:
@@ -58,7 +60,7 @@ class Api:
         return True
 
     def get(self, version: str, kind: str, namespace: str | None = None, name: str | None = None) -> list[Any]:
-        """One object or all of them; an empty list where there is none."""
+        """Return one object, or the list of all objects if no name is given. The list is empty if none exists."""
         try:
             found = self.client.resources.get(api_version=version, kind=kind).get(name=name, namespace=namespace)
         except NotFoundError:
@@ -76,7 +78,7 @@ class Api:
         )
 
     def delete(self, version: str, kind: str, name: str, namespace: str | None = None) -> None:
-        """At once, as no kubelet is there to end a pod."""
+        """Delete an object at once, because no kubelet ends its pod."""
         resource = self.client.resources.get(api_version=version, kind=kind)
         try:
             resource.delete(name=name, namespace=namespace, grace_period_seconds=0, propagation_policy="Background")
@@ -85,7 +87,7 @@ class Api:
 
 
 def until(found: Callable[[], T | None], what: str) -> T:
-    """Asks again until there is an answer."""
+    """Call the function repeatedly until it returns a value."""
     last = time.monotonic() + PATIENCE_SEC
     while True:
         answer = found()
@@ -95,11 +97,11 @@ def until(found: Callable[[], T | None], what: str) -> T:
         time.sleep(0.1)
 
 
-def _told(status: Mapping[str, Any]) -> list[str]:
-    """`path: text`; the path is empty where none is named."""
+def _problems_in(status: Mapping[str, Any]) -> list[str]:
+    """Return the problems of a Status as `path: text`. The path is empty if the API server names no field."""
     causes = (status.get("details") or {}).get("causes") or []
     if causes:
-        # `[]` is the path of a whole object.
+        # `[]` is the path of the whole object.
         return [f"{one['field'].removeprefix('[]')}: {one['message']}" for one in causes]
     message = str(status["message"])
     if found := TYPED.search(message):
@@ -109,7 +111,7 @@ def _told(status: Mapping[str, Any]) -> list[str]:
 
 
 def numbered(line: str, given: Mapping[str, Any]) -> str:
-    """The same problem with elements of lists told by their numbers, as programs have them."""
+    """Return the same problem with list elements named by their index, as programs do."""
     path, colon, text = line.partition(": ")
     while found := KEYED.search(path):
         wanted = {key: json.loads(value) for key, value in (one.split("=") for one in found[1].split(","))}

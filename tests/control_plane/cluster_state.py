@@ -1,4 +1,6 @@
-"""Nodes and pods of the real cluster, from what sandbox.yaml says of them, so that both worlds hold the same."""
+"""Creates the same nodes and pods in the real cluster and in the emulated one, from the node descriptions of
+sandbox.yaml.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ SIZE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
 def gpu_node(name: str = "gpu-1", pool: str = "l4", gpus: int = 1, **changes: Any) -> dict[str, Any]:
-    """A node as sandbox.yaml has it, with our words for GPU nodes."""
+    """Return a node as in sandbox.yaml, with the labels and taint of our GPU nodes."""
     allocatable = {**SIZE, gpu_nodes.RESOURCE: str(gpus)} if gpus else SIZE
     return {"name": name, "labels": gpu_nodes.labels(pool), "taints": [GPU_TAINT], "allocatable": allocatable} | changes
 
 
 @dataclass
 class Both:
-    """The real cluster and the sandbox's, with the same nodes."""
+    """The real cluster and the emulated one, with the same nodes."""
 
     api: Api
     sandbox: Cluster
@@ -42,9 +44,9 @@ class Both:
             status = {"capacity": one["allocatable"], "allocatable": one["allocatable"], "conditions": [ready]}
             self.api.patch_status("v1", "Node", one["name"], status)
         for one in listed:
-            # Until its controller has seen that it is ready, a node has a taint that says it is not.
+            # A new node has a taint until its controller has seen that it is ready.
             until(lambda one=one: self._taints(one["name"]) == one["taints"], f"{one['name']} has its own taints only")
-        # The scheduler hears of nodes that came or went a moment after the API server does.
+        # The scheduler learns of a new or deleted node a moment after the API server.
         time.sleep(0.3)
 
     def _taints(self, node: str) -> Sequence[Any]:
@@ -57,7 +59,7 @@ class Both:
         self.api.apply(given)
 
     def decided(self, namespace: str, name: str) -> dict[str, Any]:
-        """A pod, once the scheduler has said what becomes of it."""
+        """Return the pod after the scheduler has decided about it."""
 
         def found() -> dict[str, Any] | None:
             pods = self.api.get("v1", "Pod", namespace, name)
@@ -74,7 +76,7 @@ class Both:
         return self.decided(meta["namespace"], meta["name"])
 
     def status_of(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """A Job's, once it is over."""
+        """Return the status of a Job after the Job has ended."""
 
         def over() -> dict[str, Any] | None:
             [found] = self.api.get("batch/v1", "Job", job["metadata"]["namespace"], job["metadata"]["name"])
@@ -85,7 +87,7 @@ class Both:
         return until(over, "the Job is over")
 
     def place_and_keep(self, job: Mapping[str, Any], number: int = 0) -> Placement:
-        """Where the sandbox puts a pod of a Job, which holds its room from then on."""
+        """Place a pod of the Job with the sandbox's rules. The pod then occupies its place on the node."""
         meta, template = job["metadata"], job["spec"]["template"]
         space, labels, spec = meta["namespace"], template["metadata"]["labels"], template["spec"]
         placed = self.sandbox.cloud.workloads.scheduler.place(spec, {"namespace": space, "labels": labels})

@@ -1,4 +1,4 @@
-"""One real control plane for all tests of this folder."""
+"""Fixtures: one real control plane for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -33,18 +33,20 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 class Twin(Cluster):
-    """The sandbox's provider, whose objects are shown to the real API server instead."""
+    """The emulated provider, which sends its objects to the real API server instead of checking them itself."""
 
     api: Api
 
     def told(self, token: str, inputs: dict[str, Any]) -> list[str]:
-        """What the API server says; the sandbox, where a preview does not know all, or no API server the kind."""
+        """Return the problems that the API server reports. The sandbox's own check is used if a preview does not know
+        all values, or if the API server does not know the kind.
+        """
         given = typed(token, inputs)
         said = self.sandbox_told(token, inputs)
         if any(isinstance(one, Unknown) for _, one in leaves(given)) or not self.api.knows(given):
             return said
-        real = [numbered(one, given) for one in self.api.told(given)]
-        # Where the API server names no place, the sandbox's is taken for it if it says the same of that place.
+        real = [numbered(one, given) for one in self.api.problems_of(given)]
+        # If the API server names no field, use the field of the sandbox if it reports the same problem there.
         unplaced = len(real) == len(said) == 1 and real[0].startswith(": ") and said[0].endswith(real[0])
         return said if unplaced else real
 
@@ -65,14 +67,14 @@ class Twin(Cluster):
 
 
 def typed(token: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """An object as the API has it, from its token and the inputs of a program."""
+    """Return an object in the API's form, from its type token and the inputs of a program."""
     version, kind = token.split(":")[1:]
     return {"apiVersion": version.removeprefix("core/"), "kind": kind, **inputs}
 
 
 @pytest.fixture
 def cluster(api: Api, tmp_path: Path) -> Twin:
-    """Takes the place of the sandbox's own, so that the sandbox's tests compare its words with the real ones."""
+    """Replaces the sandbox's cluster, so that the sandbox's own tests compare its messages with the real ones."""
     cloud = Kubernetes()
     cloud.shapes = SHAPES
     twin = Twin(cloud, tmp_path)
@@ -83,7 +85,7 @@ def cluster(api: Api, tmp_path: Path) -> Twin:
 
 @pytest.fixture(scope="session")
 def namespace(api: Api) -> str:
-    """A GpuNamespace, whose pods are held to the level `restricted`."""
+    """Return a GpuNamespace, whose pods must satisfy the security level `restricted`."""
     for _, given in declared(lambda: GpuNamespace("gpu-ci", GpuNamespaceArgs(gpus=16))):
         api.apply(given)
     api.ensure_account("gpu-ci")

@@ -1,4 +1,4 @@
-"""What our components declare, as pulumi-kubernetes would send it: the recorder's inputs, with names."""
+"""Returns the objects that our components declare, in the form in which pulumi-kubernetes sends them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED
 
 JOB, RELEASE = "kubernetes:batch/v1:Job", "kubernetes:helm.sh/v3:Release"
-# A patch of an object that the chart makes, so without Helm there is nothing to patch.
+# This resource patches an object of the Helm chart. Without Helm the object does not exist.
 REGISTERED = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSetPatch"
 SERVICE = "kubernetes:core/v1:Service"
 ENDING = "1a2b3c4d"
 
 
 def declared(program: Callable[[], Any], passes: int = 1) -> list[tuple[str, dict[str, Any]]]:
-    """Every object but Helm's, by its token. Without its passes a Job's component has no verdict, and fails."""
+    """Return every object except Helm's, by its type token. If the check does not pass, a Job's component has no
+    verdict and fails.
+    """
     found = []
     for row in deploy(program, computed={**COMPUTED, JOB: {"status": {"succeeded": passes}}}).rows:
         if not row.type.startswith("kubernetes:") or row.type in (RELEASE, REGISTERED):
@@ -31,8 +33,9 @@ def declared(program: Callable[[], Any], passes: int = 1) -> list[tuple[str, dic
 
 
 def as_sent(value: Any) -> Any:
-    """An object as the provider sends it: these names have dashes on the wire (pulumi-kubernetes at 94977969,
-    provider/pkg/provider/provider.go)."""
+    """Return an object as the provider sends it. These field names have dashes in requests (pulumi-kubernetes at
+    94977969, provider/pkg/provider/provider.go).
+    """
     if isinstance(value, dict):
         dashed = {key: key.replace("_", "-") if key.startswith("x_kubernetes_") else key for key in value}
         return {dashed[key]: as_sent(inner) for key, inner in value.items()}
@@ -40,19 +43,19 @@ def as_sent(value: Any) -> Any:
 
 
 def helm_values(program: Callable[[], Any]) -> dict[str, Any]:
-    """The values of the one Helm release."""
+    """Return the values of the only Helm release."""
     [row] = [row for row in deploy(program, computed=COMPUTED).rows if row.type == RELEASE]
     found: dict[str, Any] = decode(row.request.object).values["values"]
     return found
 
 
 def smoke_job(**changes: Any) -> dict[str, Any]:
-    """The Job of a SmokeJob `smoke`, from its own example with these changes."""
+    """Return the Job of a SmokeJob named `smoke`, from the component's example with these changes."""
     return smoke_objects(**changes)[JOB]
 
 
 def smoke_objects(**changes: Any) -> dict[str, dict[str, Any]]:
-    """All that a SmokeJob `smoke` makes, by token; the Service has the name that its Job was told."""
+    """Return all objects of a SmokeJob named `smoke`, by type token. The Service has the name that the Job expects."""
     args = SmokeJobArgs(**{"namespace": "gpu-ci", **SmokeJob.EXAMPLE, **changes})
     made = dict(declared(lambda: SmokeJob("smoke", args), args.nodes))
     if SERVICE in made:

@@ -1,6 +1,6 @@
-"""Starts etcd and Kubernetes' own API server, controllers and scheduler on this machine, and ends them again.
+"""Starts and ends etcd and Kubernetes' own API server, controllers and scheduler on this computer.
 
-There is no kubelet: nodes are objects, and pods that are assigned to one stay there and run nothing.
+There is no kubelet: nodes are only objects, and a pod that is assigned to a node stays there and runs nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tests.conftest import ROOT
 PROGRAMS = ROOT / ".control-plane"
 PATIENCE_SEC = 60
 ADDRESS = "127.0.0.1"
-# The first one fills the rest of the command: standard output and error go into a file.
+# The first argument completes the command. Standard output and error go into a file.
 INTO_A_FILE = ["sh", "-c", 'exec "$@" > "$0" 2>&1']
 
 
 class ControlPlane:
-    """One cluster in a folder, on ports that were free."""
+    """One cluster in a folder, on free ports."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
             f"--service-account-key-file={self.folder / 'accounts.key'}", "--service-cluster-ip-range=10.96.0.0/16",
-            # As clusters have it that run device plugins and network plugins.
+            # These settings are usual for clusters with device plugins and network plugins.
             "--allow-privileged=true",
         )  # fmt: skip
         found = self._client()
@@ -68,13 +68,13 @@ class ControlPlane:
         self._run(
             "kube-controller-manager", f"--kubeconfig={settings}", "--leader-elect=false", "--secure-port=0",
             f"--service-account-private-key-file={self.folder / 'accounts.key'}",
-            # No kubelet says that a node still lives.
+            # No kubelet reports that a node is alive.
             "--node-monitor-grace-period=24h",
         )  # fmt: skip
         return found
 
     def stop(self) -> None:
-        """The last one that was started goes first, so that none of them waits for one that is gone."""
+        """End the processes in reverse order, so that no process waits for another one that has already ended."""
         for one in reversed(self.running.values()):
             one.cancel()
             one.ended.wait(PATIENCE_SEC)
@@ -86,10 +86,10 @@ class ControlPlane:
         self.running[program] = Guarded(command, cwd=str(self.folder), environment=dict(os.environ))
 
     def _client(self) -> DynamicClient:
-        """Once the API server says that it is ready."""
+        """Return a client after the API server reports that it is ready."""
         until = time.monotonic() + PATIENCE_SEC
         while time.monotonic() < until:
-            # The API server makes this certificate when it starts.
+            # The API server creates this certificate at its start.
             with contextlib.suppress(DynamicApiError, client.ApiException, HTTPError, OSError):
                 found = DynamicClient(client.ApiClient(self._configuration()))
                 found.request("get", "/readyz")

@@ -1,4 +1,4 @@
-"""The sandbox's tests of which pod fits which node, with the real scheduler in place of the sandbox's."""
+"""Runs the sandbox's tests of which pod fits which node, with the real scheduler instead of the sandbox's rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def real_scheduler(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = itertools.count()
 
     def misfit(spec: Mapping[str, Any], node: Node, _: object) -> Misfit | None:
-        # The API leaves out what is empty.
+        # The API omits empty values.
         taints = [{name: text for name, text in vars(one).items() if text} for one in node.taints]
         amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
         both.nodes({"name": node.name, "labels": dict(node.labels), "taints": taints, "allocatable": amounts})

@@ -1,4 +1,4 @@
-"""When the real controller ends a Job, and whether the sandbox ends it for the same reason in the same words."""
+"""Compares the end of a Job in the sandbox with the real controller: the time, the reason and the message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def job(**spec: Any) -> dict[str, Any]:
 
 
 def run(both: Both, given: Mapping[str, Any], codes: list[int]) -> tuple[dict[str, Any], job_rules.Tally]:
-    """The Job's status in the real cluster once its pods ended so, and what the sandbox counted."""
+    """Return the Job's status in the real cluster after its pods have ended like this, and the sandbox's count."""
     both.nodes(gpu_node(gpus=2))
     both.make(given)
     tally, wanted = job_rules.Tally(given["spec"]), len(codes)

@@ -1,4 +1,4 @@
-"""The real API server takes what our components declare, field by field, and so does the sandbox."""
+"""The real API server and the sandbox accept every field of the objects that our components declare."""
 
 from __future__ import annotations
 
@@ -111,8 +111,10 @@ def test_a_jobs_own_pod_and_a_runner_with_sudo_do_not_pass_restricted(api: Api) 
 
 
 def refused(api: Api, level: str, spec: dict[str, Any]) -> list[str]:
-    """What is said against a pod in a namespace that holds pods to this level."""
+    """Return the problem that the API server reports for a pod in a namespace of this security level."""
     labels = {"pod-security.kubernetes.io/enforce": level}
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": level, "labels": labels}})
     api.ensure_account(level)
-    return api.told({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "it", "namespace": level}, "spec": spec})
+    return api.problems_of(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "it", "namespace": level}, "spec": spec}
+    )

@@ -1,4 +1,4 @@
-"""What a namespace's quota lets through, and whether the sandbox refuses the rest in the API server's words."""
+"""Compares the quota of a namespace in the sandbox with the real API server: refused pods, and the message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPUS = "requested: requests.nvidia.com/gpu=2, used: requests.nvidia.com/gpu=0, l
 
 
 def limit(both: Both, name: str, **choices: Any) -> None:
-    """A GpuNamespace in both worlds, with a quota that its controller has counted."""
+    """Create a GpuNamespace in both clusters, and wait until its controller has counted the quota."""
     for token, given in declared(lambda: GpuNamespace(name, GpuNamespaceArgs(**choices))):
         both.api.apply(given)
         if given["kind"] == "ResourceQuota":
@@ -86,7 +86,7 @@ def test_a_pod_beyond_the_quota_is_refused_in_the_same_words(
     limit(both, name, **choices)
     given = asking(name, **resources)
     sandbox = list(quota.refusals(both.sandbox.world, name, "p", given["spec"]))
-    assert {"real": both.api.told(given), "sandbox": sandbox} == {"real": said, "sandbox": said}
+    assert {"real": both.api.problems_of(given), "sandbox": sandbox} == {"real": said, "sandbox": said}
 
 
 def test_the_controller_says_why_the_second_smoke_job_has_no_pod(both: Both) -> None:

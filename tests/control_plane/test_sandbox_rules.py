@@ -1,4 +1,4 @@
-"""The tests of what the sandbox refuses once more, with the answers of a real API server in place of the sandbox's."""
+"""Runs the tests of what the sandbox refuses again, with the answers of a real API server."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tests.sandbox.providers.kubernetes.rules.test_types import *  # noqa: F403
 from tests.sandbox.providers.kubernetes.workloads.test_job_rules import *  # noqa: F403
 
 
-# The four that the sandbox tells otherwise: tests/sandbox/providers/kubernetes/rules/test_own_words.py.
-def test_a_namespace_of_no_form_is_one_that_is_not_there(api: Api) -> None:
-    assert api.told(typed(JOB, changed(job(), "metadata/namespace", "a.b"))) == ['namespaces "a.b" not found']
+# These four messages differ in the sandbox: tests/sandbox/providers/kubernetes/rules/test_own_words.py.
+def test_a_namespace_with_an_invalid_name_does_not_exist(api: Api) -> None:
+    assert api.problems_of(typed(JOB, changed(job(), "metadata/namespace", "a.b"))) == ['namespaces "a.b" not found']
 
 
-def test_a_selector_of_a_jobs_own_is_told_with_the_uid_that_was_added(api: Api) -> None:
-    said = api.told(typed(JOB, changed(job(), "spec/selector", {"matchLabels": {"a": "b"}})))
+def test_the_error_about_a_jobs_selector_contains_the_added_uid(api: Api) -> None:
+    said = api.problems_of(typed(JOB, changed(job(), "spec/selector", {"matchLabels": {"a": "b"}})))
     assert [one.partition(": ")[0] for one in said] == ["spec.selector", "spec.template.metadata.labels"]
     added = 'spec.selector: Invalid value: {"matchLabels":{"a":"b","batch.kubernetes.io/controller-uid":"'
     assert said[0].startswith(added)
     assert said[0].endswith("`selector` not auto-generated")
 
 
-def test_the_first_element_that_is_no_object_is_told_without_what_it_is(api: Api) -> None:
+def test_the_first_element_that_is_no_object_is_reported_without_its_value(api: Api) -> None:
     given = changed(job(), "spec/template/spec/containers", ["a", "a"])
-    assert api.told(typed(JOB, given)) == [
+    assert api.problems_of(typed(JOB, given)) == [
         "spec.template.spec.containers: element 0: associative list with keys may not have non-map elements"
     ]
 

@@ -1,4 +1,4 @@
-"""Where the real scheduler puts the pod of a SmokeJob, and whether the sandbox says the same in the same words."""
+"""Compares the place of a SmokeJob's pod in the sandbox with the real scheduler: a node, or the reason to wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pending(nodes: int, why: str, preemption: str) -> Placement:
 
 
 def placed(pod: Mapping[str, Any]) -> Placement:
-    """What the real scheduler decided, in the sandbox's form."""
+    """Return the decision of the real scheduler in the sandbox's form."""
     if pod["spec"].get("nodeName"):
         return Placement(pod["spec"]["nodeName"])
     [condition] = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
@@ -91,7 +91,7 @@ def placed(pod: Mapping[str, Any]) -> Placement:
         "three-reasons",
     ],
 )
-def test_the_pod_goes_where_the_sandbox_says_or_stays_for_the_reason_it_gives(
+def test_the_pod_gets_the_same_node_or_the_same_reason_as_in_the_sandbox(
     both: Both, nodes: list[dict[str, Any]], job: dict[str, Any], expected: Placement
 ) -> None:
     both.nodes(*nodes)

@@ -1,4 +1,6 @@
-"""A check of two nodes at once: where the real scheduler puts its pods, who has a name, and what the sandbox says."""
+"""A check of two nodes at once: where the real scheduler puts the pods, when they have DNS names, and the sandbox's
+answer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ NO_VICTIMS = "1 No preemption victims found for incoming pod"
 
 
 def decided(both: Both, job: dict[str, Any]) -> list[dict[str, Any]]:
-    """Both pods once the scheduler has said something of them, the one that was placed first."""
+    """Return both pods after the scheduler has decided about them. The pod that was placed first comes first."""
     pods = until(lambda: found if len(found := both.pods_of(job)) == 2 else None, "there are two pods")
     space = job["metadata"]["namespace"]
     known = [both.decided(space, pod["metadata"]["name"]) for pod in pods]
@@ -44,7 +46,7 @@ def test_each_pod_gets_a_node_of_its_own(both: Both) -> None:
 
 
 @pytest.mark.parametrize(("gpus", "why"), [(2, OWN), (1, NO_GPU)])
-def test_where_there_is_one_node_the_second_pod_waits_for_the_reason_the_sandbox_gives(
+def test_on_one_node_the_second_pod_waits_for_the_same_reason_as_in_the_sandbox(
     both: Both, gpus: int, why: str
 ) -> None:
     both.nodes(gpu_node("a", gpus=gpus))
@@ -56,7 +58,7 @@ def test_where_there_is_one_node_the_second_pod_waits_for_the_reason_the_sandbox
     assert {"real": real, "sandbox": said} == {"real": expected, "sandbox": expected}
 
 
-def test_a_pod_that_has_ended_keeps_nobody_off_which_is_why_none_may_end_before_all_are_there(both: Both) -> None:
+def test_a_pod_that_has_ended_frees_its_node_for_another_pod(both: Both) -> None:
     both.nodes(gpu_node("a", gpus=2))
     job = smoke_job(nodes=2)
     both.make(job)
@@ -69,7 +71,7 @@ def test_a_pod_that_has_ended_keeps_nobody_off_which_is_why_none_may_end_before_
     assert both.place_and_keep(job, 1) == Placement("a")
 
 
-def test_a_pod_has_a_name_while_it_is_ready_not_before_and_not_after(both: Both) -> None:
+def test_a_pod_has_a_dns_name_only_while_it_is_ready(both: Both) -> None:
     both.nodes(gpu_node("a"), gpu_node("b"))
     made = smoke_objects(nodes=2)
     job, service = made[JOB], {"apiVersion": "v1", "kind": "Service", **made[SERVICE]}
@@ -100,7 +102,7 @@ def test_a_pod_has_a_name_while_it_is_ready_not_before_and_not_after(both: Both)
 
     ready(slow, "False", "10.244.0.7")
     ready(fast, "True", "10.244.0.8")
-    # CoreDNS answers with addresses that are ready.
+    # CoreDNS returns only addresses that are ready.
     seen = {f"{name}-0": False, f"{name}-1": True}
     assert until(lambda: named() == seen and named(), "both have a host name, and one is ready") == seen
     end(both, fast)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from cryptography.hazmat.primitives.serialization import pkcs7
 from gpu_manager.decision.names import STANDBY, runner_name, slug
-from gpu_manager.loop import Manager, Pass
+from gpu_manager.loop import Manager, PassResult
 from gpu_manager.memory import Memory, from_json, to_json
 from gpu_manager.model import (
     CommitStatus,
@@ -267,7 +267,7 @@ class World:
                 if spot:
                     self.preempt(self.chance.choice(spot))
             if self.faults and self.chance.random() < self.crash_rate:
-                started = [vm for vm in self.vms.values() if not vm.machine.off and not vm.machine.waits]
+                started = [vm for vm in self.vms.values() if not vm.machine.off and not vm.machine.waits_for_capacity]
                 if started:
                     self.crash(self.chance.choice(started))
 
@@ -599,13 +599,13 @@ class FakeCompute:
             raise Unavailable("it is gone, or another machine has its name")
         return Metadata(_fingerprint(vm.machine), {METADATA_KEY: ""} if vm.machine.sealed else {})
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         """Accept new metadata at once, and apply it a little later."""
         self.faulty.before()
         vm = self.world.vms.get((machine.zone, machine.name))
         if vm is None:
             raise Unavailable("it is gone")
-        if seen.fingerprint != _fingerprint(vm.machine):
+        if read.fingerprint != _fingerprint(vm.machine):
             return False
         if vm.machine.sealed:
             raise BrokenRuleError(f"{machine.name}: a second registration")
@@ -702,7 +702,7 @@ class History:
     fault_rate: float = 0.0
     kill_rate: float = 0.0
     stockouts: float = 0.0
-    passes: list[Pass] = field(default_factory=list)
+    passes: list[PassResult] = field(default_factory=list)
     kills: int = 0
 
     def __post_init__(self) -> None:

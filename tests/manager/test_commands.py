@@ -18,7 +18,7 @@ from gpu_manager.cli.log import Log
 from gpu_manager.cli.share_loop import is_idle, pause_sec
 from gpu_manager.config import read
 from gpu_manager.decision.decide import decide
-from gpu_manager.loop import Event, Pass
+from gpu_manager.loop import Event, PassResult
 from gpu_manager.memory import Memory
 from gpu_manager.model import Observation, Runner
 from gpu_manager.stores.sqlite import SqliteStore
@@ -28,13 +28,13 @@ from gpu_manager.view import view
 from tests.manager.stores.fake_storage import Stored
 from tests.manager.stores.test_bucket import Cloud
 from tests.manager.test_config import CONFIG
-from tests.manager.test_decide import NOW, POOL, job, machine, seen
+from tests.manager.test_decide import NOW, POOL, job, machine, observe
 
 URL = "https://github.com/example-org/kernels/actions/runs/{}/job/{}"
 
 
-def one_pass(observation: Observation, *events: Event) -> Pass:
-    return Pass(observation, decide([POOL], observation, Memory()), list(events))
+def one_pass(observation: Observation, *events: Event) -> PassResult:
+    return PassResult(observation, decide([POOL], observation, Memory()), list(events))
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def asked(tmp_path: Path) -> Path:
     """
     (tmp_path / "manager.json").write_text(json.dumps(CONFIG))
     jobs = (job(1), job(2), job(3), job(4, status="in_progress", runner="l4-a"))
-    observation = seen(jobs=jobs, machines=(machine("l4-a"),), runners=(Runner(1, "l4-a", online=True, busy=True),))
+    observation = observe(jobs=jobs, machines=(machine("l4-a"),), runners=(Runner(1, "l4-a", online=True, busy=True),))
     store = SqliteStore(tmp_path / "state.sqlite")
     store.publish(view([POOL], one_pass(observation)))
     store.close()
@@ -71,7 +71,7 @@ def test_status_shows_each_job_with_its_machine_or_its_reason(asked: Path) -> No
 
 
 @pytest.mark.parametrize(("ago_sec", "text"), [(119, "119 s"), (239, "3 min"), (240, "4 min"), (7200, "2 h")])
-def test_the_age_of_the_last_pass_tells_whether_a_manager_runs(
+def test_an_old_last_pass_means_that_no_manager_runs(
     asked: Path, monkeypatch: pytest.MonkeyPatch, ago_sec: float, text: str
 ) -> None:
     monkeypatch.setattr("time.time", lambda: NOW + ago_sec)
@@ -93,12 +93,12 @@ def test_explain_finds_the_job_by_its_address(asked: Path) -> None:
     ("more", "ids"),
     [("/attempts/1", [2]), ("/attempts/1/job/2", [2]), ("/attempts/1/job/3", []), ("/attempts/2", []), ("", [2])],
 )
-def test_explain_takes_the_address_of_an_attempt(asked: Path, more: str, ids: list[int]) -> None:
+def test_explain_accepts_the_address_of_an_attempt(asked: Path, more: str, ids: list[int]) -> None:
     address = f"https://github.com/example-org/kernels/actions/runs/12{more}"
     assert [job["id"] for job in json.loads(call(asked, "explain", address, "--json").output)["jobs"]] == ids
 
 
-def test_explain_says_what_it_means_that_a_job_is_unknown(asked: Path) -> None:
+def test_explain_names_the_possible_causes_for_an_unknown_job(asked: Path) -> None:
     assert "has no such job" in call(asked, "explain", URL.format(99, 9)).output
 
 
@@ -114,14 +114,14 @@ def test_a_queue_that_is_unknown_says_why(
 ) -> None:
     monkeypatch.setattr("time.time", lambda: NOW)
     store = SqliteStore(asked / "state.sqlite")
-    store.publish(view([POOL], one_pass(seen(jobs=None, github_limited_until=limited))))
+    store.publish(view([POOL], one_pass(observe(jobs=None, github_limited_until=limited))))
     store.close()
     assert f"jobs: unknown: {text}" in call(asked, "manager", "status").output
     found = call(asked, "explain", URL.format(12, 2))
     assert (found.exit_code, text in found.stderr) == (2, True)
 
 
-def test_what_is_no_address_of_a_job_is_refused(asked: Path) -> None:
+def test_an_argument_that_is_no_address_of_a_job_is_refused(asked: Path) -> None:
     found = call(asked, "explain", "https://github.com/example-org/kernels")
     assert found.exit_code == 2
     assert "is not the address of a job" in found.stderr
@@ -160,10 +160,10 @@ def test_the_log_has_each_change_of_a_job_once() -> None:
     lines: list[str] = []
     log = Log(as_json=True, write=lines.append)
     waiting, running = (
-        seen(jobs=(job(1),)),
-        seen(jobs=(job(1, status="in_progress", runner="l4-a"),), machines=(machine("l4-a"),)),
+        observe(jobs=(job(1),)),
+        observe(jobs=(job(1, status="in_progress", runner="l4-a"),), machines=(machine("l4-a"),)),
     )
-    for observation in (waiting, waiting, running, seen()):
+    for observation in (waiting, waiting, running, observe()):
         log.report(one_pass(observation))
     assert [json.loads(line)["event"] for line in lines] == ["job-covered", "job-runs", "job-ended"]
 
@@ -172,31 +172,31 @@ def test_what_fails_in_every_pass_is_logged_once() -> None:
     lines: list[str] = []
     log = Log(as_json=False, write=lines.append)
     for _ in range(3):
-        log.report(one_pass(seen(), Event("unavailable", "GitHub", "answered 502")))
+        log.report(one_pass(observe(), Event("unavailable", "GitHub", "answered 502")))
     assert len(lines) == 1
 
 
-def test_the_loop_rests_as_long_as_github_asks() -> None:
-    assert pause_sec(one_pass(seen()), 10) == 10
-    assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 50)), 10) == 50
+def test_the_loop_waits_as_long_as_githubs_rate_limit() -> None:
+    assert pause_sec(one_pass(observe()), 10) == 10
+    assert pause_sec(one_pass(observe(jobs=None, github_limited_until=NOW + 50)), 10) == 50
     # Google lists a preemption for an hour, so it must be read within that time.
-    assert pause_sec(one_pass(seen(jobs=None, github_limited_until=NOW + 3600)), 10) == 60
+    assert pause_sec(one_pass(observe(jobs=None, github_limited_until=NOW + 3600)), 10) == 60
 
 
-def test_a_source_that_is_unknown_is_no_rest() -> None:
-    assert is_idle(one_pass(seen()))
-    assert not is_idle(one_pass(seen(machines=None)))
+def test_a_pass_with_an_unknown_source_is_not_idle() -> None:
+    assert is_idle(one_pass(observe()))
+    assert not is_idle(one_pass(observe(machines=None)))
 
 
-def test_a_job_that_waiting_does_not_help_is_nothing_to_wait_for() -> None:
+def test_a_job_that_can_get_no_machine_does_not_keep_the_manager_running() -> None:
     no_pool, expired = job(1, "self-hosted", "gpu", "l5"), job(2, age=25 * 3600)
-    found = one_pass(seen(jobs=(no_pool, expired)))
+    found = one_pass(observe(jobs=(no_pool, expired)))
     assert [reason.code for reason in found.decision.reasons.values()] == ["expired", "no-pool"]
     assert is_idle(found)
-    approval = one_pass(seen(jobs=(no_pool, job(3, status="waiting"))))
+    approval = one_pass(observe(jobs=(no_pool, job(3, status="waiting"))))
     assert "approval-pending" in [reason.code for reason in approval.decision.reasons.values()]
     assert not is_idle(approval)
-    assert not is_idle(one_pass(seen(jobs=(no_pool,), machines=(machine("l4-a"),))))
+    assert not is_idle(one_pass(observe(jobs=(no_pool,), machines=(machine("l4-a"),))))
 
 
 def test_status_and_explain_read_the_object_that_managers_share(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from gpu_manager.ports import GithubView, Refused, Unavailable
 
 from tests.manager.test_commands import write_key
 from tests.manager.test_config import CONFIG
-from tests.manager.test_decide import NOW, POOL, job, seen
+from tests.manager.test_decide import NOW, POOL, job, observe
 from tests.manager.test_loop import Kept, Scripted
 
 SHA = "009b8a3a9ccbb128af87f9b1c0f4c62e8a304f6d"
@@ -33,7 +33,7 @@ def of_commit(number: int = 1, *labels: str, age: float = 90) -> Job:
 
 
 def at(seconds: float, *jobs: Job) -> Observation:
-    return seen(jobs=jobs, now=NOW + seconds, github_unix=NOW + seconds)
+    return observe(jobs=jobs, now=NOW + seconds, github_unix=NOW + seconds)
 
 
 def write(observation: Observation, memory: Memory, *reasons: Reason) -> list[CommitStatus]:
@@ -45,7 +45,7 @@ def write(observation: Observation, memory: Memory, *reasons: Reason) -> list[Co
     return found
 
 
-def test_a_job_that_waits_has_its_reason_on_its_commit_until_it_waits_no_more() -> None:
+def test_a_commit_has_the_reason_of_its_job_while_the_job_waits() -> None:
     memory = Memory()
     [first] = write(at(0, of_commit()), memory, FULL)
     assert first == CommitStatus(
@@ -63,7 +63,7 @@ def test_a_job_that_has_just_been_queued_writes_nothing() -> None:
     assert write(at(0, of_commit(age=59)), Memory(), FULL) == []
 
 
-def test_the_jobs_of_one_commit_share_a_status_that_names_what_a_person_has_to_mend() -> None:
+def test_the_jobs_of_one_commit_have_one_status_with_the_reason_for_a_person() -> None:
     reasons = (FULL, Reason("no-pool", "no pool has the labels gpu, v5"), FULL)
     [status] = write(at(0, of_commit(1), of_commit(2), of_commit(3)), Memory(), *reasons)
     assert (status.state, status.description) == ("error", "no-pool (and 2 more): no pool has the labels gpu, v5")
@@ -148,7 +148,7 @@ def test_the_jobs_of_a_commit_in_two_shares_have_a_status_of_each() -> None:
     assert of_shares(at(70, second), memories) == [[("gpu-ci/l4", commit_statuses._DONE)], []]
 
 
-def test_when_the_pools_are_divided_anew_one_share_takes_a_status_back() -> None:
+def test_after_a_new_division_of_the_pools_one_share_ends_a_status() -> None:
     memories = [Memory(), Memory()]
     of_shares(at(0, *(of_commit(n, "gpu", label) for n, label in ((1, "l4"), (2, "t4"), (3, "v5")))), memories)
     before = merged(memories)
@@ -168,7 +168,7 @@ def test_when_the_pools_are_divided_anew_one_share_takes_a_status_back() -> None
 
 
 @pytest.mark.parametrize("unknown", ["jobs", "runners", "machines"])
-def test_what_is_unknown_takes_no_status_back(unknown: str) -> None:
+def test_an_unknown_source_ends_no_status(unknown: str) -> None:
     memory = Memory()
     write(at(0, of_commit()), memory, FULL)
     observation = replace(at(100), **{unknown: None})  # type: ignore[arg-type]
@@ -229,7 +229,7 @@ def test_of_two_managers_with_a_share_each_one_writes_that_no_pool_has_the_label
     assert [each.context for each in world.statuses] == ["gpu-ci"]
 
 
-def test_a_github_that_does_not_answer_is_asked_for_one_status_a_pass() -> None:
+def test_a_github_that_does_not_answer_gets_one_status_request_a_pass() -> None:
     """Each request may take half a minute, and the next pass starts machines."""
     jobs = tuple(replace(of_commit(number, "gpu", "v5"), head_sha=f"{number:040x}") for number in range(5))
     counts = []
@@ -260,7 +260,7 @@ def test_a_change_that_github_does_not_show_is_not_written() -> None:
     assert write(at(60, of_commit()), memory, Reason("no-capacity", f"{zones}, us-east1-c")) == []
 
 
-def test_without_being_asked_for_no_status_is_written() -> None:
+def test_no_status_is_written_by_default() -> None:
     world, manager = refusing(None, writes=False)
     assert manager.step().events == []
     assert world.statuses == []

@@ -79,13 +79,13 @@ def test_a_zone_that_a_pool_may_have_is_accepted(tmp_path: Path, zone: str) -> N
     assert config.pools[0].plain().rungs[0].zone == zone
 
 
-def test_a_pool_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+def test_two_pools_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="pools: two pools have the name l4"):
         read(written(tmp_path, {**CONFIG, "pools": [POOL, POOL]}))
 
 
 @pytest.mark.parametrize(("content", "problem"), [("{", "is not valid JSON"), (None, "cannot be read")])
-def test_a_file_that_is_none_is_named(tmp_path: Path, content: str | None, problem: str) -> None:
+def test_an_invalid_file_is_named(tmp_path: Path, content: str | None, problem: str) -> None:
     file = tmp_path / "manager.json" if content is None else written(tmp_path, content)
     with pytest.raises(ConfigError, match=problem):
         read(file)
@@ -101,7 +101,7 @@ def test_a_key_in_the_wrong_place_is_not_printed(tmp_path: Path) -> None:
     assert "c2VjcmV0" not in str(found.value)
 
 
-def test_a_rung_may_have_a_template_of_its_own_and_has_the_pools_otherwise(tmp_path: Path) -> None:
+def test_a_rung_has_its_own_template_or_that_of_the_pool(tmp_path: Path) -> None:
     far = {**POOL["rungs"][0], "zone": "us-east1-b", "template": EAST}
     ladder = {**CONFIG, "pools": [{**POOL, "rungs": [*POOL["rungs"], far]}]}
     [pool] = [each.plain() for each in read(written(tmp_path, ladder)).pools]

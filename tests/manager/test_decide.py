@@ -44,7 +44,7 @@ def machine(name: str, status: str = "RUNNING", **others: object) -> Machine:
     return replace(plain, **others)  # type: ignore[arg-type]
 
 
-def seen(**found: object) -> Observation:
+def observe(**found: object) -> Observation:
     given: dict[str, object] = {"now": NOW, "github_unix": NOW, "jobs": (), "runners": (), "machines": ()}
     return Observation(**{**given, **found})  # type: ignore[arg-type]
 
@@ -55,90 +55,91 @@ def inserts(decision: Decision) -> list[tuple[str, str]]:
 
 def test_a_queued_job_gets_a_machine_whose_name_and_request_follow_from_the_job() -> None:
     waiting = job()
-    decision = decide([POOL], seen(jobs=(waiting,)), Memory())
+    decision = decide([POOL], observe(jobs=(waiting,)), Memory())
     name = machine_name("l4", waiting.key, 1)
     assert decision.actions == (Insert("l4", name, A, waiting, request_id(name, "us-central1-a")),)
-    assert decision.covered == {waiting.key: name}
+    assert decision.assigned == {waiting.key: name}
     assert decision.memory.pending[name] == Pending("l4", A, waiting, request_id(name, "us-central1-a"), NOW)
 
 
-def test_the_memory_that_was_given_is_left_as_it_is() -> None:
+def test_the_given_memory_is_not_changed() -> None:
     memory = Memory()
-    decide([POOL], seen(jobs=(job(),)), memory)
+    decide([POOL], observe(jobs=(job(),)), memory)
     assert memory == Memory()
 
 
 @pytest.mark.parametrize("unknown", ["jobs", "runners", "machines"])
 def test_nothing_is_started_while_a_source_is_unknown(unknown: str) -> None:
-    assert decide([POOL], seen(**{"jobs": (job(),), unknown: None}), Memory()).actions == ()
+    assert decide([POOL], observe(**{"jobs": (job(),), unknown: None}), Memory()).actions == ()
 
 
 def test_an_insert_whose_answer_was_lost_is_repeated_with_the_same_request() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
-    second = decide([POOL], seen(jobs=(job(),)), first.memory)
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
+    second = decide([POOL], observe(jobs=(job(),)), first.memory)
     assert second.actions == first.actions
 
 
-def test_a_machine_on_its_way_covers_the_job() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
+def test_a_pending_machine_is_assigned_to_the_job() -> None:
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
     [pending] = first.memory.pending.values()
     pending.operation = "operation-1"
-    assert decide([POOL], seen(jobs=(job(),)), first.memory).actions == ()
+    assert decide([POOL], observe(jobs=(job(),)), first.memory).actions == ()
 
 
 def test_a_pool_has_at_most_its_maximum_of_machines() -> None:
     jobs = tuple(job(number) for number in (1, 2, 3))
-    decision = decide([POOL], seen(jobs=jobs), Memory())
+    decision = decide([POOL], observe(jobs=jobs), Memory())
     assert len(inserts(decision)) == 2
     assert decision.reasons == {jobs[2].key: Reason("at-max", "2 of 2 machines are in use")}
 
 
 def test_a_machine_that_stops_counts_against_the_maximum_and_takes_no_job() -> None:
     one = replace(POOL, max=1)
-    decision = decide([one], seen(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),)), Memory())
+    decision = decide([one], observe(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),)), Memory())
     assert decision.actions == ()
     assert decision.reasons[job().key].code == "at-max"
 
 
 def test_labels_match_where_the_jobs_are_a_subset_in_any_case() -> None:
-    decision = decide([POOL], seen(jobs=(job(1, "self-hosted"), job(2, "gpu", "h100"))), Memory())
+    decision = decide([POOL], observe(jobs=(job(1, "self-hosted"), job(2, "gpu", "h100"))), Memory())
     assert len(inserts(decision)) == 1
     assert decision.reasons == {
         job(2).key: Reason("no-pool", "no pool has the labels gpu, h100; missing: h100"),
     }
 
 
-def test_jobs_for_githubs_own_runners_are_no_concern() -> None:
-    decision = decide([POOL], seen(jobs=(job(1, "ubuntu-latest"),)), Memory())
+def test_jobs_for_github_hosted_runners_are_ignored() -> None:
+    decision = decide([POOL], observe(jobs=(job(1, "ubuntu-latest"),)), Memory())
     assert (decision.actions, decision.reasons) == ((), {})
 
 
 def test_a_job_whose_repository_may_not_use_the_pools_group_gets_no_machine() -> None:
     outside = replace(job(), runner_groups=frozenset({"other"}))
-    decision = decide([POOL], seen(jobs=(outside,)), Memory())
+    decision = decide([POOL], observe(jobs=(outside,)), Memory())
     assert decision.actions == ()
     assert decision.reasons == {
         outside.key: Reason("no-pool", "example-org/kernels may not use the runner group Default")
     }
     assert (
-        len(inserts(decide([POOL], seen(jobs=(replace(job(), runner_groups=frozenset({"Default"})),)), Memory()))) == 1
+        len(inserts(decide([POOL], observe(jobs=(replace(job(), runner_groups=frozenset({"Default"})),)), Memory())))
+        == 1
     )
 
 
 def test_a_job_that_waits_for_approval_gets_no_machine() -> None:
-    decision = decide([POOL], seen(jobs=(job(status="waiting"),)), Memory())
+    decision = decide([POOL], observe(jobs=(job(status="waiting"),)), Memory())
     assert decision.actions == ()
     assert decision.reasons[job().key].code == "approval-pending"
 
 
-def test_a_job_that_is_a_day_old_gets_a_machine_still() -> None:
-    assert len(inserts(decide([POOL], seen(jobs=(job(age=24 * 3600),)), Memory()))) == 1
+def test_a_job_that_is_exactly_a_day_old_gets_a_machine() -> None:
+    assert len(inserts(decide([POOL], observe(jobs=(job(age=24 * 3600),)), Memory()))) == 1
 
 
-def test_a_job_that_has_a_pools_label_and_one_that_no_pool_has_is_told_why_it_waits() -> None:
+def test_a_job_with_an_unknown_label_has_a_reason() -> None:
     pool = replace(POOL, labels=frozenset({"l4"}))
     foreign, ours = job(1, "ubuntu-latest"), job(2, "l4", "big")
-    reasons = decide([pool], seen(jobs=(foreign, ours)), Memory()).reasons
+    reasons = decide([pool], observe(jobs=(foreign, ours)), Memory()).reasons
     assert set(reasons) == {ours.key}
     assert reasons[ours.key].detail == "no pool has the labels big, l4; missing: big"
 
@@ -146,179 +147,179 @@ def test_a_job_that_has_a_pools_label_and_one_that_no_pool_has_is_told_why_it_wa
 def test_a_job_is_forgotten_two_days_after_it_was_last_seen() -> None:
     memory = Memory(jobs={"0a1b2c3d4e5f": JobMemory(inserts=1, last_seen=NOW)})
     for later_sec, kept in ((2 * 24 * 3600 - 1, 1), (2 * 24 * 3600, 0)):
-        assert len(decide([POOL], seen(now=NOW + later_sec), memory).memory.jobs) == kept
+        assert len(decide([POOL], observe(now=NOW + later_sec), memory).memory.jobs) == kept
 
 
 def test_a_pool_whose_runners_github_refused_starts_nothing_until_that_is_tried_again() -> None:
     memory = Memory(refusals={"l4": (NOW + 300, "no runner could be registered")})
-    decision = decide([POOL], seen(jobs=(job(),)), memory)
+    decision = decide([POOL], observe(jobs=(job(),)), memory)
     assert decision.actions == ()
     assert decision.reasons[job().key] == Reason("refused", "no runner could be registered", NOW + 300)
 
 
 def test_a_job_that_is_older_than_a_day_by_githubs_clock_gets_no_machine() -> None:
     old = job(age=24 * 3600 + 1)
-    assert decide([POOL], seen(jobs=(old,)), Memory()).reasons[old.key].code == "expired"
+    assert decide([POOL], observe(jobs=(old,)), Memory()).reasons[old.key].code == "expired"
     # The manager's own clock does not count.
-    young = seen(jobs=(old,), github_unix=NOW - 600)
+    young = observe(jobs=(old,), github_unix=NOW - 600)
     assert len(inserts(decide([POOL], young, Memory()))) == 1
 
 
-def test_after_a_stockout_the_next_zone_is_asked_and_the_first_one_a_minute_later() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
+def test_after_a_stockout_the_next_zone_is_tried_and_the_first_one_a_minute_later() -> None:
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
     [name] = first.memory.pending
     failed = OperationState(True, InsertError("no-capacity", "none left"))
-    second = decide([POOL], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    second = decide([POOL], observe(jobs=(job(),), operations={name: failed}), first.memory)
     assert inserts(second) == [("us-central1-b", "spot")]
     assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)}
 
 
-def test_where_all_zones_are_out_the_reason_names_them_and_the_next_try() -> None:
+def test_if_no_zone_has_capacity_the_reason_names_the_zones_and_the_next_try() -> None:
     memory = Memory(
         cooldowns={
             "us-central1-a g2-standard-8 spot": Cooldown(NOW + 40, 1),
             "us-central1-b g2-standard-8 spot": Cooldown(NOW + 100, 2),
         }
     )
-    decision = decide([POOL], seen(jobs=(job(),)), memory)
+    decision = decide([POOL], observe(jobs=(job(),)), memory)
     assert decision.reasons == {
         job().key: Reason("no-capacity", "no machine in us-central1-a, us-central1-b", NOW + 40)
     }
-    later = decide([replace(POOL, max=9)], seen(jobs=(job(1), job(2), job(3)), now=NOW + 41), memory)
+    later = decide([replace(POOL, max=9)], observe(jobs=(job(1), job(2), job(3)), now=NOW + 41), memory)
     # One insert tests each zone for all jobs.
     assert inserts(later) == [("us-central1-a", "spot"), ("us-central1-b", "spot")]
 
 
-def test_a_pool_without_any_open_zone_asks_each_of_them_a_minute_after_its_last_stockout() -> None:
+def test_a_pool_without_an_open_zone_tries_each_zone_a_minute_after_its_stockout() -> None:
     out = {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1750, 9),
            "us-central1-b g2-standard-8 spot": Cooldown(NOW + 1770, 9)}  # fmt: skip
     memory = Memory(cooldowns=out)
-    waits = decide([POOL], seen(jobs=(job(),), now=NOW + 9), memory)
+    waits = decide([POOL], observe(jobs=(job(),), now=NOW + 9), memory)
     assert (inserts(waits), waits.reasons[job().key].next_try) == ([], NOW + 10)
-    asked = decide([POOL], seen(jobs=(job(),), now=NOW + 10), memory)
+    asked = decide([POOL], observe(jobs=(job(),), now=NOW + 10), memory)
     assert inserts(asked) == [("us-central1-a", "spot")]
     [name] = asked.memory.pending
-    failed = decide([POOL], seen(jobs=(job(),), now=NOW + 20, operations={name: stockout()}), asked.memory)
+    failed = decide([POOL], observe(jobs=(job(),), now=NOW + 20, operations={name: stockout()}), asked.memory)
     # The pause counts from this stockout for pools that have another place.
     assert failed.memory.cooldowns["us-central1-a g2-standard-8 spot"] == Cooldown(NOW + 1820, 10)
     assert failed.reasons[job().key].next_try == NOW + 30
 
 
-def test_of_a_regions_zones_those_without_a_remembered_stockout_are_asked_first() -> None:
+def test_zones_of_a_region_without_a_stockout_are_tried_first() -> None:
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 600, 2)})
-    assert inserts(decide([POOL], seen(jobs=(job(),)), memory)) == [("us-central1-b", "spot")]
+    assert inserts(decide([POOL], observe(jobs=(job(),)), memory)) == [("us-central1-b", "spot")]
     # Another market, machine type or region comes later on the ladder because users want that order.
     for other in (FIRM, replace(B, zone="us-east4-a"), replace(B, machine_type="g2-standard-16")):
         pool = replace(POOL, rungs=(A, other, B))
-        assert inserts(decide([pool], seen(jobs=(job(),)), memory)) == [("us-central1-a", "spot")]
+        assert inserts(decide([pool], observe(jobs=(job(),)), memory)) == [("us-central1-a", "spot")]
 
 
 def test_a_pool_with_an_open_place_leaves_the_others_their_pause() -> None:
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1000, 9)})
     pool = replace(POOL, rungs=(A, FIRM))
-    assert inserts(decide([pool], seen(jobs=(job(),)), memory)) == [("us-central1-a", "standard")]
+    assert inserts(decide([pool], observe(jobs=(job(),)), memory)) == [("us-central1-a", "standard")]
 
 
-def test_a_zone_that_google_names_is_asked_before_the_others() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
+def test_a_zone_that_google_names_is_tried_first() -> None:
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
     [name] = first.memory.pending
     pool = replace(POOL, rungs=(A, replace(A, zone="us-central1-c"), B))
     failed = OperationState(True, InsertError("no-capacity", "none left", ("us-central1-b",)))
-    second = decide([pool], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    second = decide([pool], observe(jobs=(job(),), operations={name: failed}), first.memory)
     assert inserts(second) == [("us-central1-b", "spot")]
 
 
 def test_a_used_up_quota_closes_the_region_for_that_gpu_and_market() -> None:
     pool = replace(POOL, rungs=(A, B, FIRM))
-    first = decide([pool], seen(jobs=(job(),)), Memory())
+    first = decide([pool], observe(jobs=(job(),)), Memory())
     [name] = first.memory.pending
     failed = OperationState(True, InsertError("over-quota", "Quota exceeded", quota="PREEMPTIBLE-NVIDIA-L4-GPUS"))
-    second = decide([pool], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    second = decide([pool], observe(jobs=(job(),), operations={name: failed}), first.memory)
     assert inserts(second) == [("us-central1-a", "standard")]
-    only = decide([POOL], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    only = decide([POOL], observe(jobs=(job(),), operations={name: failed}), first.memory)
     assert only.reasons[job().key] == Reason(
         "over-quota", "the quota PREEMPTIBLE-NVIDIA-L4-GPUS is used up in us-central1", NOW + 900
     )
 
 
-def test_a_refusal_keeps_the_pool_from_asking_for_five_minutes() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
+def test_after_a_refusal_the_pool_requests_nothing_for_five_minutes() -> None:
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
     [name] = first.memory.pending
     failed = OperationState(True, InsertError("refused", "Permission denied"))
-    second = decide([POOL], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    second = decide([POOL], observe(jobs=(job(),), operations={name: failed}), first.memory)
     assert second.actions == ()
     assert second.reasons[job().key] == Reason("refused", "Google refuses the machine: Permission denied", NOW + 300)
-    assert len(inserts(decide([POOL], seen(jobs=(job(),), now=NOW + 301), second.memory))) == 1
+    assert len(inserts(decide([POOL], observe(jobs=(job(),), now=NOW + 301), second.memory))) == 1
 
 
 def test_rungs_above_the_price_ceiling_are_skipped() -> None:
     pool = replace(POOL, rungs=(FIRM,), price_ceiling_usd=0.5)
-    assert decide([pool], seen(jobs=(job(),)), Memory()).reasons[job().key] == Reason(
-        "price-ceiling", "every rung costs more than 0.5 USD an hour"
+    assert decide([pool], observe(jobs=(job(),)), Memory()).reasons[job().key] == Reason(
+        "price-ceiling", "every step of the ladder costs more than 0.5 USD an hour"
     )
 
 
-def test_a_job_buys_at_most_three_machines() -> None:
+def test_at_most_three_machines_are_started_for_a_job() -> None:
     memory = Memory(jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
-    decision = decide([POOL], seen(jobs=(job(),)), memory)
+    decision = decide([POOL], observe(jobs=(job(),)), memory)
     assert decision.reasons == {job().key: Reason("never-picked-up", "3 machines were started for it, and none got it")}
 
 
-def test_two_preemptions_in_a_quarter_of_an_hour_turn_to_machines_that_stay() -> None:
+def test_after_two_preemptions_in_a_quarter_of_an_hour_a_standard_machine_is_requested() -> None:
     pool = replace(POOL, rungs=(A, B, FIRM))
     place = "us-central1 g2-standard-8"
     once, twice = Memory(preemptions={place: [NOW - 100]}), Memory(preemptions={place: [NOW - 800, NOW - 100]})
-    assert inserts(decide([pool], seen(jobs=(job(),)), once)) == [("us-central1-a", "spot")]
-    assert inserts(decide([pool], seen(jobs=(job(),)), twice)) == [("us-central1-a", "standard")]
-    assert inserts(decide([POOL], seen(jobs=(job(),)), twice)) == [("us-central1-a", "spot")]
+    assert inserts(decide([pool], observe(jobs=(job(),)), once)) == [("us-central1-a", "spot")]
+    assert inserts(decide([pool], observe(jobs=(job(),)), twice)) == [("us-central1-a", "standard")]
+    assert inserts(decide([POOL], observe(jobs=(job(),)), twice)) == [("us-central1-a", "spot")]
 
 
 def test_machines_that_are_off_are_deleted_whatever_else_is_unknown() -> None:
     off = machine("l4-a", "TERMINATED", end=End("job-done", "the one job has ended"))
-    decision = decide([POOL], seen(machines=(off,), jobs=None, runners=None), Memory())
+    decision = decide([POOL], observe(machines=(off,), jobs=None, runners=None), Memory())
     assert decision.actions == (Delete(off, "job-done: the one job has ended"),)
 
 
 def test_an_end_that_stops_its_pool_stops_it_until_the_template_changes() -> None:
     off = machine("l4-a", "TERMINATED", end=End("no-secret", "permission denied", stops_pool=True))
-    decision = decide([POOL], seen(machines=(off,), jobs=(job(),)), Memory())
+    decision = decide([POOL], observe(machines=(off,), jobs=(job(),)), Memory())
     assert inserts(decision) == []
     assert decision.memory.stopped == {
         "templates/l4": StoppedPool("templates/l4", "l4-a", "no-secret", "permission denied")
     }
     assert decision.reasons[job().key] == Reason("pool-stopped", "l4-a ended with no-secret: permission denied")
     mended = replace(POOL, template="templates/l4-2")
-    assert len(inserts(decide([mended], seen(jobs=(job(),)), decision.memory))) == 1
+    assert len(inserts(decide([mended], observe(jobs=(job(),)), decision.memory))) == 1
 
 
 def test_an_idle_runner_that_no_job_needs_is_unregistered_after_half_a_minute() -> None:
     idle, runner = machine("l4-a"), Runner(7, "l4-a", online=True, busy=False)
-    first = decide([POOL], seen(machines=(idle,), runners=(runner,)), Memory())
+    first = decide([POOL], observe(machines=(idle,), runners=(runner,)), Memory())
     assert first.actions == ()
-    second = decide([POOL], seen(machines=(idle,), runners=(runner,), now=NOW + 30), first.memory)
+    second = decide([POOL], observe(machines=(idle,), runners=(runner,), now=NOW + 30), first.memory)
     assert second.actions == (RemoveRunner(runner, idle, "no queued job needs it"),)
-    needed = decide([POOL], seen(machines=(idle,), runners=(runner,), jobs=(job(),), now=NOW + 30), first.memory)
+    needed = decide([POOL], observe(machines=(idle,), runners=(runner,), jobs=(job(),), now=NOW + 30), first.memory)
     assert needed.actions == ()
 
 
 def test_a_machine_that_registers_no_runner_is_deleted_a_minute_after_the_agents_deadline() -> None:
     silent = machine("l4-a")
-    memory = decide([POOL], seen(machines=(silent,)), Memory()).memory
-    assert decide([POOL], seen(machines=(silent,), now=NOW + 360), memory).actions == ()
-    late = decide([POOL], seen(machines=(silent,), now=NOW + 361), memory)
+    memory = decide([POOL], observe(machines=(silent,)), Memory()).memory
+    assert decide([POOL], observe(machines=(silent,), now=NOW + 360), memory).actions == ()
+    late = decide([POOL], observe(machines=(silent,), now=NOW + 361), memory)
     assert late.actions == (Delete(silent, "no runner within 360 s"),)
-    assert decide([POOL], seen(machines=(silent,), runners=None, now=NOW + 361), memory).actions == ()
+    assert decide([POOL], observe(machines=(silent,), runners=None, now=NOW + 361), memory).actions == ()
 
 
 def test_a_machine_whose_runner_is_gone_is_deleted_after_two_minutes_unless_a_job_names_it() -> None:
     left = machine("l4-a")
     memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 900, registered=True, missing_since=NOW - 121)})
-    assert decide([POOL], seen(machines=(left,)), memory).actions == (
+    assert decide([POOL], observe(machines=(left,)), memory).actions == (
         Delete(left, "on for 120 s after its runner was gone from GitHub"),
     )
     running = job(status="in_progress", runner="l4-a")
-    assert decide([POOL], seen(machines=(left,), jobs=(running,)), memory).actions == ()
-    assert decide([POOL], seen(machines=(left,), jobs=None), memory).actions == ()
+    assert decide([POOL], observe(machines=(left,), jobs=(running,)), memory).actions == ()
+    assert decide([POOL], observe(machines=(left,), jobs=None), memory).actions == ()
 
 
 LOST = JobKey("example-org/kernels", 11, 1, 1)
@@ -329,7 +330,7 @@ def lost_memory() -> Memory:
     """Return the memory of a job whose machine Google has just preempted."""
     known = MachineMemory("l4", NOW - 900, registered=True, job=LOST, place="us-central1 g2-standard-8")
     memory = Memory(machines={"l4-a": known})
-    decision = decide([POOL], seen(preempted=frozenset({"l4-a"})), memory)
+    decision = decide([POOL], observe(preempted=frozenset({"l4-a"})), memory)
     assert decision.memory.lost == {slug(LOST): LostJob(LOST, "l4", NOW, 1)}
     return decision.memory
 
@@ -341,25 +342,25 @@ def failed_run(**others: object) -> Run:
 
 def test_one_share_runs_a_lost_job_again() -> None:
     """Each share begins with the memories of all shares."""
-    pools, world = [POOL, replace(POOL, name="t4")], seen(runs={RUN: failed_run()})
+    pools, world = [POOL, replace(POOL, name="t4")], observe(runs={RUN: failed_run()})
     assert decide(pools, world, lost_memory(), {"t4"}).actions == ()
     assert decide(pools, world, lost_memory(), {"l4"}).actions == (Rerun(RUN, 1, None),)
 
 
 def test_the_job_of_a_preempted_machine_is_run_again_once_its_run_has_ended() -> None:
     memory = lost_memory()
-    running = decide([POOL], seen(runs={RUN: failed_run(status="in_progress", conclusion="")}), memory)
+    running = decide([POOL], observe(runs={RUN: failed_run(status="in_progress", conclusion="")}), memory)
     assert running.actions == ()
-    ended = decide([POOL], seen(runs={RUN: failed_run()}), running.memory)
+    ended = decide([POOL], observe(runs={RUN: failed_run()}), running.memory)
     assert ended.actions == (Rerun(RUN, 1, None),)
-    soon = decide([POOL], seen(runs={RUN: failed_run()}, now=NOW + 59), ended.memory)
+    soon = decide([POOL], observe(runs={RUN: failed_run()}, now=NOW + 59), ended.memory)
     assert soon.actions == ()
-    begun = decide([POOL], seen(runs={RUN: failed_run(attempt=2, status="queued")}, now=NOW + 70), soon.memory)
+    begun = decide([POOL], observe(runs={RUN: failed_run(attempt=2, status="queued")}, now=NOW + 70), soon.memory)
     assert (begun.actions, begun.memory.lost) == ((), {})
 
 
-def test_a_rerun_takes_one_job_where_another_one_failed_for_its_own_reason() -> None:
-    decision = decide([POOL], seen(runs={RUN: failed_run(failed_jobs=(1, 2))}), lost_memory())
+def test_only_the_lost_job_is_run_again_if_another_job_failed_by_itself() -> None:
+    decision = decide([POOL], observe(runs={RUN: failed_run(failed_jobs=(1, 2))}), lost_memory())
     assert decision.actions == (Rerun(RUN, 1, 1),)
 
 
@@ -373,21 +374,21 @@ def test_a_rerun_takes_one_job_where_another_one_failed_for_its_own_reason() -> 
     ],
     ids=["cancelled by a person", "not lost after all", "rerun by a person", "older than 30 days"],
 )
-def test_no_rerun_where_nobody_wants_one(run: Run) -> None:
-    decision = decide([POOL], seen(runs={RUN: run}), lost_memory())
+def test_no_rerun_of_a_run_that_needs_none(run: Run) -> None:
+    decision = decide([POOL], observe(runs={RUN: run}), lost_memory())
     assert (decision.actions, decision.memory.lost) == ((), {})
 
 
-def test_a_job_that_its_runner_cancelled_when_the_machine_was_taken_back_is_run_again() -> None:
-    decision = decide([POOL], seen(runs={RUN: failed_run(conclusion="cancelled")}), lost_memory())
+def test_a_job_that_its_runner_cancelled_at_the_preemption_is_run_again() -> None:
+    decision = decide([POOL], observe(runs={RUN: failed_run(conclusion="cancelled")}), lost_memory())
     assert decision.actions == (Rerun(RUN, 1, None),)
 
 
-def test_a_job_that_had_ended_before_its_machine_was_taken_back_is_not_lost() -> None:
+def test_a_job_that_ended_before_the_preemption_is_not_lost() -> None:
     ending = machine("l4-a")
     known = MachineMemory("l4", NOW - 900, registered=True, job=LOST)
-    ended = decide([POOL], seen(machines=(ending,)), Memory(machines={"l4-a": known})).memory
-    taken = decide([POOL], seen(machines=(ending,), preempted=frozenset({"l4-a"})), ended)
+    ended = decide([POOL], observe(machines=(ending,)), Memory(machines={"l4-a": known})).memory
+    taken = decide([POOL], observe(machines=(ending,), preempted=frozenset({"l4-a"})), ended)
     assert taken.memory.lost == {}
 
 
@@ -395,14 +396,14 @@ def test_a_pool_may_refuse_reruns() -> None:
     known = MachineMemory("l4", NOW - 900, registered=True, job=LOST)
     refusing = replace(POOL, rerun_preempted=False)
     memory = Memory(machines={"l4-a": known})
-    assert decide([refusing], seen(preempted=frozenset({"l4-a"})), memory).memory.lost == {}
+    assert decide([refusing], observe(preempted=frozenset({"l4-a"})), memory).memory.lost == {}
 
 
-def test_a_rerun_job_gets_a_machine_that_stays() -> None:
+def test_a_rerun_job_gets_a_standard_machine() -> None:
     pool = replace(POOL, rungs=(A, B, FIRM))
-    asked = decide([pool], seen(runs={RUN: failed_run()}), lost_memory())
+    asked = decide([pool], observe(runs={RUN: failed_run()}), lost_memory())
     again = replace(job(), key=JobKey("example-org/kernels", 11, 5, 2))
-    decision = decide([pool], seen(jobs=(again,), now=NOW + 30), asked.memory)
+    decision = decide([pool], observe(jobs=(again,), now=NOW + 30), asked.memory)
     assert inserts(decision) == [("us-central1-a", "standard")]
 
 
@@ -413,43 +414,43 @@ def stockout(*zones: str) -> OperationState:
 def test_a_zone_may_be_out_of_machines_for_months() -> None:
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 5000)})
     one = replace(POOL, rungs=(A,))
-    first = decide([one], seen(jobs=(job(),)), memory)
+    first = decide([one], observe(jobs=(job(),)), memory)
     [name] = first.memory.pending
-    second = decide([one], seen(jobs=(job(),), operations={name: stockout()}), first.memory)
+    second = decide([one], observe(jobs=(job(),), operations={name: stockout()}), first.memory)
     assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 1800, 5001)}
 
 
 def test_inserts_that_fail_together_count_as_one_stockout() -> None:
     pool, jobs = replace(POOL, rungs=(A,), max=9), tuple(job(number) for number in range(1, 9))
-    first = decide([pool], seen(jobs=jobs), Memory())
+    first = decide([pool], observe(jobs=jobs), Memory())
     assert len(first.memory.pending) == 8
     failed = dict.fromkeys(first.memory.pending, stockout())
-    second = decide([pool], seen(jobs=jobs, operations=failed), first.memory)
+    second = decide([pool], observe(jobs=jobs, operations=failed), first.memory)
     assert second.memory.cooldowns == {"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)}
 
 
-def test_two_zones_that_name_each_other_are_not_asked_in_every_pass() -> None:
+def test_two_zones_that_name_each_other_are_not_tried_in_every_pass() -> None:
     memory, asked, names = Memory(), 0, {"us-central1-a": "us-central1-b", "us-central1-b": "us-central1-a"}
     for number in range(30):
         operations = {name: stockout(names[each.rung.zone]) for name, each in memory.pending.items()}
-        decision = decide([POOL], seen(jobs=(job(),), operations=operations, now=NOW + 10 * number), memory)
+        decision = decide([POOL], observe(jobs=(job(),), operations=operations, now=NOW + 10 * number), memory)
         memory, asked = decision.memory, asked + len(inserts(decision))
     assert asked <= 2 * 5
 
 
 def test_an_insert_of_a_pool_that_the_configuration_no_longer_has_is_dropped() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
-    second = decide([replace(POOL, name="other", labels=frozenset({"x"}))], seen(), first.memory)
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
+    second = decide([replace(POOL, name="other", labels=frozenset({"x"}))], observe(), first.memory)
     assert (second.actions, second.memory.pending) == ((), {})
 
 
 def test_the_deadline_of_a_machine_counts_from_when_it_runs() -> None:
-    staging = decide([POOL], seen(machines=(machine("l4-a", "STAGING"),)), Memory()).memory
-    runs = decide([POOL], seen(machines=(machine("l4-a"),), now=NOW + 300), staging).memory
-    assert decide([POOL], seen(machines=(machine("l4-a"),), now=NOW + 660), runs).actions == ()
-    assert len(decide([POOL], seen(machines=(machine("l4-a"),), now=NOW + 661), runs).actions) == 1
+    staging = decide([POOL], observe(machines=(machine("l4-a", "STAGING"),)), Memory()).memory
+    runs = decide([POOL], observe(machines=(machine("l4-a"),), now=NOW + 300), staging).memory
+    assert decide([POOL], observe(machines=(machine("l4-a"),), now=NOW + 660), runs).actions == ()
+    assert len(decide([POOL], observe(machines=(machine("l4-a"),), now=NOW + 661), runs).actions) == 1
     stuck = machine("l4-a", "STAGING")
-    assert decide([POOL], seen(machines=(stuck,), now=NOW + 361), staging).actions == (
+    assert decide([POOL], observe(machines=(stuck,), now=NOW + 361), staging).actions == (
         Delete(stuck, "no runner within 360 s"),
     )
 
@@ -460,88 +461,88 @@ def test_the_deadline_of_a_machine_counts_from_when_it_runs() -> None:
 )
 def test_a_machine_that_hangs_with_an_idle_runner_is_replaced(online: bool, seconds: int, why: str) -> None:
     hanging, runner = machine("l4-a"), Runner(7, "l4-a", online=online, busy=False)
-    first = decide([POOL], seen(machines=(hanging,), runners=(runner,), jobs=(job(),)), Memory())
+    first = decide([POOL], observe(machines=(hanging,), runners=(runner,), jobs=(job(),)), Memory())
     assert first.actions == ()
-    in_time = seen(machines=(hanging,), runners=(runner,), jobs=(job(),), now=NOW + seconds)
+    in_time = observe(machines=(hanging,), runners=(runner,), jobs=(job(),), now=NOW + seconds)
     assert decide([POOL], in_time, first.memory).actions == ()
     late = decide([POOL], replace(in_time, now=NOW + seconds + 1), first.memory)
     assert late.actions[0] == RemoveRunner(runner, hanging, why)
     assert inserts(late) == [("us-central1-a", "spot")]
 
 
-def test_a_busy_runner_that_is_offline_is_left_to_github() -> None:
+def test_a_busy_runner_that_is_offline_stays() -> None:
     working, runner = machine("l4-a"), Runner(7, "l4-a", online=False, busy=True)
     memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 9000, registered=True, offline_since=NOW - 8000)})
-    assert decide([POOL], seen(machines=(working,), runners=(runner,)), memory).actions == ()
+    assert decide([POOL], observe(machines=(working,), runners=(runner,)), memory).actions == ()
 
 
-def test_a_job_that_a_person_cancels_after_its_machine_was_taken_back_is_not_run_again() -> None:
+def test_a_job_that_a_person_cancels_after_the_preemption_is_not_run_again() -> None:
     """GitHub waits minutes for a lost runner. In that time a person or a newer run may cancel the job."""
     still = Job(LOST, frozenset({"gpu", "l4"}), "in_progress", NOW - 900, runner_name="l4-a")
     waits = decide(
-        [POOL], seen(jobs=(still,), runs={RUN: failed_run(status="in_progress")}, now=NOW + 61), lost_memory()
+        [POOL], observe(jobs=(still,), runs={RUN: failed_run(status="in_progress")}, now=NOW + 61), lost_memory()
     )
-    cancelled = seen(runs={RUN: failed_run(conclusion="cancelled")}, now=NOW + 90)
+    cancelled = observe(runs={RUN: failed_run(conclusion="cancelled")}, now=NOW + 90)
     decision = decide([POOL], cancelled, waits.memory)
     assert (decision.actions, decision.memory.lost) == ((), {})
-    lost = decide([POOL], seen(runs={RUN: failed_run()}, now=NOW + 90), waits.memory)
+    lost = decide([POOL], observe(runs={RUN: failed_run()}, now=NOW + 90), waits.memory)
     assert lost.actions == (Rerun(RUN, 1, None),)
 
 
 def test_a_job_whose_insert_is_not_answered_for_five_minutes_has_that_as_its_reason() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
     [name] = first.memory.pending
-    assert decide([POOL], seen(jobs=(job(),), now=NOW + 300), first.memory).reasons == {}
-    late = decide([POOL], seen(jobs=(job(),), now=NOW + 301), first.memory)
+    assert decide([POOL], observe(jobs=(job(),), now=NOW + 300), first.memory).reasons == {}
+    late = decide([POOL], observe(jobs=(job(),), now=NOW + 301), first.memory)
     assert late.reasons == {
         job().key: Reason("no-answer", f"Google has not answered the insert of {name} in us-central1-a")
     }
     assert late.actions == first.actions
 
 
-def test_an_insert_whose_answer_was_lost_is_not_repeated_once_its_job_is_gone() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
-    second = decide([POOL], seen(), first.memory)
+def test_an_insert_with_a_lost_answer_is_not_repeated_after_its_job_ended() -> None:
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
+    second = decide([POOL], observe(), first.memory)
     assert second.actions == ()
     # The machine may be listed late, and counts until then.
-    one = decide([replace(POOL, max=1)], seen(jobs=(job(2),), now=NOW + 10), second.memory)
+    one = decide([replace(POOL, max=1)], observe(jobs=(job(2),), now=NOW + 10), second.memory)
     assert inserts(one) == []
-    assert decide([POOL], seen(now=NOW + 61), second.memory).memory.pending == {}
+    assert decide([POOL], observe(now=NOW + 61), second.memory).memory.pending == {}
 
 
 def test_pauses_after_stockouts_double_up_to_half_an_hour_and_end_with_a_machine() -> None:
     one, memory, pauses = replace(POOL, rungs=(A,)), Memory(), []
     now = NOW
     for _ in range(7):
-        asked = decide([one], seen(jobs=(job(),), now=now), memory).memory
+        asked = decide([one], observe(jobs=(job(),), now=now), memory).memory
         [name] = asked.pending
-        memory = decide([one], seen(jobs=(job(),), now=now, operations={name: stockout()}), asked).memory
+        memory = decide([one], observe(jobs=(job(),), now=now, operations={name: stockout()}), asked).memory
         [cooldown] = memory.cooldowns.values()
         pauses.append(cooldown.until - now)
         now = cooldown.until
     assert pauses == [60, 120, 240, 480, 960, 1800, 1800]
-    asked = decide([one], seen(jobs=(job(),), now=now), memory).memory
+    asked = decide([one], observe(jobs=(job(),), now=now), memory).memory
     [name] = asked.pending
-    given = decide([one], seen(jobs=(job(),), now=now, operations={name: OperationState(True)}), asked).memory
+    given = decide([one], observe(jobs=(job(),), now=now, operations={name: OperationState(True)}), asked).memory
     assert given.cooldowns == {}
 
 
-def test_a_zone_that_google_names_is_asked_again_before_its_pause_is_over() -> None:
+def test_a_zone_that_google_names_is_tried_again_before_its_pause_is_over() -> None:
     memory = Memory(cooldowns={"us-central1-b g2-standard-8 spot": Cooldown(NOW + 900, 6)})
-    first = decide([POOL], seen(jobs=(job(),)), memory)
+    first = decide([POOL], observe(jobs=(job(),)), memory)
     [name] = first.memory.pending
     named = stockout("us-central1-b")
-    second = decide([POOL], seen(jobs=(job(),), operations={name: named}), first.memory)
+    second = decide([POOL], observe(jobs=(job(),), operations={name: named}), first.memory)
     assert inserts(second) == [("us-central1-b", "spot")]
     assert second.memory.preferred == {"us-central1-b g2-standard-8 spot": NOW + 300}
 
 
-def test_a_steady_job_waits_for_a_machine_that_stays_where_the_pool_has_one() -> None:
+def test_a_rerun_job_waits_for_a_standard_machine_if_the_pool_has_one() -> None:
     steady = Memory(steady={"example-org/kernels 11": NOW + 900})
-    assert inserts(decide([POOL], seen(jobs=(job(),)), steady)) == [("us-central1-a", "spot")]
+    assert inserts(decide([POOL], observe(jobs=(job(),)), steady)) == [("us-central1-a", "spot")]
     pool = replace(POOL, rungs=(A, FIRM))
     out = replace(steady, cooldowns={"us-central1-a g2-standard-8 standard": Cooldown(NOW + 60, 1)})
-    waits = decide([pool], seen(jobs=(job(),)), out)
+    waits = decide([pool], observe(jobs=(job(),)), out)
     assert inserts(waits) == []
     assert waits.reasons[job().key].code == "no-capacity"
 
@@ -554,64 +555,64 @@ def test_the_breaker_counts_preemptions_close_together_and_opens_for_half_an_hou
         ([NOW - 1800, NOW - 1000], "spot"),
         ([NOW - 1799, NOW - 1000], "standard"),
     ):
-        assert inserts(decide([pool], seen(jobs=(job(),)), Memory(preemptions={place: times}))) == [
+        assert inserts(decide([pool], observe(jobs=(job(),)), Memory(preemptions={place: times}))) == [
             ("us-central1-a", market)
         ], times
 
 
 def test_the_quota_of_all_regions_closes_every_rung() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
     [name] = first.memory.pending
     failed = OperationState(True, InsertError("over-quota", "Quota exceeded", quota="gpus_all_regions"))
     far = replace(POOL, rungs=(A, replace(FIRM, zone="europe-west4-a")))
-    second = decide([far], seen(jobs=(job(),), operations={name: failed}), first.memory)
+    second = decide([far], observe(jobs=(job(),), operations={name: failed}), first.memory)
     assert inserts(second) == []
     assert second.reasons[job().key].code == "over-quota"
 
 
-def test_a_rung_at_the_ceiling_or_without_a_price_is_asked() -> None:
+def test_a_rung_at_the_price_ceiling_or_without_a_price_is_tried() -> None:
     for price in (0.85, None):
         pool = replace(POOL, rungs=(replace(FIRM, usd_per_hour=price),), price_ceiling_usd=0.85)
-        assert len(inserts(decide([pool], seen(jobs=(job(),)), Memory()))) == 1
+        assert len(inserts(decide([pool], observe(jobs=(job(),)), Memory()))) == 1
 
 
 def test_a_pending_machine_counts_for_its_own_pool_until_it_is_listed_or_a_minute_has_passed() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
     [name] = first.memory.pending
     done = {name: OperationState(True)}
-    second = decide([POOL], seen(jobs=(job(),), operations=done), first.memory)
+    second = decide([POOL], observe(jobs=(job(),), operations=done), first.memory)
     assert list(second.memory.pending) == [name]
-    assert list(decide([POOL], seen(jobs=(job(),), now=NOW + 60), second.memory).memory.pending) == [name]
-    unknown = decide([POOL], seen(jobs=(job(),), machines=None, now=NOW + 99), second.memory)
+    assert list(decide([POOL], observe(jobs=(job(),), now=NOW + 60), second.memory).memory.pending) == [name]
+    unknown = decide([POOL], observe(jobs=(job(),), machines=None, now=NOW + 99), second.memory)
     assert list(unknown.memory.pending) == [name]
-    listed = decide([POOL], seen(jobs=(job(),), machines=(machine(name, job=slug(job().key)),)), second.memory)
-    assert (listed.actions, listed.memory.pending, listed.covered) == ((), {}, {job().key: name})
+    listed = decide([POOL], observe(jobs=(job(),), machines=(machine(name, job=slug(job().key)),)), second.memory)
+    assert (listed.actions, listed.memory.pending, listed.assigned) == ((), {}, {job().key: name})
     # A machine that is listed before its operation has ended counts once, and never for another pool.
-    early = seen(jobs=(job(), job(2)), machines=(machine(name, job=slug(job().key)),))
+    early = observe(jobs=(job(), job(2)), machines=(machine(name, job=slug(job().key)),))
     twice = decide([POOL], early, first.memory)
     assert [each.job for each in twice.actions if isinstance(each, Insert)] == [job(), job(2)]
     assert inserts(decide([replace(POOL, max=1)], early, second.memory)) == []
     other = replace(POOL, name="t4", labels=frozenset({"t4"}), max=1)
-    both = decide([POOL, other], seen(jobs=(job(), job(2, "t4"))), first.memory)
+    both = decide([POOL, other], observe(jobs=(job(), job(2, "t4"))), first.memory)
     assert [each.pool for each in both.actions if isinstance(each, Insert)] == ["l4", "t4"]
 
 
 def test_after_a_failed_insert_the_next_one_has_another_name_and_the_budget_is_whole() -> None:
-    first = decide([POOL], seen(jobs=(job(),)), Memory())
+    first = decide([POOL], observe(jobs=(job(),)), Memory())
     [name] = first.memory.pending
-    second = decide([POOL], seen(jobs=(job(),), operations={name: stockout()}), first.memory)
+    second = decide([POOL], observe(jobs=(job(),), operations={name: stockout()}), first.memory)
     assert list(second.memory.pending) == [machine_name("l4", job().key, 2)]
     assert second.memory.jobs == {slug(job().key): JobMemory(inserts=2, machines=1, last_seen=NOW)}
 
 
 def test_a_job_that_two_shares_may_serve_gets_a_machine_of_the_first_pools_share_alone() -> None:
     other = replace(POOL, name="l4-b", runner_group="b")
-    pools, waiting = [POOL, other], seen(jobs=(job(),))
+    pools, waiting = [POOL, other], observe(jobs=(job(),))
     first, second = (decide(pools, waiting, Memory(), own) for own in (("l4",), ("l4-b",)))
     assert [each.pool for each in first.actions if isinstance(each, Insert)] == ["l4"]
-    assert (second.actions, second.covered, second.reasons) == ((), {}, {})
+    assert (second.actions, second.assigned, second.reasons) == ((), {}, {})
     # If the job's repository may use only the second group, the shares change places.
-    groups = seen(jobs=(replace(job(), runner_groups=frozenset({"b"})),))
+    groups = observe(jobs=(replace(job(), runner_groups=frozenset({"b"})),))
     first, second = (decide(pools, groups, Memory(), own) for own in (("l4",), ("l4-b",)))
-    assert (first.actions, first.covered, first.reasons) == ((), {}, {})
+    assert (first.actions, first.assigned, first.reasons) == ((), {}, {})
     assert [each.pool for each in second.actions if isinstance(each, Insert)] == ["l4-b"]

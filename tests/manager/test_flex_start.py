@@ -10,7 +10,7 @@ from gpu_manager.decision.names import slug
 from gpu_manager.memory import Cooldown, Memory
 from gpu_manager.model import Delete, Insert, InsertError, Machine, OperationState, Reason, Rung, Runner
 
-from tests.manager.test_decide import NOW, POOL, job, machine, seen
+from tests.manager.test_decide import NOW, POOL, job, machine, observe
 
 A, B = (Rung(f"us-central1-{zone}", "a3-highgpu-1g", "flex-start", "nvidia-h100-80gb") for zone in "ab")
 FLEX = replace(POOL, rungs=(A, B))
@@ -22,21 +22,21 @@ def begun(done: bool) -> tuple[Memory, Machine]:
     """Return the memory after the first insert, whose operation ends with the request or with the wait, and its
     machine.
     """
-    memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
+    memory = decide([FLEX], observe(jobs=(job(),)), Memory()).memory
     [(name, pending)] = memory.pending.items()
     pending.operation = "operation-1"
     waits = machine(name, "PENDING", market="flex-start", machine_type="a3-highgpu-1g", job=slug(job().key))
     state = {name: OperationState(done)}
-    return decide([FLEX], seen(jobs=(job(),), machines=(waits,), operations=state), memory).memory, waits
+    return decide([FLEX], observe(jobs=(job(),), machines=(waits,), operations=state), memory).memory, waits
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_machine_that_waits_for_capacity_is_left_alone_and_its_job_has_that_as_the_reason(done: bool) -> None:
+def test_a_machine_that_waits_for_capacity_stays_and_is_the_reason_of_its_job(done: bool) -> None:
     memory, waits = begun(done)
     for later in (400, 1700):
-        decision = decide([FLEX], seen(jobs=(job(),), machines=(waits,), now=NOW + later), memory)
+        decision = decide([FLEX], observe(jobs=(job(),), machines=(waits,), now=NOW + later), memory)
         assert decision.actions == ()
-        assert decision.covered == {job().key: waits.name}
+        assert decision.assigned == {job().key: waits.name}
         assert decision.reasons == {
             job().key: Reason("no-capacity", f"{waits.name} waits for capacity in us-central1-a")
         }
@@ -45,87 +45,87 @@ def test_a_machine_that_waits_for_capacity_is_left_alone_and_its_job_has_that_as
 
 def test_its_time_to_boot_begins_when_it_has_capacity() -> None:
     memory, waits = begun(done=True)
-    memory = decide([FLEX], seen(jobs=(job(),), machines=(waits,), now=NOW + 1700), memory).memory
+    memory = decide([FLEX], observe(jobs=(job(),), machines=(waits,), now=NOW + 1700), memory).memory
     starts = replace(waits, status="STAGING")
-    in_time = decide([FLEX], seen(jobs=(job(),), machines=(starts,), now=NOW + 2060), memory)
+    in_time = decide([FLEX], observe(jobs=(job(),), machines=(starts,), now=NOW + 2060), memory)
     assert (in_time.actions, in_time.reasons) == ((), {})
-    late = decide([FLEX], seen(jobs=(job(),), machines=(starts,), now=NOW + 2061), memory)
+    late = decide([FLEX], observe(jobs=(job(),), machines=(starts,), now=NOW + 2061), memory)
     assert late.actions[0] == Delete(starts, "no runner within 360 s")
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_wait_in_vain_is_one_stockout_and_none_of_the_jobs_machines(done: bool) -> None:
+def test_a_failed_wait_for_capacity_is_one_stockout_and_no_machine_of_the_job(done: bool) -> None:
     memory, waits = begun(done)
     if not done:
         # Google lists it for some passes after its operation has failed.
-        both = seen(jobs=(job(),), machines=(waits,), operations={waits.name: STOCKOUT}, now=NOW + 1800)
+        both = observe(jobs=(job(),), machines=(waits,), operations={waits.name: STOCKOUT}, now=NOW + 1800)
         memory = decide([FLEX], both, memory).memory
-    gone = decide([FLEX], seen(jobs=(job(),), now=NOW + 1800), memory)
+    gone = decide([FLEX], observe(jobs=(job(),), now=NOW + 1800), memory)
     assert gone.memory.cooldowns == {PLACE: Cooldown(NOW + 1860, 1)}
     assert gone.memory.jobs[slug(job().key)].machines == 1
     [(_, pending)] = gone.memory.pending.items()
     assert pending.rung == B
 
 
-def test_a_wait_in_vain_whose_operation_is_not_answered_is_counted_once() -> None:
+def test_a_failed_wait_without_an_answer_of_its_operation_counts_once() -> None:
     memory, waits = begun(done=False)
-    gone = decide([FLEX], seen(jobs=(job(),), now=NOW + 1800), memory)
+    gone = decide([FLEX], observe(jobs=(job(),), now=NOW + 1800), memory)
     assert (gone.memory.cooldowns, gone.memory.jobs[slug(job().key)].machines) == ({}, 1)
-    told = decide([FLEX], seen(jobs=(job(),), operations={waits.name: STOCKOUT}, now=NOW + 1810), gone.memory)
-    assert told.memory.cooldowns == {PLACE: Cooldown(NOW + 1870, 1)}
-    assert told.memory.jobs[slug(job().key)].machines == 1
+    result = decide([FLEX], observe(jobs=(job(),), operations={waits.name: STOCKOUT}, now=NOW + 1810), gone.memory)
+    assert result.memory.cooldowns == {PLACE: Cooldown(NOW + 1870, 1)}
+    assert result.memory.jobs[slug(job().key)].machines == 1
 
 
 def test_a_machine_that_waits_for_a_job_which_is_gone_is_deleted_at_once() -> None:
     memory, waits = begun(done=True)
-    decision = decide([FLEX], seen(machines=(waits,), now=NOW + 20), memory)
+    decision = decide([FLEX], observe(machines=(waits,), now=NOW + 20), memory)
     assert decision.actions == (Delete(waits, "no queued job needs it, and it waits for capacity"),)
     # The end of the machine is not a stockout.
-    assert decide([FLEX], seen(now=NOW + 30), decision.memory).memory.cooldowns == {}
-    other = decide([FLEX], seen(jobs=(job(2),), machines=(waits,), now=NOW + 20), memory)
-    assert (other.actions, other.covered) == ((), {job(2).key: waits.name})
-    unknown = decide([FLEX], seen(machines=(waits,), jobs=None, now=NOW + 20), memory)
+    assert decide([FLEX], observe(now=NOW + 30), decision.memory).memory.cooldowns == {}
+    other = decide([FLEX], observe(jobs=(job(2),), machines=(waits,), now=NOW + 20), memory)
+    assert (other.actions, other.assigned) == ((), {job(2).key: waits.name})
+    unknown = decide([FLEX], observe(machines=(waits,), jobs=None, now=NOW + 20), memory)
     assert unknown.actions == ()
 
 
-def test_a_zone_has_machines_again_once_one_has_capacity_and_not_once_google_takes_the_request() -> None:
+def test_only_a_machine_with_capacity_ends_the_stockouts_of_its_zone() -> None:
     memory, waits = begun(done=True)
     memory.cooldowns = {PLACE: Cooldown(NOW - 1, 3)}
-    still = decide([FLEX], seen(jobs=(job(),), machines=(waits,), now=NOW + 10), memory).memory
+    still = decide([FLEX], observe(jobs=(job(),), machines=(waits,), now=NOW + 10), memory).memory
     assert still.cooldowns == {PLACE: Cooldown(NOW - 1, 3)}
     runs = replace(waits, status="RUNNING")
-    assert decide([FLEX], seen(jobs=(job(),), machines=(runs,), now=NOW + 20), still).memory.cooldowns == {}
+    assert decide([FLEX], observe(jobs=(job(),), machines=(runs,), now=NOW + 20), still).memory.cooldowns == {}
 
 
-def test_a_request_that_google_has_not_taken_is_no_wait_for_capacity() -> None:
-    memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
-    late = decide([FLEX], seen(jobs=(job(),), now=NOW + 301), memory)
+def test_a_request_that_google_has_not_accepted_is_no_wait_for_capacity() -> None:
+    memory = decide([FLEX], observe(jobs=(job(),)), Memory()).memory
+    late = decide([FLEX], observe(jobs=(job(),), now=NOW + 301), memory)
     assert late.reasons[job().key].code == "no-answer"
     assert [each.rung for each in late.actions if isinstance(each, Insert)] == [A]
 
 
-def test_a_request_that_google_has_taken_is_answered_although_no_list_has_its_machine_yet() -> None:
-    memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
+def test_an_accepted_request_is_answered_although_its_machine_is_not_listed_yet() -> None:
+    memory = decide([FLEX], observe(jobs=(job(),)), Memory()).memory
     [(name, pending)] = memory.pending.items()
     pending.operation = "operation-1"
-    later = seen(jobs=(job(),), operations={name: OperationState(False)}, now=NOW + 301)
+    later = observe(jobs=(job(),), operations={name: OperationState(False)}, now=NOW + 301)
     decision = decide([FLEX], later, memory)
-    assert (decision.covered, decision.reasons) == ({job().key: name}, {})
+    assert (decision.assigned, decision.reasons) == ({job().key: name}, {})
 
 
-def test_a_stockout_is_remembered_although_google_takes_the_next_request() -> None:
-    memory = decide([FLEX], seen(jobs=(job(),)), Memory()).memory
+def test_a_stockout_counts_although_google_accepts_the_next_request() -> None:
+    memory = decide([FLEX], observe(jobs=(job(),)), Memory()).memory
     [(name, pending)] = memory.pending.items()
     pending.operation = "operation-1"
     memory.cooldowns = {PLACE: Cooldown(NOW - 1, 3)}
-    taken = seen(jobs=(job(),), operations={name: OperationState(True)}, now=NOW + 5)
+    taken = observe(jobs=(job(),), operations={name: OperationState(True)}, now=NOW + 5)
     assert decide([FLEX], taken, memory).memory.cooldowns == {PLACE: Cooldown(NOW - 1, 3)}
 
 
-def test_of_two_machines_for_one_job_the_one_without_capacity_goes_and_the_idle_one_stays() -> None:
+def test_a_machine_without_capacity_is_deleted_if_an_idle_machine_takes_its_job() -> None:
     memory, waits = begun(done=True)
     idle = machine("l4-idle", market="flex-start", machine_type="a3-highgpu-1g")
-    both = seen(
+    both = observe(
         jobs=(job(),), machines=(waits, idle), runners=(Runner(7, "l4-idle", online=True, busy=False),), now=NOW + 20
     )
     decision = decide([FLEX], both, memory)

@@ -66,7 +66,7 @@ def ends_well(made: History) -> None:
     # A job whose three machines all failed has used up its budget.
     never_ran = {key for key, job in queued.items() if not job.zombie and world.machines_of_job[slug(key)] < 3}
     assert never_ran == set(), "jobs that never ran"
-    assert set(queued) <= set(last.decision.reasons) | set(last.decision.covered)
+    assert set(queued) <= set(last.decision.reasons) | set(last.decision.assigned)
     assert all(last.decision.reasons[key].code == "never-picked-up" for key in queued if key in last.decision.reasons)
     for job in world.jobs.values():
         if job.zombie and job.status != "completed":

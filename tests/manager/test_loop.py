@@ -73,7 +73,7 @@ class Scripted:
     def metadata(self, machine: Machine) -> Metadata:
         raise AssertionError
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         raise AssertionError
 
     def remove_runner(self, runner: Runner | NewRunner) -> bool:
@@ -158,7 +158,7 @@ def test_a_manager_without_memory_counts_machines_that_are_on_their_way() -> Non
     loop = Manager([replace(POOL, max=1)], world, world, store := Kept(), lambda: world.now)
     done = loop.step()
     assert world.started == []
-    assert list(done.decision.covered.values()) == ["l4-0a1b2c3d"]
+    assert list(done.decision.assigned.values()) == ["l4-0a1b2c3d"]
     assert not store.memory.begun
     # Until the list contains it, each pass asks for it.
     loop.step()
@@ -166,7 +166,7 @@ def test_a_manager_without_memory_counts_machines_that_are_on_their_way() -> Non
     loop.step()
     assert store.memory.begun
     world.in_flight = (machine("l4-never-asked-for"),)
-    assert [each.name for each in loop.step().seen.machines or ()] == ["l4-0a1b2c3d"]
+    assert [each.name for each in loop.step().observation.machines or ()] == ["l4-0a1b2c3d"]
     assert world.started == []
 
 
@@ -185,7 +185,7 @@ def test_another_time_on_the_computers_clock_ends_no_machine_early() -> None:
     assert world.deleted == ["l4-a"]
 
 
-def test_nothing_is_decided_before_github_has_said_what_time_it_is() -> None:
+def test_nothing_is_decided_before_githubs_first_answer() -> None:
     world = Scripted(listed=(machine("l4-a", "TERMINATED"),), knows_time=False)
     loop, store = manager(world)
     done = loop.step()
@@ -210,7 +210,7 @@ def test_a_machine_that_another_manager_started_is_reported_once() -> None:
 OFF = tuple(machine(name, "TERMINATED") for name in ("l4-a", "l4-b"))
 
 
-def test_a_deletion_that_was_decided_on_half_a_minute_ago_is_decided_anew() -> None:
+def test_a_deletion_from_an_old_observation_waits_for_the_next_pass() -> None:
     for seconds, deleted in ((30, ["l4-a", "l4-b"]), (31, ["l4-a"])):
         world = Scripted(listed=OFF, delete_sec=seconds)
         loop, _ = manager(world)
@@ -239,7 +239,7 @@ def test_nothing_is_done_that_is_not_in_the_memory() -> None:
     ]
 
 
-def test_the_end_of_an_insert_is_asked_for_and_remembered() -> None:
+def test_the_end_of_an_insert_is_read_and_stored() -> None:
     world = Scripted(view=GithubView(NOW, (job(),), ()))
     loop, store = manager(world)
     loop.step()
@@ -260,14 +260,14 @@ def test_runners_and_jobs_are_known_by_their_machines() -> None:
     done = loop.step()
     known = store.memory.machines["l4-a"]
     assert (known.registered, known.job) == (True, running.key)
-    assert [each.runner_name for each in done.seen.jobs or ()] == ["l4-a"]
+    assert [each.runner_name for each in done.observation.jobs or ()] == ["l4-a"]
     # Google preempts the machine, and no longer lists it.
     world.listed, world.taken_back = (), frozenset({"l4-a"})
     loop.step()
     assert [lost.key for lost in store.memory.lost.values()] == [running.key]
 
 
-def test_a_runner_of_an_earlier_machine_of_a_name_is_not_taken_for_the_runner_of_the_next_one() -> None:
+def test_a_runner_of_an_earlier_machine_does_not_count_for_a_later_one_of_its_name() -> None:
     """Its machine is gone, and GitHub still lists its runner. If it counted as the busy one, the new machine would lose
     its job.
     """
@@ -278,9 +278,9 @@ def test_a_runner_of_an_earlier_machine_of_a_name_is_not_taken_for_the_runner_of
     world = Scripted((replace(machine("l4-a"), id="2220000000000000000"),), GithubView(NOW, (), (old, new)))
     made, _ = manager(world)
     for _ in range(40):
-        seen = made.step().seen
+        observation = made.step().observation
         world.now += 30
-    assert [runner.name for runner in seen.runners or ()] == ["l4-a-1110000000000000000", "l4-a"]
+    assert [runner.name for runner in observation.runners or ()] == ["l4-a-1110000000000000000", "l4-a"]
     assert world.deleted == []
 
 
@@ -295,9 +295,9 @@ def test_a_runner_that_never_connects_does_not_cost_the_machines_other_runner_it
     world = Scripted((replace(machine("l4-a"), id="1110000000000000000"),), GithubView(NOW, (), listed))
     made, _ = manager(world)
     for _ in range(40):
-        seen = made.step().seen
+        observation = made.step().observation
         world.now += 30
-    assert seen.runners == (replace(second, name="l4-a"),)
+    assert observation.runners == (replace(second, name="l4-a"),)
     assert world.deleted == []
 
 
@@ -308,7 +308,7 @@ def test_of_two_idle_runners_of_a_machine_the_one_that_is_online_counts_or_the_l
     names = ("l4-a-111", "l4-a-111-2")
     listed = tuple(Runner(7 + at, name, online=online[at], busy=False) for at, name in enumerate(names))
     made, _ = manager(Scripted((replace(machine("l4-a"), id="111"),), GithubView(NOW, (), listed)))
-    assert [runner.id for runner in made.step().seen.runners or ()] == [counts]
+    assert [runner.id for runner in made.step().observation.runners or ()] == [counts]
 
 
 @pytest.mark.parametrize(("taken_back", "lost"), [("l4-a-111", 0), ("l4-a-222", 1)])

@@ -10,7 +10,7 @@ from gpu_manager.decision.names import slug
 from gpu_manager.memory import MachineMemory, Memory
 from gpu_manager.model import Delete, End, Insert, JobKey, Runner
 
-from tests.manager.test_decide import NOW, POOL, job, machine, seen
+from tests.manager.test_decide import NOW, POOL, job, machine, observe
 
 LOST = JobKey("example-org/kernels", 11, 1, 1)
 IDLE, BUSY = (Runner(7, "l4-a", online=True, busy=busy) for busy in (False, True))
@@ -21,14 +21,14 @@ def inserted(decision: Decision) -> int:
 
 
 def test_a_runner_that_is_busy_is_no_machine_for_a_queued_job_although_no_job_names_it_yet() -> None:
-    both = seen(jobs=(job(2),), machines=(machine("l4-a"),), runners=(BUSY,))
+    both = observe(jobs=(job(2),), machines=(machine("l4-a"),), runners=(BUSY,))
     assert inserted(decide([POOL], both, Memory())) == 1
     assert inserted(decide([POOL], replace(both, runners=(IDLE,)), Memory())) == 0
 
 
-def test_a_machine_that_a_running_job_names_is_none_for_a_queued_job_although_its_runner_looks_idle() -> None:
+def test_a_machine_of_a_running_job_takes_no_queued_job_although_its_runner_looks_idle() -> None:
     running, queued = job(1, status="in_progress", runner="l4-a"), job(2)
-    both = seen(jobs=(running, queued), machines=(machine("l4-a"),), runners=(IDLE,))
+    both = observe(jobs=(running, queued), machines=(machine("l4-a"),), runners=(IDLE,))
     assert inserted(decide([POOL], both, Memory())) == 1
     # The runner of a waiting job does not count.
     waits = replace(both, jobs=(replace(running, status="queued"), queued))
@@ -44,8 +44,8 @@ def test_a_machine_that_a_running_job_names_is_none_for_a_queued_job_although_it
     ],
     ids=["its runner is gone", "it is being deleted", "it has had its job"],
 )
-def test_a_machine_that_takes_no_more_jobs_is_none_for_a_queued_job(known: MachineMemory) -> None:
-    waiting = seen(jobs=(job(2),), machines=(machine("l4-a"),))
+def test_a_machine_that_takes_no_more_jobs_is_not_assigned_to_a_queued_job(known: MachineMemory) -> None:
+    waiting = observe(jobs=(job(2),), machines=(machine("l4-a"),))
     assert inserted(decide([POOL], waiting, Memory(machines={"l4-a": known}))) == 1
     fresh = Memory(machines={"l4-a": MachineMemory("l4", NOW - 90)})
     assert inserted(decide([POOL], waiting, fresh)) == 0
@@ -53,20 +53,20 @@ def test_a_machine_that_takes_no_more_jobs_is_none_for_a_queued_job(known: Machi
 
 def test_the_job_of_a_machine_is_the_running_one_that_names_it() -> None:
     running = job(1, status="in_progress", runner="l4-a")
-    memory = decide([POOL], seen(jobs=(running,), machines=(machine("l4-a"),), runners=(BUSY,)), Memory()).memory
+    memory = decide([POOL], observe(jobs=(running,), machines=(machine("l4-a"),), runners=(BUSY,)), Memory()).memory
     assert memory.machines["l4-a"].job == running.key
     queued = replace(running, status="queued")
-    other = decide([POOL], seen(jobs=(queued,), machines=(machine("l4-a"),), runners=(BUSY,)), Memory()).memory
+    other = decide([POOL], observe(jobs=(queued,), machines=(machine("l4-a"),), runners=(BUSY,)), Memory()).memory
     assert other.machines["l4-a"].job is None
 
 
 def test_an_insert_that_is_repeated_counts_although_an_earlier_machine_of_that_name_is_still_listed() -> None:
     """The earlier machine is deleted in the same pass, and the insert then creates a machine."""
     pool = replace(POOL, max=1)
-    begun = decide([pool], seen(jobs=(job(),)), Memory())
+    begun = decide([pool], observe(jobs=(job(),)), Memory())
     [name] = [each.machine for each in begun.actions if isinstance(each, Insert)]
     off = machine(name, "TERMINATED")
-    again = decide([pool], seen(jobs=(job(), job(2)), machines=(off,), now=NOW + 10), begun.memory)
+    again = decide([pool], observe(jobs=(job(), job(2)), machines=(off,), now=NOW + 10), begun.memory)
     assert [each.machine for each in again.actions if isinstance(each, Insert)] == [name]
     assert again.reasons[job(2).key].code == "at-max"
 
@@ -74,14 +74,14 @@ def test_an_insert_that_is_repeated_counts_although_an_earlier_machine_of_that_n
 def test_what_was_seen_of_a_machine_says_nothing_of_the_next_one_of_its_name() -> None:
     had = MachineMemory("l4", NOW - 900, id="111", registered=True, condemned=True, job=LOST)
     for number, takes_a_job in (("111", False), ("222", True)):
-        listed = seen(jobs=(job(2),), machines=(replace(machine("l4-a"), id=number),))
+        listed = observe(jobs=(job(2),), machines=(replace(machine("l4-a"), id=number),))
         decision = decide([POOL], listed, Memory(machines={"l4-a": had}))
         assert inserted(decision) == (not takes_a_job)
         assert decision.memory.machines["l4-a"].id == number
     # A machine that Google has just begun to create has no id yet.
-    begun = decide([POOL], seen(machines=(machine("l4-a"),)), Memory()).memory
+    begun = decide([POOL], observe(machines=(machine("l4-a"),)), Memory()).memory
     assert begun.machines["l4-a"].id == ""
-    listed = seen(machines=(replace(machine("l4-a"), id="111"),), now=NOW + 10)
+    listed = observe(machines=(replace(machine("l4-a"), id="111"),), now=NOW + 10)
     known = decide([POOL], listed, begun).memory.machines["l4-a"]
     assert (known.id, known.first_seen) == ("111", NOW)
 
@@ -91,18 +91,18 @@ def test_a_machine_that_says_it_was_preempted_has_lost_its_job(reason: str, lost
     """Google's operation may be listed later, or not at all."""
     memory = Memory(machines={"l4-a": MachineMemory("l4", NOW - 900, registered=True, job=LOST)})
     off = machine("l4-a", "TERMINATED", end=End(reason))
-    found = decide([POOL], seen(machines=(off,), jobs=(job(1, status="in_progress", runner="l4-a"),)), memory).memory
+    found = decide([POOL], observe(machines=(off,), jobs=(job(1, status="in_progress", runner="l4-a"),)), memory).memory
     assert list(found.lost) == ([slug(LOST)] if lost else [])
 
 
 def test_a_runner_that_was_there_and_is_gone_has_two_minutes_and_its_machine_is_deleted_once() -> None:
     on = machine("l4-a")
-    memory = decide([POOL], seen(machines=(on,), runners=(IDLE,)), Memory()).memory
-    memory = decide([POOL], seen(machines=(on,), now=NOW + 10), memory).memory
-    assert decide([POOL], seen(machines=(on,), now=NOW + 130), memory).actions == ()
-    late = decide([POOL], seen(machines=(on,), now=NOW + 131), memory)
+    memory = decide([POOL], observe(machines=(on,), runners=(IDLE,)), Memory()).memory
+    memory = decide([POOL], observe(machines=(on,), now=NOW + 10), memory).memory
+    assert decide([POOL], observe(machines=(on,), now=NOW + 130), memory).actions == ()
+    late = decide([POOL], observe(machines=(on,), now=NOW + 131), memory)
     assert late.actions == (Delete(on, "on for 120 s after its runner was gone from GitHub"),)
     assert late.memory.machines["l4-a"].condemned
     # The runner came back in time.
-    back = decide([POOL], seen(machines=(on,), runners=(BUSY,), now=NOW + 20), memory).memory
+    back = decide([POOL], observe(machines=(on,), runners=(BUSY,), now=NOW + 20), memory).memory
     assert back.machines["l4-a"].missing_since is None

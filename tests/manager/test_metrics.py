@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from gpu_manager.cli.log import Log
 from gpu_manager.decision.decide import decide
-from gpu_manager.loop import Event, Pass
+from gpu_manager.loop import Event, PassResult
 from gpu_manager.memory import Memory
 from gpu_manager.metrics.log_lines import LogLines
 from gpu_manager.metrics.measure import Meter, PoolState, Sample
 from gpu_manager.metrics.prometheus import Prometheus
 from gpu_manager.model import Observation, Runner
 
-from tests.manager.test_decide import NOW, POOL, job, machine, seen
+from tests.manager.test_decide import NOW, POOL, job, machine, observe
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/runner-manager.md"
 OBJECTIVE = replace(POOL, wait_objective_sec=60)
@@ -32,17 +32,17 @@ class Loop:
         self.memory = Memory()
         self.meter = Meter([OBJECTIVE])
 
-    def pass_(self, observation: Observation, *events: Event) -> tuple[Pass, list[Sample]]:
+    def pass_(self, observation: Observation, *events: Event) -> tuple[PassResult, list[Sample]]:
         decision = decide([OBJECTIVE], observation, self.memory)
         self.memory = decision.memory
-        done = Pass(observation, decision, list(events))
+        done = PassResult(observation, decision, list(events))
         return done, self.meter.take(done)
 
 
 def test_a_pool_is_its_queue_its_machines_by_state_and_their_price() -> None:
     loop = Loop()
     loop.pass_(
-        seen(
+        observe(
             jobs=(job(1, age=90), job(2, age=30), job(3, status="in_progress", runner="l4-c")),
             runners=(Runner(1, "l4-b", True, False), Runner(2, "l4-c", True, True)),
             machines=(
@@ -59,29 +59,29 @@ def test_a_pool_is_its_queue_its_machines_by_state_and_their_price() -> None:
 def test_a_boot_and_a_wait_are_measured_once() -> None:
     loop = Loop()
     waiting = job(1, age=5)
-    loop.pass_(seen(jobs=(waiting,), machines=(machine("l4-a"),)))
+    loop.pass_(observe(jobs=(waiting,), machines=(machine("l4-a"),)))
     idle = (Runner(1, "l4-a", True, False),)
-    _, samples = loop.pass_(seen(now=NOW + 70, jobs=(waiting,), machines=(machine("l4-a"),), runners=idle))
+    _, samples = loop.pass_(observe(now=NOW + 70, jobs=(waiting,), machines=(machine("l4-a"),), runners=idle))
     assert samples == [Sample("boot", "l4", "l4-a", 70.0)]
     running = replace(job(1, age=5, status="in_progress", runner="l4-a"), started_unix=NOW + 72)
     now = {"now": NOW + 80, "github_unix": NOW + 80, "machines": (machine("l4-a"),)}
-    _, samples = loop.pass_(seen(jobs=(running,), runners=(Runner(1, "l4-a", True, True),), **now))
+    _, samples = loop.pass_(observe(jobs=(running,), runners=(Runner(1, "l4-a", True, True),), **now))
     assert samples == [Sample("wait", "l4", "example-org/kernels#1", 77.0)]
-    assert loop.pass_(seen(jobs=(running,), runners=(Runner(1, "l4-a", True, True),), **now))[1] == []
+    assert loop.pass_(observe(jobs=(running,), runners=(Runner(1, "l4-a", True, True),), **now))[1] == []
 
 
 def test_a_job_that_ran_when_the_manager_started_is_no_wait() -> None:
     loop = Loop()
     running = job(1, status="in_progress", runner="l4-a")
-    assert loop.pass_(seen(jobs=(running,), machines=(machine("l4-a"),)))[1] == []
+    assert loop.pass_(observe(jobs=(running,), machines=(machine("l4-a"),)))[1] == []
 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_preemption_is_counted_once(listed: bool) -> None:
     loop = Loop()
-    loop.pass_(seen(machines=(machine("l4-a"),)))
+    loop.pass_(observe(machines=(machine("l4-a"),)))
     left = (machine("l4-a"),) if listed else ()
-    taken = seen(machines=left, preempted=frozenset({"l4-a"}))
+    taken = observe(machines=left, preempted=frozenset({"l4-a"}))
     assert loop.pass_(taken)[1] == [Sample("preempted", "l4", "l4-a")]
     assert loop.pass_(taken)[1] == []
 
@@ -93,7 +93,7 @@ def test_inserts_their_failures_and_reruns_are_counted_by_their_events() -> None
         Event("rerun", "example-org/kernels run 1"),
         Event("delete", "l4-c", "off", "l4"),
     )
-    assert Loop().pass_(seen(), *events)[1] == [
+    assert Loop().pass_(observe(), *events)[1] == [
         Sample("insert", "l4", "l4-a"),
         Sample("insert-failed", "l4", "l4-b", code="no-capacity"),
         Sample("rerun", "", "example-org/kernels run 1"),
@@ -108,7 +108,7 @@ def test_the_log_has_the_state_of_each_pool_once_a_minute_and_says_which_passes_
         done, samples = loop.pass_(observation)
         return [(line.event, line.fields) for line in lines.of(done, samples)]
 
-    whole = seen(jobs=(job(1, age=90),), github_requests_left=4321)
+    whole = observe(jobs=(job(1, age=90),), github_requests_left=4321)
     state = {
         "pool": "l4", "queued": 1, "queueAgeSec": 90.0, "jobsOverObjective": 1, "usdPerHour": 0.0,
         "machines": dict.fromkeys(("booting", "idle", "busy", "stopping", "standby", "off"), 0),
@@ -121,15 +121,15 @@ def test_the_log_has_the_state_of_each_pool_once_a_minute_and_says_which_passes_
     assert written(whole) == []
     clock[0] = 130
     # An unknown queue is not an empty queue, so it has no line.
-    assert written(seen(jobs=None)) == [
+    assert written(observe(jobs=None)) == [
         ("pass", {"share": 1, "whole": False, "sinceWholeSec": 71.0, "githubRequestsLeft": 4321})
     ]
 
 
 def test_a_pass_whose_memory_was_not_kept_is_not_whole() -> None:
-    decision = decide([POOL], seen(), Memory())
-    assert Pass(seen(), decision).whole
-    assert not Pass(seen(), decision, saved=False).whole
+    decision = decide([POOL], observe(), Memory())
+    assert PassResult(observe(), decision).complete
+    assert not PassResult(observe(), decision, saved=False).complete
 
 
 def test_a_line_has_the_fields_that_cloud_logging_knows() -> None:
@@ -157,9 +157,9 @@ def test_prometheus_reads_the_same_numbers_on_this_computer_alone() -> None:
     prometheus = Prometheus()
     port = prometheus.serve(0)
     for observation, events in (
-        (seen(jobs=(job(1, age=90),), machines=(machine("l4-a"),), github_requests_left=4321), ()),
+        (observe(jobs=(job(1, age=90),), machines=(machine("l4-a"),), github_requests_left=4321), ()),
         (
-            seen(now=NOW + 70, machines=(machine("l4-a"),), runners=(Runner(1, "l4-a", True, False),)),
+            observe(now=NOW + 70, machines=(machine("l4-a"),), runners=(Runner(1, "l4-a", True, False),)),
             (Event("insert-failed", "l4-b", "none", "l4", "over-quota"), Event("rerun", "run 1")),
         ),
     ):

@@ -21,7 +21,7 @@ from gpu_manager.model import Delete, Machine, NewRunner, Pool, Register, Remove
 from gpu_manager.ports import GithubView, Metadata, Refused, Unavailable
 
 from tests.manager.machine_key import CERTIFICATE, PRIVATE, PUBLISHED, certificate_of, published
-from tests.manager.test_decide import NOW, POOL, job, machine, seen
+from tests.manager.test_decide import NOW, POOL, job, machine, observe
 from tests.manager.test_loop import Scripted, manager
 
 BROKERED = replace(POOL, registered_by="manager")
@@ -36,7 +36,7 @@ def ready(name: str = "l4-a", **others: Any) -> Machine:
 
 def decided(*machines: Machine, jobs: int = 1, memory: Memory | None = None, **others: Any) -> Decision:
     given = {"jobs": tuple(job(number) for number in range(1, jobs + 1)), "machines": machines, **others}
-    return decide([BROKERED], seen(**given), memory or Memory())
+    return decide([BROKERED], observe(**given), memory or Memory())
 
 
 # -- decisions
@@ -80,7 +80,7 @@ def test_twenty_runners_are_registered_in_a_pass() -> None:
     many = replace(BROKERED, max=50)
     jobs = tuple(job(number) for number in range(50))
     machines = tuple(ready(f"l4-{number:02}") for number in range(50))
-    decision = decide([many], seen(jobs=jobs, machines=machines), Memory())
+    decision = decide([many], observe(jobs=jobs, machines=machines), Memory())
     assert sum(isinstance(each, Register) for each in decision.actions) == 20
 
 
@@ -91,12 +91,12 @@ def test_twenty_runners_are_registered_in_a_pass_of_all_pools_and_earlier_ones_d
     earlier = tuple(ready(f"l4-{at:02}", sealed=True) for at in range(50, 75))
     memory = Memory(registrations={each.name: Registration("42", NOW - 1) for each in earlier})
     busy = tuple(Runner(at, each.name, online=True, busy=True) for at, each in enumerate(earlier))
-    decision = decide(pools, seen(jobs=jobs, machines=machines + earlier, runners=busy), memory)
+    decision = decide(pools, observe(jobs=jobs, machines=machines + earlier, runners=busy), memory)
     begun = [each.machine.pool for each in decision.actions if isinstance(each, Register)]
     assert (begun.count("l4"), begun.count("t4")) == (15, 5)
 
 
-def test_the_machine_of_a_cancelled_job_goes_before_it_has_a_runner() -> None:
+def test_the_machine_of_a_cancelled_job_is_deleted_before_it_has_a_runner() -> None:
     """It would boot for minutes more, and cannot have a job."""
     booting = ready(key="")
     first = decided(booting, jobs=0)
@@ -106,7 +106,7 @@ def test_the_machine_of_a_cancelled_job_goes_before_it_has_a_runner() -> None:
     third = decided(booting, jobs=0, memory=second.memory, now=NOW + 30)
     assert third.actions == (Delete(booting, "no queued job needs it, and it has no runner yet"),)
     # A new job is not assigned to this machine, although Google still lists it as running.
-    assert decided(booting, jobs=1, memory=third.memory, now=NOW + 31).covered != {job(1).key: "l4-a"}
+    assert decided(booting, jobs=1, memory=third.memory, now=NOW + 31).assigned != {job(1).key: "l4-a"}
 
 
 def test_a_machine_that_no_job_needs_gets_no_runner_unless_one_comes() -> None:
@@ -171,7 +171,7 @@ def test_a_runner_that_never_reached_its_machine_does_not_age() -> None:
     assert sealed.memory.machines["l4-a"].offline_since == NOW + 10
 
 
-def test_a_machine_that_is_never_reached_goes_after_its_time_and_its_runner_before_it() -> None:
+def test_a_machine_without_its_registration_is_deleted_after_its_runner() -> None:
     runners = (Runner(7, "l4-a", online=False, busy=False),)
     memory = Memory(
         machines={"l4-a": MachineMemory("l4", NOW - 361, running_since=NOW - 361)},
@@ -217,11 +217,11 @@ def test_a_runner_of_another_shares_machine_is_no_stray() -> None:
     name, removed = "t4-0a1b2c3d", "old-0a1b2c3d"
     runners = (Runner(7, name, online=False, busy=False), Runner(8, removed, online=False, busy=False))
     memory = Memory(registrations={name: Registration("42", NOW), removed: Registration("43", NOW)})
-    second = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"t4"})
+    second = decide([BROKERED, t4], observe(jobs=(), machines=(), runners=runners), memory, {"t4"})
     assert second.actions == (RemoveRunner(runners[0], None, "its machine is gone"),)
     assert set(second.memory.registrations) == {name}
     # Machines of a removed pool belong to the share of the first pool.
-    first = decide([BROKERED, t4], seen(jobs=(), machines=(), runners=runners), memory, {"l4"})
+    first = decide([BROKERED, t4], observe(jobs=(), machines=(), runners=runners), memory, {"l4"})
     assert first.actions == (RemoveRunner(runners[1], None, "its machine is gone"),)
     assert set(first.memory.registrations) == {removed}
 
@@ -270,7 +270,7 @@ class Both:
         self.does("metadata")
         return Metadata("f1", dict(self.items))
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
         self.does("set metadata")
         if self.changed:
             return False
@@ -375,7 +375,7 @@ def test_a_runner_is_registered_for_keys_of_2048_to_4096_bits(bits: int) -> None
 
 
 @pytest.mark.parametrize(("characters", "taken"), [(4096, True), (4097, False)])
-def test_a_certificate_of_more_than_4096_characters_is_none(characters: int, taken: bool) -> None:
+def test_a_certificate_of_more_than_4096_characters_is_ignored(characters: int, taken: bool) -> None:
     text = json.dumps({"machine": "l4-a-42", "certificate": "x" * characters})
     assert registration.key_of(text, "l4-a", "42") == ("x" * characters if taken else "")
 
@@ -393,8 +393,8 @@ class Registering(Scripted):
     def metadata(self, machine: Machine) -> Metadata:
         return self.both.metadata(machine)
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
-        return self.both.set_metadata(machine, seen, key, value)
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
+        return self.both.set_metadata(machine, read, key, value)
 
 
 def test_a_pass_registers_a_runner_and_keeps_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
@@ -421,7 +421,7 @@ def test_a_pool_whose_runners_github_refuses_starts_no_more_machines() -> None:
     assert slug(job(2).key) in store.memory.jobs
 
 
-def test_a_key_of_one_machine_that_is_none_stops_no_pool() -> None:
+def test_an_invalid_key_of_one_machine_stops_no_pool() -> None:
     world = Registering(listed=(ready(key="no base64!"),), view=GithubView(NOW, (job(),), ()))
     loop, store = manager(world)
     assert [event.kind for event in loop.step().events] == ["refused"]

@@ -70,7 +70,7 @@ def balanced(source: Source, held: dict[int, Loop]) -> tuple[list[Share], list[s
     return added, [json.loads(line)["event"] for line in lines]
 
 
-def test_a_share_that_nobody_has_is_taken_and_its_lease_kept() -> None:
+def test_a_share_without_a_manager_is_taken_and_its_lease_renewed() -> None:
     store = Kept()
     free = Share(1, ("t4",), cast(Any, store))
     assert balanced(Source(free), {0: Loop()}) == ([free], [])

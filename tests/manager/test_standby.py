@@ -36,7 +36,7 @@ from gpu_manager.model import (
 from gpu_manager.ports import GithubView
 from gpu_manager.view import view
 
-from tests.manager.test_decide import FIRM, NOW, POOL, A, B, job, machine, seen
+from tests.manager.test_decide import FIRM, NOW, POOL, A, B, job, machine, observe
 from tests.manager.test_loop import Scripted, manager
 
 STOCK = replace(POOL, max=3, standby=1, registered_by="manager")
@@ -71,22 +71,22 @@ def started(decision: Decision) -> list[str]:
 
 
 def test_a_pool_without_jobs_makes_one_machine_for_each_that_is_to_be_on_standby() -> None:
-    decision = decide([STOCK], seen(), Memory())
+    decision = decide([STOCK], observe(), Memory())
     name = standby_name("l4", int(NOW))
     assert decision.actions == (Insert("l4", name, A, None, request_id(name, ZONE)),)
     assert decision.memory.pending[name] == Pending("l4", A, None, request_id(name, ZONE), NOW)
-    assert decide([STOCK], seen(), decision.memory).actions == decision.actions, "its answer was lost"
+    assert decide([STOCK], observe(), decision.memory).actions == decision.actions, "its answer was lost"
     decision.memory.pending[name].operation = "operation-1"
-    assert decide([STOCK], seen(), decision.memory).actions == ()
-    assert decide([replace(STOCK, standby=0)], seen(), Memory()).actions == ()
+    assert decide([STOCK], observe(), decision.memory).actions == ()
+    assert decide([replace(STOCK, standby=0)], observe(), Memory()).actions == ()
 
 
 def test_a_machine_that_boots_for_standby_is_left_alone_until_it_has_a_key_and_is_then_stopped() -> None:
-    boots = decide([STOCK], seen(machines=(stock(key=""),)), Memory())
+    boots = decide([STOCK], observe(machines=(stock(key=""),)), Memory())
     assert boots.actions == ()
-    later = seen(machines=(stock(key=""),), now=NOW + 200, github_unix=NOW + 200)
+    later = observe(machines=(stock(key=""),), now=NOW + 200, github_unix=NOW + 200)
     assert decide([STOCK], later, boots.memory).actions == ()
-    ready = decide([STOCK], seen(machines=(stock(),)), boots.memory)
+    ready = decide([STOCK], observe(machines=(stock(),)), boots.memory)
     assert ready.actions == (Stop(stock()),)
     known = ready.memory.machines["l4-s1"]
     assert (known.stopped_for_later, known.old_key) == (True, digest("first"))
@@ -94,14 +94,14 @@ def test_a_machine_that_boots_for_standby_is_left_alone_until_it_has_a_key_and_i
 
 def test_a_stop_is_repeated_while_the_machine_runs_and_it_gets_no_runner_meanwhile() -> None:
     memory = stopped()
-    assert decide([STOCK], seen(machines=(stock(),), jobs=(job(),)), memory).actions[-1] == Stop(stock())
-    assert of(Register, decide([STOCK], seen(machines=(stock(),), jobs=(job(),)), memory)) == []
-    assert decide([STOCK], seen(machines=(stock(status="STOPPING"),)), memory).actions == ()
+    assert decide([STOCK], observe(machines=(stock(),), jobs=(job(),)), memory).actions[-1] == Stop(stock())
+    assert of(Register, decide([STOCK], observe(machines=(stock(),), jobs=(job(),)), memory)) == []
+    assert decide([STOCK], observe(machines=(stock(status="STOPPING"),)), memory).actions == ()
 
 
 def test_a_stopped_machine_is_kept_and_nothing_more_is_made() -> None:
-    assert decide([STOCK], seen(machines=(off(),)), stopped()).actions == ()
-    assert decide([STOCK], seen(machines=(off(end=None),)), stopped()).actions == ()
+    assert decide([STOCK], observe(machines=(off(),)), stopped()).actions == ()
+    assert decide([STOCK], observe(machines=(off(end=None),)), stopped()).actions == ()
 
 
 TWO = (off("l4-s1"), off("l4-s2"))
@@ -123,59 +123,59 @@ TWO = (off("l4-s1"), off("l4-s2"))
 def test_a_machine_that_is_off_is_deleted(
     pool: Pool, machines: tuple[Machine, ...], memory: Memory, deleted: list[str]
 ) -> None:
-    decision = decide([pool], seen(machines=machines), memory)
+    decision = decide([pool], observe(machines=machines), memory)
     assert [each.machine.name for each in decision.actions if isinstance(each, Delete)] == deleted
 
 
 def test_a_stopped_pool_keeps_no_machine_on_standby() -> None:
     memory = stopped()
     memory.stopped["templates/l4"] = StoppedPool("templates/l4", "l4-x", "driver-failed", "")
-    assert [type(each) for each in decide([STOCK], seen(machines=(off(),)), memory).actions] == [Delete]
+    assert [type(each) for each in decide([STOCK], observe(machines=(off(),)), memory).actions] == [Delete]
 
 
 def test_a_queued_job_starts_a_stopped_machine_and_a_new_one_is_made_for_standby() -> None:
     waiting = job()
-    decision = decide([STOCK], seen(jobs=(waiting,), machines=(off(),)), stopped())
+    decision = decide([STOCK], observe(jobs=(waiting,), machines=(off(),)), stopped())
     request = start_id("l4-s1", ZONE, NOW)
-    assert decision.covered == {waiting.key: "l4-s1"}
+    assert decision.assigned == {waiting.key: "l4-s1"}
     assert decision.actions[0] == Start(off(), A, waiting, request)
     assert decision.memory.pending["l4-s1"] == Pending("l4", A, waiting, request, NOW, is_start=True)
     assert [each.machine for each in decision.actions if isinstance(each, Insert)] == [standby_name("l4", int(NOW))]
-    again = decide([STOCK], seen(jobs=(waiting,), machines=(off(),)), decision.memory)
+    again = decide([STOCK], observe(jobs=(waiting,), machines=(off(),)), decision.memory)
     assert again.actions[0] == decision.actions[0], "its answer was lost"
 
 
 def test_a_started_machine_counts_as_the_jobs_until_it_runs_and_gets_its_runner_with_its_new_key() -> None:
     waiting = job()
-    memory = decide([STOCK], seen(jobs=(waiting,), machines=(off(),)), stopped()).memory
+    memory = decide([STOCK], observe(jobs=(waiting,), machines=(off(),)), stopped()).memory
     memory.pending["l4-s1"].operation = "operation-1"
     memory.pending.pop(standby_name("l4", int(NOW)))
     running = OperationState(done=True)
-    was_off = decide([STOCK], seen(jobs=(waiting,), machines=(off(),), operations={"l4-s1": running}), memory)
-    assert (started(was_off), was_off.covered) == ([], {waiting.key: "l4-s1"})
+    was_off = decide([STOCK], observe(jobs=(waiting,), machines=(off(),), operations={"l4-s1": running}), memory)
+    assert (started(was_off), was_off.assigned) == ([], {waiting.key: "l4-s1"})
     old = stock(key="first")
-    boots = decide([STOCK], seen(jobs=(waiting,), machines=(old,)), was_off.memory)
-    assert (of(Register, boots), of(Stop, boots), boots.covered) == ([], [], {waiting.key: "l4-s1"})
+    boots = decide([STOCK], observe(jobs=(waiting,), machines=(old,)), was_off.memory)
+    assert (of(Register, boots), of(Stop, boots), boots.assigned) == ([], [], {waiting.key: "l4-s1"})
     assert boots.memory.pending.keys() == was_off.memory.pending.keys() - {"l4-s1"}
     new = stock(key="second")
-    assert of(Register, decide([STOCK], seen(jobs=(waiting,), machines=(new,)), boots.memory)) == [Register(new)]
+    assert of(Register, decide([STOCK], observe(jobs=(waiting,), machines=(new,)), boots.memory)) == [Register(new)]
 
 
 def test_the_deadlines_of_a_started_machine_begin_with_its_start() -> None:
     memory = stopped(running_since=NOW - 5000)
-    memory = decide([STOCK], seen(jobs=(job(),), machines=(off(),)), memory).memory
+    memory = decide([STOCK], observe(jobs=(job(),), machines=(off(),)), memory).memory
     memory.pending["l4-s1"].operation = "operation-1"
-    boots = seen(jobs=(job(),), machines=(stock(key=""),), operations={"l4-s1": OperationState(done=True)})
+    boots = observe(jobs=(job(),), machines=(stock(key=""),), operations={"l4-s1": OperationState(done=True)})
     assert of(Delete, decide([STOCK], boots, memory)) == []
 
 
 def test_where_a_start_finds_no_capacity_the_machine_stays_and_the_job_gets_one_elsewhere() -> None:
     waiting = job()
-    memory = decide([STOCK], seen(jobs=(waiting,), machines=(off(),)), stopped()).memory
+    memory = decide([STOCK], observe(jobs=(waiting,), machines=(off(),)), stopped()).memory
     memory.pending["l4-s1"].operation = "operation-1"
     memory.pending.pop(standby_name("l4", int(NOW)))
     failed = {"l4-s1": OperationState(done=True, error=InsertError("no-capacity", "none"))}
-    decision = decide([STOCK], seen(jobs=(waiting,), machines=(off(),), operations=failed), memory)
+    decision = decide([STOCK], observe(jobs=(waiting,), machines=(off(),), operations=failed), memory)
     inserted = [(each.rung, each.job) for each in decision.actions if isinstance(each, Insert)]
     assert (of(Delete, decision), started(decision)) == ([], [])
     assert (B, waiting) in inserted
@@ -190,26 +190,26 @@ def test_where_a_start_finds_no_capacity_the_machine_stays_and_the_job_gets_one_
         pytest.param((A, FIRM), 2, [], id="and no other place is one of standby"),
     ],
 )
-def test_a_stopped_machine_is_made_anew_where_its_place_had_none_twice(
+def test_a_stopped_machine_is_replaced_after_two_stockouts_of_its_place(
     places: tuple[Rung, ...], stockouts: int, made_at: list[Rung]
 ) -> None:
     memory = replace(stopped(), cooldowns={f"{ZONE} g2-standard-8 spot": Cooldown(NOW + 60, stockouts)})
-    decision = decide([replace(STOCK, rungs=places)], seen(machines=(off(),)), memory)
+    decision = decide([replace(STOCK, rungs=places)], observe(machines=(off(),)), memory)
     assert [each.machine.name for each in decision.actions if isinstance(each, Delete)] == ["l4-s1"] * len(made_at)
     assert [each.rung for each in decision.actions if isinstance(each, Insert)] == made_at
 
 
 def test_a_stopped_machine_that_is_being_started_stays_where_its_place_has_none() -> None:
-    memory = decide([STOCK], seen(jobs=(job(),), machines=(off(),)), stopped()).memory
+    memory = decide([STOCK], observe(jobs=(job(),), machines=(off(),)), stopped()).memory
     memory.pending["l4-s1"].operation = "operation-1"
     memory.cooldowns[f"{ZONE} g2-standard-8 spot"] = Cooldown(NOW + 60, 2)
-    assert of(Delete, decide([STOCK], seen(jobs=(job(),), machines=(off(),)), memory)) == []
+    assert of(Delete, decide([STOCK], observe(jobs=(job(),), machines=(off(),)), memory)) == []
 
 
-def test_stopped_spot_machines_are_made_anew_in_another_region_while_they_are_taken_back_in_theirs() -> None:
+def test_stopped_spot_machines_are_replaced_in_another_region_after_preemptions() -> None:
     west = replace(A, zone="us-west1-a")
     memory = replace(stopped(), preemptions={"us-central1 g2-standard-8": [NOW - 60, NOW - 50]})
-    decision = decide([replace(STOCK, rungs=(A, west))], seen(machines=(off(),)), memory)
+    decision = decide([replace(STOCK, rungs=(A, west))], observe(machines=(off(),)), memory)
     assert [each.machine.name for each in decision.actions if isinstance(each, Delete)] == ["l4-s1"]
     assert [each.rung for each in decision.actions if isinstance(each, Insert)] == [west]
 
@@ -233,7 +233,7 @@ def test_stopped_spot_machines_are_made_anew_in_another_region_while_they_are_ta
     ],
 )
 def test_a_stopped_machine_is_not_started_where_none_would_be_made(pool: Pool, memory: Memory) -> None:
-    decision = decide([pool], seen(jobs=(job(),), machines=(off(),)), memory)
+    decision = decide([pool], observe(jobs=(job(),), machines=(off(),)), memory)
     assert (started(decision), of(Delete, decision)) == ([], [])
 
 
@@ -241,17 +241,17 @@ def test_no_more_machines_are_on_than_the_maximum() -> None:
     pool = replace(STOCK, max=1)
     busy = machine("l4-a", registered_by="manager", sealed=True)
     runner = Runner(1, "l4-a", online=True, busy=True)
-    decision = decide([pool], seen(jobs=(job(),), machines=(busy, off()), runners=(runner,)), stopped())
+    decision = decide([pool], observe(jobs=(job(),), machines=(busy, off()), runners=(runner,)), stopped())
     assert decision.actions == ()
     assert {each.code for each in decision.reasons.values()} == {"at-max"}
 
 
-def test_a_machine_whose_job_was_cancelled_goes_on_standby_where_there_is_room() -> None:
+def test_a_machine_whose_job_was_cancelled_goes_on_standby_if_there_is_room() -> None:
     ready = stock("l4-a", job="0a1b2c3d4e5f")
-    assert of(Stop, decide([STOCK], seen(machines=(ready,)), Memory())) == [Stop(ready)]
-    full = decide([STOCK], seen(machines=(ready, off())), stopped())
+    assert of(Stop, decide([STOCK], observe(machines=(ready,)), Memory())) == [Stop(ready)]
+    full = decide([STOCK], observe(machines=(ready, off())), stopped())
     assert (of(Stop, full), of(Delete, full)) == ([], [])
-    later = seen(machines=(ready, off()), now=NOW + 31, github_unix=NOW + 31)
+    later = observe(machines=(ready, off()), now=NOW + 31, github_unix=NOW + 31)
     assert [each.machine.name for each in decide([STOCK], later, full.memory).actions if isinstance(each, Delete)] == [
         "l4-a"
     ]
@@ -259,10 +259,10 @@ def test_a_machine_whose_job_was_cancelled_goes_on_standby_where_there_is_room()
 
 def test_a_job_starts_a_stopped_machine_sooner_than_it_waits_for_one_that_boots_for_the_first_time() -> None:
     two, boots = replace(STOCK, standby=2), stock("l4-s2", key="")
-    decision = decide([two], seen(jobs=(job(),), machines=(boots, off())), stopped())
+    decision = decide([two], observe(jobs=(job(),), machines=(boots, off())), stopped())
     assert started(decision) == ["l4-s1"]
-    none = decide([two], seen(jobs=(job(),), machines=(boots,)), Memory())
-    assert (none.covered, [each.job for each in none.actions if isinstance(each, Insert)]) == (
+    none = decide([two], observe(jobs=(job(),), machines=(boots,)), Memory())
+    assert (none.assigned, [each.job for each in none.actions if isinstance(each, Insert)]) == (
         {job().key: "l4-s2"},
         [None, None],
     )
@@ -278,52 +278,52 @@ def test_no_machine_is_made_for_standby_where(reason: str) -> None:
     else:
         until = NOW - 1 if reason == "the place had none" else NOW + 600
         memory.cooldowns[f"{ZONE} g2-standard-8 spot"] = Cooldown(until, 1)
-    assert decide([pool], seen(jobs=jobs), memory).actions == ()
+    assert decide([pool], observe(jobs=jobs), memory).actions == ()
 
 
 def test_a_machine_for_standby_is_made_at_the_first_place_that_has_lately_had_machines() -> None:
     """The pause of the first place is over: only a job tests if the place has capacity again."""
     memory = Memory(cooldowns={f"{ZONE} g2-standard-8 spot": Cooldown(NOW - 1, 1)})
-    assert [each.rung for each in decide([STOCK], seen(), memory).actions if isinstance(each, Insert)] == [B]
+    assert [each.rung for each in decide([STOCK], observe(), memory).actions if isinstance(each, Insert)] == [B]
     west = replace(A, zone="us-west1-a")
-    inserts = decide([replace(STOCK, rungs=(A, west))], seen(), memory).actions
+    inserts = decide([replace(STOCK, rungs=(A, west))], observe(), memory).actions
     assert [each.rung for each in inserts if isinstance(each, Insert)] == [west]
 
 
 def test_a_job_that_no_machine_helps_keeps_no_machine_from_standby() -> None:
     memory = Memory(jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
-    decision = decide([STOCK], seen(jobs=(job(),)), memory)
+    decision = decide([STOCK], observe(jobs=(job(),)), memory)
     assert {each.code for each in decision.reasons.values()} == {"never-picked-up"}
     assert [each.job for each in decision.actions if isinstance(each, Insert)] == [None]
 
 
 def test_machines_that_never_come_to_standby_are_made_again_after_longer_and_longer_pauses() -> None:
     memory = Memory(standby={"l4": StandbyMemory(made=3, unproven=3, last_made=NOW)})
-    at = [second for second in range(0, 400, 10) if decide([STOCK], seen(now=NOW + second), memory).actions]
+    at = [second for second in range(0, 400, 10) if decide([STOCK], observe(now=NOW + second), memory).actions]
     assert at[0] == 240
-    assert decide([STOCK], seen(), replace(memory, standby={"l4": StandbyMemory(3, 0, NOW)})).actions != ()
+    assert decide([STOCK], observe(), replace(memory, standby={"l4": StandbyMemory(3, 0, NOW)})).actions != ()
 
 
 def test_only_a_machine_that_is_off_and_kept_ends_the_pauses() -> None:
     memory = Memory(standby={"l4": StandbyMemory(made=3, unproven=3, last_made=NOW)})
-    asked = decide([STOCK], seen(machines=(stock(),)), memory)
+    asked = decide([STOCK], observe(machines=(stock(),)), memory)
     assert (asked.actions, asked.memory.standby["l4"].unproven) == ((Stop(stock()),), 3), "its stop may be refused"
-    assert decide([STOCK], seen(machines=(off(),)), asked.memory).memory.standby["l4"].unproven == 0
+    assert decide([STOCK], observe(machines=(off(),)), asked.memory).memory.standby["l4"].unproven == 0
 
 
 def test_a_start_without_an_answer_is_given_up_where_its_machine_is_gone() -> None:
-    lost = decide([STOCK], seen(machines=(off(),), jobs=(job(),)), stopped()).memory
-    gone = decide([STOCK], seen(jobs=(job(),), now=NOW + 60, github_unix=NOW + 60), lost)
-    assert gone.covered == {job().key: "l4-s1"}, "a list may lack a machine for once"
-    later = decide([STOCK], seen(jobs=(job(),), now=NOW + 121, github_unix=NOW + 121), gone.memory)
+    lost = decide([STOCK], observe(machines=(off(),), jobs=(job(),)), stopped()).memory
+    gone = decide([STOCK], observe(jobs=(job(),), now=NOW + 60, github_unix=NOW + 60), lost)
+    assert gone.assigned == {job().key: "l4-s1"}, "a list may lack a machine for once"
+    later = decide([STOCK], observe(jobs=(job(),), now=NOW + 121, github_unix=NOW + 121), gone.memory)
     assert "l4-s1" not in later.memory.pending
-    assert later.covered[job().key] == standby_name("l4", int(NOW))
+    assert later.assigned[job().key] == standby_name("l4", int(NOW))
 
 
 def test_only_a_machine_that_has_just_come_to_standby_ends_the_pauses() -> None:
     def left(running_since: float | None) -> int:
         memory = replace(stopped(running_since=running_since), standby={"l4": StandbyMemory(5, 5, NOW)})
-        decision = decide([replace(STOCK, standby=2)], seen(machines=(off(),)), memory)
+        decision = decide([replace(STOCK, standby=2)], observe(machines=(off(),)), memory)
         assert decision.memory.machines["l4-s1"].running_since is None
         return decision.memory.standby["l4"].unproven
 
@@ -334,20 +334,20 @@ def test_only_a_machine_that_has_just_come_to_standby_ends_the_pauses() -> None:
 def test_a_manager_that_lost_its_memory_repeats_no_request_of_the_one_before() -> None:
     """Compute Engine answers a known request id with the old operation, and creates and starts nothing."""
     two = replace(STOCK, standby=2)
-    first = [each for each in decide([two], seen(), Memory()).actions if isinstance(each, Insert)]
-    later = [each for each in decide([two], seen(now=NOW + 60), Memory()).actions if isinstance(each, Insert)]
+    first = [each for each in decide([two], observe(), Memory()).actions if isinstance(each, Insert)]
+    later = [each for each in decide([two], observe(now=NOW + 60), Memory()).actions if isinstance(each, Insert)]
     assert len({each.request_id for each in (*first, *later)}) == 4
     assert len({each.machine for each in (*first, *later)}) == 4
     starts = [
         action.request_id
         for now in (NOW, NOW + 60)
-        for action in decide([STOCK], seen(now=now, jobs=(job(),), machines=(off(),)), stopped()).actions
+        for action in decide([STOCK], observe(now=now, jobs=(job(),), machines=(off(),)), stopped()).actions
         if isinstance(action, Start)
     ]
     assert len(set(starts)) == 2
 
 
-def test_a_pass_stops_a_machine_that_is_ready_and_says_so() -> None:
+def test_a_pass_stops_a_machine_that_is_ready_and_logs_it() -> None:
     world = Scripted((stock(),), GithubView(NOW, (), ()))
     loop, store = manager(world, pool=STOCK)
     done = loop.step()
@@ -392,5 +392,5 @@ def test_a_start_that_google_refuses_is_an_event_and_none_of_the_jobs_machines(a
 
 
 def test_the_memory_of_standby_survives_being_stored() -> None:
-    memory = decide([STOCK], seen(jobs=(job(),), machines=(off(),)), stopped()).memory
+    memory = decide([STOCK], observe(jobs=(job(),), machines=(off(),)), stopped()).memory
     assert from_json(to_json(memory)) == memory

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from gpu_manager.decision.decide import Decision, decide
 from gpu_manager.decision.names import slug
-from gpu_manager.loop import Pass
+from gpu_manager.loop import PassResult
 from gpu_manager.memory import Cooldown, JobMemory, MachineMemory, Memory, StoppedPool
 from gpu_manager.model import (
     Delete,
@@ -24,7 +24,7 @@ from gpu_manager.model import (
 )
 from gpu_manager.view import view
 
-from tests.manager.test_decide import NOW, POOL, job, machine, seen
+from tests.manager.test_decide import NOW, POOL, job, machine, observe
 
 NEAR = Rung("us-central1-a", "g2-standard-8", "spot", "nvidia-l4", 0.4)
 FAR = Rung("us-east1-b", "g2-standard-8", "spot", "nvidia-l4", 0.4, "templates/l4-east")
@@ -52,30 +52,30 @@ def asked(decision: Decision) -> list[tuple[str, str, str]]:
 
 def after(pool: Pool, error: InsertError, memory: Memory | None = None) -> Decision:
     """Return the decision after the first insert has failed with this error."""
-    first = decide([pool], seen(jobs=(job(),)), memory or Memory())
+    first = decide([pool], observe(jobs=(job(),)), memory or Memory())
     [name] = first.memory.pending
-    return decide([pool], seen(jobs=(job(),), operations={name: OperationState(True, error)}), first.memory)
+    return decide([pool], observe(jobs=(job(),), operations={name: OperationState(True, error)}), first.memory)
 
 
 # -- pools that share jobs -------------------------------------------------------------------------------------------
 
 
 def test_a_job_of_two_pools_goes_to_the_one_that_has_room() -> None:
-    full = seen(jobs=(ANY,), machines=(machine("l4-a", "STOPPING"),))
+    full = observe(jobs=(ANY,), machines=(machine("l4-a", "STOPPING"),))
     decision = decide([L4, T4], full, Memory())
     assert asked(decision) == [("t4", "us-central1-a", "n1-standard-8")]
     assert decision.reasons == {}
 
 
-def test_a_job_of_two_pools_that_have_room_goes_to_the_one_that_costs_less() -> None:
-    assert asked(decide([T4, L4], seen(jobs=(ANY,)), Memory())) == [("l4", "us-central1-a", "g2-standard-8")]
+def test_a_job_of_two_pools_with_room_goes_to_the_cheaper_one() -> None:
+    assert asked(decide([T4, L4], observe(jobs=(ANY,)), Memory())) == [("l4", "us-central1-a", "g2-standard-8")]
     unknown = replace(L4, rungs=(replace(NEAR, usd_per_hour=None),))
-    assert asked(decide([unknown, T4], seen(jobs=(ANY,)), Memory())) == [("t4", "us-central1-a", "n1-standard-8")]
+    assert asked(decide([unknown, T4], observe(jobs=(ANY,)), Memory())) == [("t4", "us-central1-a", "n1-standard-8")]
 
 
 def test_jobs_of_two_pools_fill_one_after_the_other_and_then_have_the_reasons_of_both() -> None:
     jobs = tuple(job(number, "gpu") for number in (1, 2, 3))
-    decision = decide([L4, T4], seen(jobs=jobs), Memory())
+    decision = decide([L4, T4], observe(jobs=jobs), Memory())
     assert [pool for pool, _, _ in asked(decision)] == ["l4", "t4"]
     assert decision.reasons == {
         jobs[2].key: Reason("at-max", "l4: 1 of 1 machines are in use; t4: 1 of 1 machines are in use")
@@ -84,29 +84,29 @@ def test_jobs_of_two_pools_fill_one_after_the_other_and_then_have_the_reasons_of
 
 def test_a_machine_that_waits_in_any_of_its_pools_is_used_before_one_is_started() -> None:
     idle, runner = machine("t4-a", pool="t4", zone="us-central1-a"), Runner(7, "t4-a", online=True, busy=False)
-    decision = decide([L4, T4], seen(jobs=(ANY,), machines=(idle,), runners=(runner,)), Memory())
-    assert (decision.actions, decision.covered) == ((), {ANY.key: "t4-a"})
+    decision = decide([L4, T4], observe(jobs=(ANY,), machines=(idle,), runners=(runner,)), Memory())
+    assert (decision.actions, decision.assigned) == ((), {ANY.key: "t4-a"})
 
 
 def test_a_job_of_many_pools_leaves_the_machine_to_a_job_of_one() -> None:
     machines = (machine("l4-a"), machine("t4-a", pool="t4"))
     only_l4 = job(2)
-    decision = decide([L4, T4], seen(jobs=(ANY, only_l4), machines=machines), Memory())
-    assert (decision.actions, decision.covered) == ((), {ANY.key: "t4-a", only_l4.key: "l4-a"})
+    decision = decide([L4, T4], observe(jobs=(ANY, only_l4), machines=machines), Memory())
+    assert (decision.actions, decision.assigned) == ((), {ANY.key: "t4-a", only_l4.key: "l4-a"})
 
 
 def test_a_job_keeps_the_machine_that_was_started_for_it_whatever_pool_is_cheaper() -> None:
-    first = decide([T4], seen(jobs=(ANY,)), Memory())
+    first = decide([T4], observe(jobs=(ANY,)), Memory())
     [pending] = first.memory.pending.values()
     pending.operation = "operation-1"
-    second = decide([L4, T4], seen(jobs=(ANY,)), first.memory)
-    assert (second.actions, second.covered) == ((), first.covered)
+    second = decide([L4, T4], observe(jobs=(ANY,)), first.memory)
+    assert (second.actions, second.assigned) == ((), first.assigned)
 
 
 def test_a_stopped_pool_is_passed_over_for_one_that_works() -> None:
     memory = Memory(stopped={"templates/l4": StoppedPool("templates/l4", "l4-a", "no-secret", "denied")})
-    assert [pool for pool, _, _ in asked(decide([L4, T4], seen(jobs=(ANY,)), memory))] == ["t4"]
-    full = seen(jobs=(ANY,), machines=(machine("t4-a", "STOPPING", pool="t4"),))
+    assert [pool for pool, _, _ in asked(decide([L4, T4], observe(jobs=(ANY,)), memory))] == ["t4"]
+    full = observe(jobs=(ANY,), machines=(machine("t4-a", "STOPPING", pool="t4"),))
     assert decide([L4, T4], full, memory).reasons[ANY.key] == Reason(
         "at-max", "t4: 1 of 1 machines are in use; l4: l4-a ended with no-secret: denied"
     )
@@ -114,7 +114,7 @@ def test_a_stopped_pool_is_passed_over_for_one_that_works() -> None:
 
 def test_the_machines_of_a_job_count_over_all_of_its_pools() -> None:
     memory = Memory(jobs={slug(ANY.key): JobMemory(inserts=3, machines=3, last_seen=NOW)})
-    decision = decide([L4, T4], seen(jobs=(ANY,)), memory)
+    decision = decide([L4, T4], observe(jobs=(ANY,)), memory)
     assert decision.actions == ()
     assert decision.reasons[ANY.key].code == "never-picked-up"
 
@@ -123,7 +123,7 @@ def test_of_two_pools_that_ask_in_one_place_one_insert_finds_out_for_both() -> N
     one, other = (replace(POOL, name=name, rungs=(NEAR,), max=5) for name in ("l4", "more"))
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 1)})
     jobs = tuple(job(number, "gpu") for number in (1, 2))
-    decision = decide([one, other], seen(jobs=jobs), memory)
+    decision = decide([one, other], observe(jobs=jobs), memory)
     assert asked(decision) == [("l4", "us-central1-a", "g2-standard-8")]
     assert decision.reasons[jobs[1].key] == Reason(
         "no-capacity", "l4: no machine in us-central1-a; more: no machine in us-central1-a"
@@ -133,8 +133,8 @@ def test_of_two_pools_that_ask_in_one_place_one_insert_finds_out_for_both() -> N
 def test_runners_that_no_job_of_their_own_pool_needs_are_surplus() -> None:
     machines = (machine("l4-a"), machine("t4-a", pool="t4"))
     runners = (Runner(7, "l4-a", online=True, busy=False), Runner(8, "t4-a", online=True, busy=False))
-    first = decide([L4, T4], seen(jobs=(job(),), machines=machines, runners=runners), Memory())
-    second = decide([L4, T4], seen(jobs=(job(),), machines=machines, runners=runners, now=NOW + 30), first.memory)
+    first = decide([L4, T4], observe(jobs=(job(),), machines=machines, runners=runners), Memory())
+    second = decide([L4, T4], observe(jobs=(job(),), machines=machines, runners=runners, now=NOW + 30), first.memory)
     assert second.actions == (RemoveRunner(runners[1], machines[1], "no queued job needs it"),)
 
 
@@ -163,7 +163,7 @@ def test_the_reason_of_a_ladder_names_each_machine_with_its_zones_and_each_quota
         },
         closed_quotas={"us-east1 nvidia-l4 spot": (NOW + 900, "PREEMPTIBLE-NVIDIA-L4-GPUS")},
     )
-    assert decide([LADDER], seen(jobs=(job(),)), memory).reasons == {
+    assert decide([LADDER], observe(jobs=(job(),)), memory).reasons == {
         job().key: Reason(
             "no-capacity",
             "no g2-standard-8 (spot) in us-central1-a; no g2-standard-16 (standard) in us-central1-a; "
@@ -180,7 +180,7 @@ def test_a_quota_without_an_id_is_named_by_googles_message() -> None:
     )
 
 
-def test_a_probe_on_its_way_has_no_time_of_its_next_try() -> None:
+def test_a_place_with_a_pending_test_insert_has_no_time_of_its_next_try() -> None:
     memory = Memory(
         cooldowns={
             "us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 1),
@@ -188,7 +188,7 @@ def test_a_probe_on_its_way_has_no_time_of_its_next_try() -> None:
         }
     )
     spot = replace(LADDER, rungs=(NEAR, FAR))
-    decision = decide([spot], seen(jobs=(job(1), job(2))), memory)
+    decision = decide([spot], observe(jobs=(job(1), job(2))), memory)
     assert asked(decision) == [("l4", "us-central1-a", "g2-standard-8")]
     # If all places of a pool are out of capacity, each is asked a minute after its last stockout: 700 - 480 + 60.
     assert decision.reasons[job(2).key] == Reason("no-capacity", "no machine in us-central1-a, us-east1-b", NOW + 280)
@@ -196,13 +196,13 @@ def test_a_probe_on_its_way_has_no_time_of_its_next_try() -> None:
 
 def test_an_end_that_stops_one_template_leaves_the_other_rungs() -> None:
     off = machine("l4-a", "TERMINATED", end=End("driver", "no driver", stops_pool=True))
-    decision = decide([LADDER], seen(machines=(off,), jobs=(job(),)), Memory())
+    decision = decide([LADDER], observe(machines=(off,), jobs=(job(),)), Memory())
     assert asked(decision) == [("l4", "us-east1-b", "g2-standard-8")]
     others = {
         template: StoppedPool(template, "l4-b", "driver", "no driver")
         for template in ("templates/l4-east", "templates/l4-large")
     }
-    all_stopped = decide([LADDER], seen(jobs=(job(),)), Memory(stopped={**decision.memory.stopped, **others}))
+    all_stopped = decide([LADDER], observe(jobs=(job(),)), Memory(stopped={**decision.memory.stopped, **others}))
     assert asked(all_stopped) == []
     assert all_stopped.reasons[job().key] == Reason(
         "pool-stopped", "l4-a ended with driver: no driver; l4-b ended with driver: no driver"
@@ -211,12 +211,12 @@ def test_an_end_that_stops_one_template_leaves_the_other_rungs() -> None:
 
 def test_a_stop_that_an_earlier_version_kept_by_pool_still_counts() -> None:
     memory = Memory(stopped={"l4": StoppedPool("templates/l4", "l4-a", "driver", "no driver")})
-    decision = decide([POOL], seen(jobs=(job(),)), memory)
+    decision = decide([POOL], observe(jobs=(job(),)), memory)
     assert decision.reasons[job().key].code == "pool-stopped"
     assert list(decision.memory.stopped) == ["templates/l4"]
 
 
-def test_what_google_refuses_in_one_region_is_asked_in_the_next() -> None:
+def test_a_refusal_in_one_region_leads_to_the_next_region() -> None:
     decision = after(LADDER, InsertError("refused", "Required 'compute.subnetworks.use' permission"))
     assert asked(decision) == [("l4", "us-east1-b", "g2-standard-8")]
     # The zones of that region are not tried one after the other.
@@ -224,16 +224,16 @@ def test_what_google_refuses_in_one_region_is_asked_in_the_next() -> None:
     assert asked(after(same, InsertError("refused", "Permission denied"))) == []
 
 
-def test_a_refusal_of_one_pool_is_none_of_another() -> None:
+def test_a_refusal_of_one_pool_does_not_apply_to_another() -> None:
     other = replace(POOL, name="more", labels=frozenset({"more"}))
     refused = after(POOL, InsertError("refused", "Permission denied")).memory
-    assert [pool for pool, _, _ in asked(decide([POOL, other], seen(jobs=(job(2, "more"),)), refused))] == ["more"]
+    assert [pool for pool, _, _ in asked(decide([POOL, other], observe(jobs=(job(2, "more"),)), refused))] == ["more"]
 
 
-def test_machines_that_are_taken_back_in_one_region_are_bought_in_another() -> None:
+def test_after_preemptions_in_one_region_machines_are_requested_in_another() -> None:
     spot = replace(LADDER, rungs=(NEAR, FAR))
     memory = Memory(preemptions={"us-central1 g2-standard-8": [NOW - 800, NOW - 100]})
-    assert asked(decide([spot], seen(jobs=(job(),)), memory)) == [("l4", "us-east1-b", "g2-standard-8")]
+    assert asked(decide([spot], observe(jobs=(job(),)), memory)) == [("l4", "us-east1-b", "g2-standard-8")]
 
 
 def test_rungs_above_the_price_ceiling_are_left_out_and_named() -> None:
@@ -244,8 +244,8 @@ def test_rungs_above_the_price_ceiling_are_left_out_and_named() -> None:
             "us-east1-b g2-standard-8 spot": Cooldown(NOW + 40, 1),
         }
     )
-    assert asked(decide([LADDER], seen(jobs=(job(),)), memory)) == [("l4", "us-central1-a", "g2-standard-16")]
-    assert decide([cheap], seen(jobs=(job(),)), memory).reasons[job().key] == Reason(
+    assert asked(decide([LADDER], observe(jobs=(job(),)), memory)) == [("l4", "us-central1-a", "g2-standard-16")]
+    assert decide([cheap], observe(jobs=(job(),)), memory).reasons[job().key] == Reason(
         "no-capacity",
         "no g2-standard-8 (spot) in us-central1-a, us-east1-b; "
         "g2-standard-16 (standard) costs more than 1.0 USD an hour",
@@ -256,7 +256,7 @@ def test_rungs_above_the_price_ceiling_are_left_out_and_named() -> None:
 def test_gpus_that_are_attached_to_one_machine_type_run_out_each_by_themselves() -> None:
     v100 = replace(T4, name="v100", labels=frozenset({"v100"}), rungs=(replace(T4.rungs[0], gpu="nvidia-tesla-v100"),))
     memory = Memory(cooldowns={"us-central1-a n1-standard-8 standard nvidia-tesla-t4": Cooldown(NOW + 60, 1)})
-    decision = decide([T4, v100], seen(jobs=(job(1, "t4"), job(2, "v100"))), memory)
+    decision = decide([T4, v100], observe(jobs=(job(1, "t4"), job(2, "v100"))), memory)
     assert [pool for pool, _, _ in asked(decision)] == ["v100"]
     assert decision.reasons[job(1).key].code == "no-capacity"
 
@@ -265,7 +265,7 @@ def test_a_zone_that_google_names_counts_for_five_minutes() -> None:
     pool = replace(POOL, rungs=(NEAR, replace(NEAR, zone="us-central1-b")), max=9)
     memory = Memory(preferred={"us-central1-b g2-standard-8 spot": NOW + 300})
     for later, zone in ((299, "us-central1-b"), (300, "us-central1-a")):
-        decision = decide([pool], seen(jobs=(job(),), now=NOW + later), memory)
+        decision = decide([pool], observe(jobs=(job(),), now=NOW + later), memory)
         assert [zone for _, zone, _ in asked(decision)] == [zone], later
     assert decision.memory.preferred == {}
 
@@ -281,7 +281,7 @@ def removed(group: str = "Default") -> list[Pool]:
 def known_machine(**others: object) -> Memory:
     """Return the memory of a machine that was seen before its pool was removed."""
     silent = machine("l4-a", "STAGING")
-    memory = decide([POOL], seen(machines=(silent,)), Memory()).memory
+    memory = decide([POOL], observe(machines=(silent,)), Memory()).memory
     [known] = memory.machines.values()
     memory.machines["l4-a"] = replace(known, **others)  # type: ignore[arg-type]
     return memory
@@ -289,24 +289,24 @@ def known_machine(**others: object) -> Memory:
 
 def test_a_silent_machine_of_a_removed_pool_is_deleted_when_its_pool_would_have_deleted_it() -> None:
     silent, memory = machine("l4-a", "STAGING"), known_machine()
-    assert decide(removed(), seen(machines=(silent,), now=NOW + 360), memory).actions == ()
-    late = decide(removed(), seen(machines=(silent,), now=NOW + 361), memory)
+    assert decide(removed(), observe(machines=(silent,), now=NOW + 360), memory).actions == ()
+    late = decide(removed(), observe(machines=(silent,), now=NOW + 361), memory)
     assert late.actions == (Delete(silent, "no runner within 360 s"),)
 
 
 def test_a_machine_whose_runner_group_is_no_longer_read_may_have_a_job_and_stays() -> None:
     silent, memory = machine("l4-a", "STAGING"), known_machine()
-    assert decide(removed("other"), seen(machines=(silent,), now=NOW + 9000), memory).actions == ()
+    assert decide(removed("other"), observe(machines=(silent,), now=NOW + 9000), memory).actions == ()
     # The same for a machine that was never seen with its pool.
-    assert decide(removed(), seen(machines=(silent,), now=NOW + 9000), Memory()).actions == ()
+    assert decide(removed(), observe(machines=(silent,), now=NOW + 9000), Memory()).actions == ()
     gone = known_machine(registered=True, missing_since=NOW)
-    assert decide(removed("other"), seen(machines=(silent,), now=NOW + 9000), gone).actions == ()
+    assert decide(removed("other"), observe(machines=(silent,), now=NOW + 9000), gone).actions == ()
 
 
 def test_a_hung_runner_of_a_removed_pool_is_unregistered() -> None:
     hanging, runner = machine("l4-a"), Runner(7, "l4-a", online=False, busy=False)
     memory = known_machine(registered=True, offline_since=NOW)
-    late = seen(machines=(hanging,), runners=(runner,), now=NOW + 121)
+    late = observe(machines=(hanging,), runners=(runner,), now=NOW + 121)
     assert decide(removed(), late, memory).actions == (
         RemoveRunner(runner, hanging, "its runner is offline for 120 s"),
     )
@@ -316,11 +316,11 @@ def test_a_hung_runner_of_a_removed_pool_is_unregistered() -> None:
 def test_a_busy_machine_of_a_removed_pool_stays() -> None:
     busy, runner = machine("l4-a"), Runner(7, "l4-a", online=True, busy=True)
     memory = known_machine()
-    assert decide(removed(), seen(machines=(busy,), runners=(runner,), now=NOW + 9000), memory).actions == ()
+    assert decide(removed(), observe(machines=(busy,), runners=(runner,), now=NOW + 9000), memory).actions == ()
 
 
 @pytest.mark.parametrize("age", [30, 31])
-def test_of_surplus_runners_the_one_that_waited_longest_goes_first(age: int) -> None:
+def test_the_surplus_runner_that_waited_longest_is_removed_first(age: int) -> None:
     machines: tuple[Machine, ...] = (machine("l4-a"), machine("l4-b"))
     runners = tuple(Runner(number, each.name, online=True, busy=False) for number, each in enumerate(machines, 7))
     memory = Memory(
@@ -329,7 +329,7 @@ def test_of_surplus_runners_the_one_that_waited_longest_goes_first(age: int) -> 
             "l4-b": MachineMemory("l4", NOW - 900, registered=True, surplus_since=NOW - age),
         }
     )
-    decision = decide([POOL], seen(jobs=(job(),), machines=machines, runners=runners), memory)
+    decision = decide([POOL], observe(jobs=(job(),), machines=machines, runners=runners), memory)
     assert decision.actions == (RemoveRunner(runners[1], machines[1], "no queued job needs it"),)
     # The other machine is needed, and its time starts again.
     assert decision.memory.machines["l4-a"].surplus_since is None
@@ -339,18 +339,18 @@ def test_of_surplus_runners_the_one_that_waited_longest_goes_first(age: int) -> 
 
 
 @pytest.mark.parametrize(("count", "code"), [(0, "pool-stopped"), (1, "pool-stopped")])
-def test_a_stopped_pool_says_so_whether_it_is_full_or_its_job_has_had_its_machines(count: int, code: str) -> None:
+def test_the_reason_pool_stopped_comes_before_at_max_and_never_picked_up(count: int, code: str) -> None:
     memory = Memory(
         stopped={"templates/l4": StoppedPool("templates/l4", "l4-a", "no-secret", "denied")},
         jobs={slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)},
     )
-    full = seen(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),) * count)
+    full = observe(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),) * count)
     assert decide([L4], full, memory).reasons[job().key].code == code
 
 
-def test_a_full_pool_without_capacity_is_full_and_a_job_that_had_its_machines_says_so_first() -> None:
+def test_the_reason_at_max_comes_before_no_capacity_and_never_picked_up_before_both() -> None:
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW + 60, 1)})
-    full = seen(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),))
+    full = observe(jobs=(job(),), machines=(machine("l4-a", "STOPPING"),))
     assert decide([L4], full, memory).reasons[job().key].code == "at-max"
     memory.jobs = {slug(job().key): JobMemory(inserts=3, machines=3, last_seen=NOW)}
     assert decide([L4], full, memory).reasons[job().key].code == "never-picked-up"
@@ -359,11 +359,11 @@ def test_a_full_pool_without_capacity_is_full_and_a_job_that_had_its_machines_sa
 def test_a_machine_counts_for_the_job_that_it_was_started_for() -> None:
     jobs = (job(1), job(2))
     machines = (machine("l4-b", job=slug(jobs[1].key)), machine("l4-a", job=slug(jobs[0].key)))
-    decision = decide([replace(POOL, max=9)], seen(jobs=jobs, machines=machines), Memory())
-    assert decision.covered == {jobs[0].key: "l4-a", jobs[1].key: "l4-b"}
+    decision = decide([replace(POOL, max=9)], observe(jobs=jobs, machines=machines), Memory())
+    assert decision.assigned == {jobs[0].key: "l4-a", jobs[1].key: "l4-b"}
     # Not if its pool lost the labels of that job.
     lost, serves = replace(POOL, labels=frozenset({"other"})), replace(LADDER, name="serves")
-    assert [pool for pool, _, _ in asked(decide([lost, serves], seen(jobs=jobs, machines=machines), Memory()))] == [
+    assert [pool for pool, _, _ in asked(decide([lost, serves], observe(jobs=jobs, machines=machines), Memory()))] == [
         "serves",
         "serves",
     ]
@@ -372,20 +372,20 @@ def test_a_machine_counts_for_the_job_that_it_was_started_for() -> None:
 def test_a_refusal_counts_for_five_minutes_and_in_every_pass_of_them() -> None:
     memory = after(POOL, InsertError("refused", "Permission denied")).memory
     for later in (10, 299):
-        decision = decide([POOL], seen(jobs=(job(),), now=NOW + later), memory)
+        decision = decide([POOL], observe(jobs=(job(),), now=NOW + later), memory)
         assert (asked(decision), decision.reasons[job().key].code) == ([], "refused")
         memory = decision.memory
-    assert len(asked(decide([POOL], seen(jobs=(job(),), now=NOW + 300), memory))) == 1
+    assert len(asked(decide([POOL], observe(jobs=(job(),), now=NOW + 300), memory))) == 1
 
 
 def test_the_last_zone_of_a_region_comes_first_where_the_others_had_stockouts() -> None:
     firm = replace(NEAR, market="standard")
     zones = replace(POOL, rungs=(NEAR, replace(NEAR, zone="us-central1-b"), firm))
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW - 1, 1)})
-    assert asked(decide([zones], seen(jobs=(job(),)), memory)) == [("l4", "us-central1-b", "g2-standard-8")]
+    assert asked(decide([zones], observe(jobs=(job(),)), memory)) == [("l4", "us-central1-b", "g2-standard-8")]
     # And never before an earlier rung of the ladder.
     memory.cooldowns["us-central1-b g2-standard-8 spot"] = Cooldown(NOW - 1, 1)
-    [insert] = decide([zones], seen(jobs=(job(),)), memory).actions
+    [insert] = decide([zones], observe(jobs=(job(),)), memory).actions
     assert isinstance(insert, Insert)
     assert insert.rung == NEAR
 
@@ -393,7 +393,7 @@ def test_the_last_zone_of_a_region_comes_first_where_the_others_had_stockouts() 
 def test_a_used_up_quota_counts_for_a_quarter_of_an_hour() -> None:
     memory = after(POOL, InsertError("over-quota", "Quota exceeded", quota="L4")).memory
     for later, asks in ((899, 0), (900, 1)):
-        assert len(asked(decide([POOL], seen(jobs=(job(),), now=NOW + later), memory))) == asks
+        assert len(asked(decide([POOL], observe(jobs=(job(),), now=NOW + later), memory))) == asks
 
 
 def test_a_zone_that_had_none_a_minute_ago_counts_again_where_google_names_it() -> None:
@@ -404,40 +404,40 @@ def test_a_zone_that_had_none_a_minute_ago_counts_again_where_google_names_it() 
         assert after(pool, named, memory).memory.preferred == zones
 
 
-def test_two_machines_that_are_taken_back_one_after_the_other_open_the_breaker() -> None:
+def test_two_preemptions_one_after_the_other_open_the_breaker() -> None:
     firm = replace(POOL, rungs=(NEAR, replace(NEAR, market="standard", usd_per_hour=0.9)), max=9)
     memory = Memory()
     for later, name in ((0, "l4-a"), (600, "l4-b")):
-        listed = seen(machines=(machine(name),), preempted=frozenset({name}), now=NOW + later)
+        listed = observe(machines=(machine(name),), preempted=frozenset({name}), now=NOW + later)
         # Each stockout is in several observations.
         memory = decide([firm], listed, decide([firm], listed, memory).memory).memory
     assert memory.preemptions == {"us-central1 g2-standard-8": [NOW, NOW + 600]}
-    [insert] = decide([firm], seen(jobs=(job(),), now=NOW + 610), memory).actions
+    [insert] = decide([firm], observe(jobs=(job(),), now=NOW + 610), memory).actions
     assert isinstance(insert, Insert)
     assert insert.rung.market == "standard"
 
 
 def test_a_place_that_was_quiet_for_an_hour_after_its_pause_begins_with_a_short_one() -> None:
     memory = Memory(cooldowns={"us-central1-a g2-standard-8 spot": Cooldown(NOW, 6)})
-    assert decide([POOL], seen(now=NOW + 3599), memory).memory.cooldowns == memory.cooldowns
-    assert decide([POOL], seen(now=NOW + 3600), memory).memory.cooldowns == {}
+    assert decide([POOL], observe(now=NOW + 3599), memory).memory.cooldowns == memory.cooldowns
+    assert decide([POOL], observe(now=NOW + 3600), memory).memory.cooldowns == {}
 
 
 def test_a_view_shows_a_pool_as_stopped_once_all_of_its_templates_are() -> None:
     one = {"templates/l4": StoppedPool("templates/l4", "l4-a", "driver", "no driver")}
     every = one | {each: StoppedPool(each, "l4-b", "driver", "none") for each in LADDER.templates[1:]}
     for stopped, text in ((one, ""), (every, "l4-a: driver: no driver")):
-        observed = seen()
-        done = Pass(observed, decide([LADDER], observed, Memory(stopped=stopped)))
+        observed = observe()
+        done = PassResult(observed, decide([LADDER], observed, Memory(stopped=stopped)))
         assert [each["stopped"] for each in view([LADDER], done)["pools"]] == [text]
 
 
 def test_a_job_with_exactly_the_labels_of_a_pool_may_be_kept_from_its_group() -> None:
     outside = replace(job(1, *POOL.labels), runner_groups=frozenset({"other"}))
     other = replace(POOL, name="far", labels=frozenset({"far"}), runner_group="Far")
-    assert decide([POOL, other], seen(jobs=(outside,)), Memory()).reasons[outside.key] == Reason(
+    assert decide([POOL, other], observe(jobs=(outside,)), Memory()).reasons[outside.key] == Reason(
         "no-pool", "example-org/kernels may not use the runner group Default"
     )
-    assert decide([], seen(jobs=(job(1, "gpu"),)), Memory()).reasons[job(1).key] == Reason(
+    assert decide([], observe(jobs=(job(1, "gpu"),)), Memory()).reasons[job(1).key] == Reason(
         "no-pool", "no pool has the labels gpu; missing: gpu"
     )

@@ -82,6 +82,20 @@ def test_the_line_on_another_job_says_how_it_ended(
     assert capsys.readouterr().out.endswith("acme/kernels#50003: no longer queued or running\n")
 
 
+def test_the_command_that_explains_a_wait_is_printed_once_and_only_if_the_job_waits(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machines = job.Machines(world, job.Terminal(), [], 50002, "gpu-ci explain URL")
+    for kind, job_id in (("job-covered", 50002), ("job-waits", 50003), ("job-runs", 50002), ("job-ended", 50002)):
+        machines.handle({"event": kind, "subject": f"acme/kernels#{job_id} a # b", "detail": "at-max: x"})
+    assert "gpu-ci explain" not in capsys.readouterr().out
+    for _ in range(2):
+        machines.handle({"event": "job-waits", "subject": "acme/kernels#50002 test", "detail": "at-max: x"})
+    assert [line.strip() for line in capsys.readouterr().out.splitlines() if "gpu-ci explain" in line] == [
+        "more: gpu-ci explain URL"
+    ]
+
+
 @pytest.mark.parametrize("name", ["nosuch", "acme/nosuch"])
 def test_a_repository_outside_the_runner_group_is_refused_with_those_in_it(world: World, name: str) -> None:
     assert job.may_not_use(world, "acme", name, "gpu") == (

@@ -1,1 +1,1 @@
-"""Registration of the runner by the runner manager, encrypted for a key of this machine."""
+"""The registration of the runner by the runner manager, which encrypts it for a key of this machine."""

@@ -1,7 +1,7 @@
-"""A key pair of this machine. Others encrypt messages with it that only this machine can read.
+"""A key pair of this machine. The runner manager encrypts messages with it that only this machine can read.
 
-An encrypted message is CMS EnvelopedData (RFC 5652) in DER form, with RSA and AES-256 in CBC mode. It has no signature.
-The key is public, so everyone who may write the machine's metadata can encrypt a message too.
+An encrypted message is CMS EnvelopedData (RFC 5652) in DER form, with RSA and AES-256 in CBC mode. It has no signature:
+everyone who may write the machine's metadata can encrypt a message for the public key.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ KEY = "gpu-agent/key"
 SEALED = "gpu-agent-registration"
 """The metadata key with the encrypted registration."""
 _PUBLISH_SEC = 60.0
-# The manager unregisters an idle runner a minute or two after its time. Only if no manager runs, the machine must end
-# by itself. It cannot ask GitHub if a job has just been assigned.
+# The manager unregisters an idle runner a minute or two after idleSec. If no manager runs, the machine ends by itself
+# after this time. It waits because GitHub may have just assigned a job, which the machine cannot ask.
 _LATE_JOB_SEC = 300.0
 
 

@@ -1,4 +1,4 @@
-"""A call of GitHub's REST API, repeated if a repetition may help, with its status and JSON as the result."""
+"""Calls GitHub's REST API, and repeats a call if another attempt may succeed. Returns the status and the JSON."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class GithubApi:
         *,
         fresh_until: float = 0,
     ) -> Reply:
-        """Repeat the request until another attempt would not change the answer.
+        """Send the request, and repeat it while another attempt may succeed.
 
         `bearer` returns the token of each attempt, because a token may expire while its request waits. Until
         `fresh_until` a 401 may mean that some GitHub servers do not know the token yet. Raises

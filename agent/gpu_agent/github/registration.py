@@ -1,8 +1,8 @@
-"""Registration of one runner for one job at GitHub, with permissions that allow no more than needed.
+"""Registers one runner for one job at GitHub, with a token that has only the permissions for it.
 
-There is no start jitter. GitHub accepts 180 registrations a minute, each machine needs one, and machines do not boot at
-the same second. A wait before the first request would cost paid GPU time and would not spread 500 machines. Instead, a
-machine that meets the rate limit waits after the answer (retry.py).
+A machine does not wait for a random time before its first request. GitHub accepts 180 registrations a minute, each
+machine needs one, and machines do not boot in the same second. Such a wait would cost paid GPU time, and would not
+spread 500 machines. Instead, a machine that meets the rate limit waits after the answer (retry.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..outcomes import AgentExit
 from .api import GithubApi, Reply
 from .app_token import app_jwt
 
-# A JWT is issued a minute in the past. A clock difference below half of that is not the reason for a refusal.
+# A JWT is issued a minute in the past. A smaller clock difference than half a minute does not explain a refusal.
 _SKEW_SEC = 30
 _OTHER_NAMES = 3
 # "Runner names can only be 64 characters in length": actions/runner, pull request 1710.
@@ -30,7 +30,7 @@ _GROUPS_PER_PAGE = 100
 _DEFAULT_GROUP = 1
 # Some GitHub servers may not know a new token yet: octokit/auth-app.js@010203fa:src/hook.ts repeats for 5 seconds.
 _FRESH_SEC = 5
-# GitHub refuses to remove a runner that has just got a job. The first sign of the job comes a little later.
+# How long to wait for the job of a runner that GitHub refuses to remove. It refuses if it has just assigned a job.
 _LATE_JOB_SEC = 60.0
 _SHOWN = 20
 
@@ -170,8 +170,8 @@ class Github:
         if self._config.repository:
             names = [each.get("name") for each in _maps(reply.value, "repositories")]
             more += [f"repository {name}" for name in names if name != self._config.repository]
-        # If only some repositories are selected, an organization's token lists them (docs.github.com, "Create an
-        # installation access token for an app"). Its permission covers none of them.
+        # An organization's token may list selected repositories (docs.github.com, "Create an installation access token
+        # for an app"). They are not checked, because its permission covers no repository.
         if more:
             raise AgentExit("refused", f"GitHub's token has more permissions than requested: {_listed(more)}")
         token = reply.value.get("token")

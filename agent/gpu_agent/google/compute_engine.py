@@ -31,9 +31,9 @@ _OFF_TRIES, _OFF_SEC, _OFF_PAUSE_SEC = 3, 20.0, 2.0
 class GoogleHost:
     """This machine as a Compute Engine VM. Implements host.Host."""
 
-    # The addresses of the metadata server (cloud.google.com/compute/docs/metadata/querying-metadata). The first address
-    # also serves DNS, NTP and DHCP; systemd-networkd sends DHCP requests as its own user when half of a lease has
-    # passed. Only HTTP returns the machine's identity.
+    # The addresses of the metadata server (cloud.google.com/compute/docs/metadata/querying-metadata), which must not be
+    # reached over HTTP. The first address also serves DNS, NTP and DHCP, so these ports stay open. systemd-networkd
+    # sends DHCP requests as its own user when half of a lease has passed.
     cut = BlockedAddresses(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 67, 123, 547))
 
     def __init__(
@@ -55,8 +55,8 @@ class GoogleHost:
         self._facts: dict[str, str] = {}
 
     def name(self) -> str:
-        """Return the name with the id. Names are unique only within a zone, and a later machine may have the
-        same name.
+        """Return the machine's name followed by its id. A name alone is unique only within a zone, and a later machine
+        may have the same name.
         """
         return f"{self._fact('instance/name')}-{self._fact('instance/id')}"
 
@@ -137,9 +137,9 @@ class GoogleHost:
         return f"; refused account: {email}; {command}" if email else ""
 
     def notice(self, timeout_sec: float) -> Notice | None:
-        """Wait for a preemption, and check for maintenance in between. A preemption needs a reaction within 30 s,
-        maintenance within an hour.
+        """Wait for a notice. The metadata server holds its answer back until a preemption. Maintenance is read next.
 
+        The machine ends 30 s after the notice of a preemption, and up to an hour after that of maintenance. Sources:
         cloud.google.com/compute/docs/instances/preemptible, cloud.google.com/compute/docs/gpus/gpu-host-maintenance.
         """
         until = self._clock.now() + timeout_sec
@@ -154,11 +154,11 @@ class GoogleHost:
                 return Notice("maintenance", f"host maintenance is announced (instance/maintenance-event is {event})")
             if self._clock.now() >= until:
                 return None
-            # A server that is down, or that answers at once, is asked once a second.
+            # If the server is down, or answers at once, the next request follows after a second.
             self._clock.sleep(min(asked + 1, until) - self._clock.now())
 
     def _change(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
-        """Wait for a value that is missing. A server that answers at once is asked once a second."""
+        """Wait for a value that is missing. If the server answers at once, return after a second."""
         asked = self._clock.now()
         value, etag = self._held_back(path, known, within_sec)
         if not value:
@@ -166,10 +166,10 @@ class GoogleHost:
         return value, etag
 
     def _held_back(self, path: str, known: str, within_sec: float) -> tuple[str, str]:
-        """Return a value and its ETag when it differs from `known`, or after the given time.
+        """Return a value and its ETag, as soon as the ETag differs from `known`, or else after `within_sec`.
 
-        The documentation does not say how the server answers a waiting request for a missing value. It may answer at
-        once.
+        The server holds the request back until then (wait_for_change). For a missing value it may answer at once; the
+        documentation does not say.
         """
         wait_sec = int(within_sec)
         # A header consists of bytes (http.client reads it as Latin-1), and this one becomes part of a URL.

@@ -28,8 +28,8 @@ class Metadata:
     def __init__(self, host: str, clock: Clock) -> None:
         self._clock = clock
         self._root = f"http://{host}/computeMetadata/v1/"
-        # The agent and its supervisor both write guest attributes. The supervisor forks the agent, so both share the
-        # pace.
+        # The time of the next allowed query. Supervisor and agent both write guest attributes, so this memory is shared
+        # between the two processes: the supervisor creates it before it forks the agent.
         self._next_query = mmap.mmap(-1, 8)
 
     def read(self, path: str, deadline: float | None = None) -> str | None:

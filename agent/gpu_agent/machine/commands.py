@@ -1,4 +1,4 @@
-"""Runs commands on the machine. Each has a deadline, and its output goes to the serial port."""
+"""Runs commands on the machine. Each command has a deadline, and its output goes to the serial port."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Machine:
         except subprocess.TimeoutExpired:
             code = TIMED_OUT
         finally:
-            # Also if a signal ends the agent while it waits: no process may continue unnoticed.
+            # This also runs if a signal ends the agent during the wait, so that no process continues unnoticed.
             _end(process)
         # A process that the command left running may keep the output open. The machine does not wait for it.
         reader.join(2)

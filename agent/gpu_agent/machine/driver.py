@@ -1,4 +1,7 @@
-"""Installation of the NVIDIA driver: from the image, Google's installer, or Container-Optimized OS."""
+"""Provides the NVIDIA driver, from one of three sources: the image, Google's installer, or Container-Optimized OS.
+
+Google's installer (cuda_installer) restarts the machine. Its files in the state folder connect the boots.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _BEGAN, _COUNTER, _ARCHIVE = "began", "restarts", "cuda_installer.pyz"
 
 
 def deadline(config: Config, machine: Machine) -> float:
-    """Return the deadline of the check. The installer restarts the machine, so there it counts from the first boot."""
+    """Return the deadline of the check. With the installer, it counts from the first boot, before its restarts."""
     return machine.clock.now() + config.check_sec - _gone_sec(config, machine)
 
 
@@ -77,7 +80,7 @@ def _wait_for_image(machine: Machine, deadline: float) -> None:
     until = min(deadline, machine.clock.now() + _LOAD_SEC)
     while (done := machine.run("nvidia-smi", deadline=until, quiet=True)).code:
         if done.code == NOT_FOUND:
-            return  # there is nothing to wait for, and the check has the better words for what is missing
+            return  # no wait can help, and the check has a better message for a missing driver
         if machine.clock.now() + 2 >= until:
             raise AgentExit("no-driver", f"nvidia-smi does not answer: {done.last or f'code {done.code}'}")
         machine.clock.sleep(2)

@@ -1,5 +1,7 @@
-"""Checks with nvidia-smi and the kernel log that the GPUs are still usable for a job: the same ones, empty, without
-errors.
+"""Checks with nvidia-smi and the kernel log that the GPUs are usable for a job.
+
+All GPUs of the smoke check must still exist, have no new errors, and run no process. This is a short check before and
+after a job; the smoke check itself runs once for each boot (check.py).
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from .system import System, User
 
 TIMEOUT_SEC = 10
 """nvidia-smi answers within a second. A longer time is a sign of a stuck driver."""
-# Our own limit for memory that no listed process owns. It is below the use of one CUDA context and above the changes of
-# an idle driver's share, which was measured at the check. No document gives either value.
+# Our own limit for memory that no listed process owns. It is less than one CUDA context uses, and more than the memory
+# of an idle driver changes. No document gives either value.
 _LEFT_MIB = 64
 _SETTLE_SEC = 30
 _PERSISTENCE_SEC = 60
@@ -44,7 +46,10 @@ class _UnhealthyError(Exception):
 
 
 def at_boot(system: System) -> Gpus:
-    """Return the state with which later states are compared. Raises AgentExit("gpu-unhealthy") if it cannot be read."""
+    """Return the state after the smoke check, with which later states are compared.
+
+    Raises AgentExit("gpu-unhealthy") if it cannot be read.
+    """
     # Without persistence the driver initializes each GPU for every nvidia-smi, which takes seconds for each GPU
     # (docs.nvidia.com/deploy/driver-persistence). If it cannot be switched on, commands are only slower.
     system.run(["nvidia-smi", "-pm", "1"], timeout_sec=_PERSISTENCE_SEC)

@@ -1,4 +1,4 @@
-"""Limits of a job, so that it can neither exhaust the machine nor prevent its end."""
+"""Limits of a job's processes and memory, so that a job can neither exhaust the machine nor prevent its end."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import resource
 from pathlib import Path
 
 _BOUNDS = ("proc/sys/kernel/threads-max", "proc/sys/kernel/pid_max")
-# Added to the score of a process when the kernel selects one to end, in thousandths of the memory (proc(5),
-# oom_score_adj). GitHub's runner gives its jobs the same (src/Runner.Sdk/ProcessInvoker.cs); the agent has 0.
+# If the memory is full, the kernel ends the process with the highest score. This value is added to the score of a job's
+# process, in thousandths of the memory (proc(5), oom_score_adj). GitHub's runner adds the same to its jobs
+# (src/Runner.Sdk/ProcessInvoker.cs); the agent has 0.
 _OOM_SCORE = 500
 NEEDED = ("prlimit", "choom", "setpriv")
 """The programs that set the limits, all from util-linux."""
 
 
 def held(argv: list[str]) -> list[str]:
-    """Return the command with both limits. Only root can remove them (setrlimit(2), proc(5))."""
+    """Return the command with the limit of processes and the score for a full memory. Only root can remove them
+    (setrlimit(2), proc(5)).
+    """
     return ["prlimit", f"--nproc={most_tasks()}", "choom", "-n", str(_OOM_SCORE), "--", *argv]
 
 

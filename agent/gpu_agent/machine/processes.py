@@ -1,4 +1,4 @@
-"""The processes of a user, from /proc, and their end."""
+"""Finds the processes of a user in /proc, and ends them."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ class Serial:
         self._thread = threading.Thread()
 
     def write(self, text: str) -> None:
-        """Return when the text is written or a short time has passed. While the port is stuck, return at once.
+        """Write the text, and wait for it up to a second. If the port is stuck, return at once.
 
-        The lines of two processes therefore keep their order, and no step waits for a reader.
+        The lines of two processes therefore keep their order, and no step waits for a reader of the port.
         """
         with self._changed:
             if not self._thread.is_alive():

@@ -1,4 +1,4 @@
-"""Root's tasks in one place: users, processes, mounts, the kernel log. Tests replace this class."""
+"""The tasks that need root: users, processes, mounts, the kernel log. Tests replace the class System."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from ..outcomes import AgentExit
 from . import limits, processes
 
 RUNNER_USER = "gpu-runner"
-# A user with one of these shells cannot log in, whatever keys its home contains. A login has no limits of the runner.
+# A user with one of these shells cannot log in, even with a key in its home. The limits of a job (limits.py) do not
+# apply to a login.
 _NO_LOGIN = ("/usr/sbin/nologin", "/bin/false")
-# Programs that would start a command of a job later, without the limits. Each has a file of denied users, which a file
-# .allow next to it overrides (crontab(1), at(1)).
+# Programs that could start a command of a job later, without its limits. Each has a file of denied users. A file .allow
+# next to it takes precedence (crontab(1), at(1)).
 _TURNED_AWAY = {"crontab": Path("/etc/cron.deny"), "at": Path("/etc/at.deny")}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The whole environment of every child process. A job must not see the agent's own environment.
@@ -40,7 +41,7 @@ class User(NamedTuple):
     gid: int
     home: Path
     groups: tuple[int, ...] = ()
-    """Its supplementary groups: exactly these, whatever /etc/group contains."""
+    """Its supplementary groups. A process gets exactly these, not those in /etc/group."""
 
 
 class Output(NamedTuple):
@@ -221,7 +222,7 @@ class System:
             clock.sleep(0.05)
 
     def kernel_log(self) -> list[str]:
-        """Return the kernel's messages since the boot, as many as it keeps, or an empty list if they cannot be read."""
+        """Return the kernel's messages since the boot that it still has, or an empty list if they cannot be read."""
         lines: list[str] = []
         try:
             log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -232,7 +233,7 @@ class System:
                 try:
                     record = os.read(log, 8192)  # one whole record a read (Documentation/ABI/testing/dev-kmsg)
                 except BrokenPipeError:
-                    continue  # the kernel overwrote what came next
+                    continue  # the kernel has overwritten the next record
                 except OSError:
                     return lines
                 lines.append(record.decode(errors="replace").partition(";")[2].partition("\n")[0])

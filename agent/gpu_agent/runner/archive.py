@@ -1,4 +1,4 @@
-"""Installation of GitHub's runner: from the image, or downloaded, compared with the pinned checksum, and unpacked."""
+"""Provides the runner's files, from the image or downloaded. Verifies them with a checksum, and unpacks them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def obtain(
 
 
 def _problem_of(folder: Path, sha256: str) -> str:
-    """Return why the folder is not from that archive or could have been changed by a user other than root, or ""."""
+    """Return "" if the folder comes from the archive with this checksum, and only root may change it. Otherwise return
+    the problem.
+    """
     try:
         found = (folder / MARKER).read_text().strip()
         if found != sha256:
@@ -88,8 +90,9 @@ def _problem_of(folder: Path, sha256: str) -> str:
 
 
 def _damage_of(folder: Path) -> str:
-    """Return why the files have changed since they were unpacked, or "". A power loss may lose files that were not
-    synced.
+    """Return "" if the files are the same as when they were unpacked, or else the problem.
+
+    A power loss may damage files that were not synced.
     """
     try:
         whole = (folder / CONTENTS).read_text() == _contents(folder)
@@ -99,7 +102,7 @@ def _damage_of(folder: Path) -> str:
 
 
 def _contents(tree: Path) -> str:
-    """Return a checksum of the names, modes and contents of all files except our own."""
+    """Return a checksum of the names, modes and contents of all files of the archive."""
     found = hashlib.sha256()
     for path in sorted(tree.rglob("*")):
         if path.parent == tree and path.name in (MARKER, CONTENTS):
@@ -161,7 +164,7 @@ def _unpack(archive: Path, tree: Path) -> None:
                 inside = False
             if not inside:
                 raise AgentExit("no-runner", f"the archive has {member.name!r}, which is outside its folder")
-            # The archive names GitHub's build user, whose id may belong to another user here.
+            # The archive contains the id of the user who built it at GitHub. Here it may belong to any user.
             member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
             member.mode = (member.mode & 0o755) | (0o755 if member.isdir() else 0o444)
             tar.extract(member, tree)

@@ -1,7 +1,8 @@
-"""The two hooks of a job: a script that the runner calls asks the agent over a socket if the job may run.
+"""The two hooks of a job. The runner calls a script before and after the job, and the script asks the agent.
 
-A failing start hook fails the job (actions/runner@258d6c8:src/Runner.Worker/JobExtension.cs adds it as a step of the
-job). The runner's user asks and root answers, because the checks need permissions that the job must not have.
+If the answer to the first hook is no, the job fails (actions/runner@258d6c8:src/Runner.Worker/JobExtension.cs runs the
+hook as a step of the job). The script runs as the runner's user and the agent as root, because the checks need
+permissions that the job must not have.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ _STAGES = ("started", "completed")
 
 
 class Job(NamedTuple):
-    """The job in GitHub's variables (docs.github.com: variables, GITHUB_*). The job's author controls them: only for
-    display.
+    """The job in GitHub's variables (docs.github.com: variables, GITHUB_*).
+
+    The author of the job controls these values, so they are only displayed.
     """
 
     repository: str = ""
@@ -51,9 +53,9 @@ class Hooks:
         self._user, self._check = user, check
         self._folder, self._lock = system.run_folder, threading.Lock()
         self.job: Job | None = None
-        """The first job that asked, before any line of its own ran."""
+        """The job of the first hook, which came before any command of the job."""
         self.started, self.completed = threading.Event(), threading.Event()
-        """Events of the stages. `completed` is only a hint, because the job has the same user and may have sent it."""
+        """Set when the hook of the stage came. The job itself may send `completed`, because it has the same user."""
         self.refused = ""
         """The reason why the job was refused, or ""."""
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -86,8 +88,8 @@ class Hooks:
             except OSError:
                 self._closed.wait(_PAUSE_SEC)
                 continue
-            # Invalid input, a lost peer or a failed check gives no answer, which means no. Other requests are still
-            # served.
+            # Invalid input, a closed connection or a failed check gets no answer, which the script takes as a no. Later
+            # requests are still answered.
             with contextlib.suppress(Exception):
                 self._answer(connection)
 
@@ -121,8 +123,8 @@ class Hooks:
 def client(argv: list[str]) -> int:
     """Run the hook as the runner's user: `started|completed <socket>`. Return the exit code of the hook.
 
-    If the agent does not answer in time, the start fails, because the machine is not supervised. The end of a job that
-    has run does not fail.
+    If the agent does not answer in time, the first hook fails, because no agent supervises the machine. The second hook
+    succeeds, because the job has already run.
     """
     if len(argv) != 2 or argv[0] not in _STAGES:
         sys.stdout.write("::error::expected: hook started|completed <socket>\n")

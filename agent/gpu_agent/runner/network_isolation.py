@@ -1,15 +1,15 @@
-"""Network isolation: blocks the runner's user and every container from the addresses that return the machine's
-identity.
+"""Network isolation: blocks the runner's user and every container from the addresses with the machine's identity.
 
-The kernel's packet filter blocks them before Docker's own rules, for every user except root. A job therefore needs root
-on the machine to remove the rules. The setting `docker` decides what a job can use:
+The identity is the access token of the machine's service account. The kernel's packet filter blocks these addresses
+before Docker's own rules, for every user except root. A job therefore needs root on the machine to remove the rules.
+The setting `docker` decides what a job can use:
 
 - none: no container engine, and no known way to become root.
-- rootless: an engine that runs as the runner's user. Packets of its containers leave as that user (slirp4netns), and
-the same rule blocks them.
+- rootless: an engine that runs as the runner's user. Packets of its containers leave as that user (slirp4netns), so the
+  same rule blocks them.
 - rootful: the engine belongs to root, so the job IS root on this machine. It can start a container with the host's
-network or file system and read the machine's identity. Only containers on a bridge are still blocked. Use it for jobs
-that you trust as much as the pool itself.
+  network or file system, and read the machine's identity. Only containers on a bridge are still blocked. Use it for
+  jobs that you trust as much as the pool itself.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ _ROOT_GROUPS = (
     "disk",
     "libvirt",
 )
-# Prints for each target, a path or an address with a port, if it opens, and otherwise why not. It runs as the tested
-# user. A socket with a full queue may accept the user later, so EAGAIN (unix(7) and connect(2)) also counts as silence.
+# This program runs as the tested user. For each target, which is a path or an address with a port, it prints `open`,
+# `silence` (no answer), or the error. A socket with a full queue may accept the user later, so EAGAIN (unix(7) and
+# connect(2)) also counts as silence.
 _PROBE = """
 import errno, json, socket, sys
 for name, to in json.loads(sys.argv[1]).items():
@@ -75,7 +76,7 @@ for name, to in json.loads(sys.argv[1]).items():
         word = errno.errorcode.get(error.errno, "error")
     sys.stdout.write(name + " " + word + "\\n")
 """
-# A refused or unreachable target is closed. Silence could be a slow answer, so it proves nothing and counts as open.
+# A refused or unreachable target is closed. Silence could be a slow answer, so it counts as open.
 _NOT_CLOSED = ("open", "silence")
 
 
@@ -88,8 +89,10 @@ class NetworkIsolation(NamedTuple):
 
 
 def isolate(cut: BlockedAddresses, docker: str, system: System, clock: Clock, deadline: float) -> NetworkIsolation:
-    """Isolate jobs and test the isolation. Raises AgentExit: not-isolated (open targets) or no-tool (missing
-    programs).
+    """Isolate jobs, and test the isolation.
+
+    Raises:
+        AgentExit: not-isolated (a target is open), or no-tool (a program is missing).
     """
     missing = [program for program in limits.NEEDED if not system.have(program)]
     if missing:
@@ -118,7 +121,7 @@ def rules(cut: BlockedAddresses) -> str:
     for address in cut.addresses:
         to = f"{'ip6' if _is_ipv6(address) else 'ip'} daddr {address}"
         stop += [f"{to} meta l4proto {{ tcp, udp }} th dport {ports} accept"] if cut.ports else []
-        # A reset is an immediate answer. Over IPv6 a connection receives ICMP errors only after a second packet.
+        # TCP gets a reset, which ends a connection at once. With ICMP errors, IPv6 would need a second packet.
         stop += [f"{to} meta l4proto tcp reject with tcp reset", f"{to} reject"]
     # A packet without a known owner is refused too. `accept` ends only this chain.
     return "\n".join(
@@ -139,10 +142,10 @@ def rules(cut: BlockedAddresses) -> str:
 
 
 def iptables_rules(cut: BlockedAddresses) -> list[list[str]]:
-    """Return the same rules for machines without nft, one command each. Each is inserted at the top, so the last comes
-    first.
+    """Return the same rules as commands of iptables, for machines without nft.
 
-    Packets of containers are dropped in the table raw, because Docker inserts its own rules at the top of FORWARD.
+    Each command inserts its rule at the top, so the last rule is checked first. Packets of containers are dropped in
+    the table raw, because Docker inserts its own rules at the top of FORWARD.
     """
     commands = []
     for address in cut.addresses:
@@ -162,8 +165,9 @@ def iptables_rules(cut: BlockedAddresses) -> list[list[str]]:
 
 
 def close(cut: BlockedAddresses, system: System) -> None:
-    """Block the addresses for every user except root. It needs no user, so it can run first. Raises
-    AgentExit("not-isolated").
+    """Block the addresses for every user except root. This needs no runner's user, so it can come first.
+
+    Raises AgentExit: not-isolated, or no-tool.
     """
     if system.have("nft"):
         system.must("not-isolated", ["nft", "-f", "-"], text=rules(cut))
@@ -209,7 +213,7 @@ def _probe(system: System, user: User | None, targets: Mapping[str, str | tuple[
     output = system.run([system.python, "-I", "-S", "-c", _PROBE, json.dumps(targets)], user=user, timeout_sec=60)
     answers = dict(re.findall(r"^(\S+) (\w+)$", output.text, re.MULTILINE))
     if output.code or set(answers) != set(targets):
-        # Without an answer nothing is proven. The hooks would fail too without a working Python.
+        # A Python that does not work proves no isolation, and the hooks would fail with it too.
         raise AgentExit(
             "not-isolated",
             f"the network isolation could not be tested as {user.name if user else 'root'}: {output.line}",

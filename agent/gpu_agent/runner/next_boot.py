@@ -1,7 +1,7 @@
-"""Protection of a later boot of this disk, in which processes of an earlier job may start before the agent.
+"""Protects the machine's identity in a later boot of this disk, in which processes of an earlier job may start.
 
-Such a process may come from a timer or service of a lingering user (loginctl enable-linger), or from a login with a key
-in its home. It runs as the runner's user, so the network rules apply to it as soon as they are loaded.
+A job may have created a timer or service that starts at the boot (loginctl enable-linger), or a key for a login. Such a
+process runs as the runner's user. The rules of the network isolation stop it, if they are loaded before it starts.
 """
 
 from __future__ import annotations

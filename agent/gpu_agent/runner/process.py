@@ -1,4 +1,8 @@
-"""The process of GitHub's runner: its start with one registration, its output, its interruption and its cleanup."""
+"""The runner's process: starts it with one registration, reads its output, interrupts it and cleans up.
+
+The Listener is the runner's main program, and starts a worker for the job. The blob is the JIT configuration. `cage` is
+the runner's user with its isolation (NetworkIsolation).
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,10 @@ _LINE_LETTERS = 65_536
 
 
 class Exit(NamedTuple):
-    """The end of the runner: `ended`, or the reason of the machine's end, with a sentence and its last lines."""
+    """The end of the runner. The reason is `ended`, or the reason of the machine's end.
+
+    The detail is a sentence, with the runner's last lines if it failed.
+    """
 
     reason: str
     detail: str
@@ -107,14 +114,15 @@ class Running:
 
     @property
     def said(self) -> str:
-        """The last lines of the runner as the end of a sentence; empty without output."""
+        """The last output lines of the runner, as the end of a sentence; empty without output."""
         last_lines = " / ".join(line for line in self._lines if line)
         return f"; its last output: {last_lines}" if last_lines else ""
 
     def interrupt(self, grace_sec: float) -> None:
-        """Make the runner report to GitHub and end. After `grace_sec` no process of the user is left in any case.
+        """Ask the runner to end. After `grace_sec`, end all processes of its user.
 
-        Only the Listener gets SIGINT, as from its own service (RunnerService.js). It informs its worker and GitHub.
+        Only the Listener gets SIGINT, as from its own service (RunnerService.js). It stops its worker, and reports to
+        GitHub.
         """
         self._stopped = True
         if self._process.poll() is None:
@@ -127,9 +135,9 @@ class Running:
         self.clear(self._clock.now() + INTERRUPT_CLEAR_SEC)
 
     def clear(self, deadline: float) -> bool:
-        """End all processes of the user, also those that the job left. Return True if all are gone in time."""
+        """End all processes of the user, including those that the job left. Return True if all have ended in time."""
         if self._cage.docker == "rootful":
-            # Containers of root's engine are not processes of the user.
+            # Containers of rootful Docker are not processes of the user.
             left = self._system.run(["docker", "ps", "--quiet"], timeout_sec=10).text.split()
             if left:
                 self._system.run(["docker", "kill", *left], timeout_sec=20)
@@ -161,7 +169,7 @@ class Running:
 
     def _end_or_start_again(self, until: float) -> None:
         code = self._process.returncode
-        # An orphan of the job may keep the pipe open. Its last lines are not worth a longer wait.
+        # A process that the job left may keep the pipe open, so the wait for the last lines is short.
         self._reader.join(2)
         may = self._starts < _STARTS and not self._stopped and not self.job_seen.is_set()
         if code in _AGAIN and may and self._clock.now() + _PAUSE_SEC < until:

@@ -21,12 +21,13 @@ _NEEDS = {
     "newuidmap": "uidmap",
     "newgidmap": "uidmap",
 }
-_IDS = 65_536  # the least it wants of subordinate ids, as the page above says
+_IDS = 65_536  # rootless Docker needs at least so many subordinate ids (the page above)
 
 
 def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[str, str]:
-    """Start Docker, wait until it answers, and return a client's environment. Raises AgentExit: no-tool, no-docker or
-    not-isolated.
+    """Start Docker, wait until it answers, and return the environment variables for its clients.
+
+    Raises AgentExit: no-tool, no-docker, not-isolated or timed-out.
     """
     missing = sorted({package for program, package in _NEEDS.items() if not system.have(program)})
     if missing:

@@ -1,4 +1,8 @@
-"""The runner's part of the agent's sequence: isolation, hooks, GPUs and runner in one object."""
+"""Prepares and starts GitHub's runner: combines its archive, isolation, hooks, GPU checks and process.
+
+The agent calls RunnerSetup before the registration, and StartedRunner after it. `cut` are the addresses that a job must
+not reach (host.BlockedAddresses). `cage` is the runner's user with its isolation (NetworkIsolation).
+"""
 
 from __future__ import annotations
 
@@ -19,16 +23,19 @@ from .hooks import Hooks
 from .network_isolation import NetworkIsolation
 from .process import Exit, Running, make_root, require_version
 
-# The part of the 20 s of a stop. The rest is for the report to GitHub and for the report of the reason.
+# The time for the runner to end its job after a stop. The rest of supervisor.GRACE_SEC is for the removal of the runner
+# at GitHub and for the report of the end.
 _INTERRUPT_SEC = 8.0
+# The time for the job's processes to end after the runner has ended.
 _CLEAR_SEC = 15.0
-# The interval at which the job's hook is polled for the job.
+# The interval at which `finish` checks if the job's hook has named the job.
 _NAME_SEC = 0.1
 
 
 class RunnerSetup:
-    """The methods that dependencies.Dependencies requires, in this order: obtain, isolate, try_runner, gpu_problem,
-    start.
+    """Implements the functions of dependencies.Dependencies for the runner.
+
+    The agent calls them in this order: close, obtain, isolate, try_runner, gpu_problem, start.
     """
 
     def __init__(self, cut: BlockedAddresses, system: System, clock: Clock, say: Callable[[str], None]) -> None:
@@ -57,7 +64,7 @@ class RunnerSetup:
         require_version(self._root, config.version, self._cage, self._system, self._clock, deadline)
 
     def gpu_problem(self) -> str:
-        """Return why the GPUs, which have just passed their check, must not take a job, or "". Stores their state."""
+        """Return why the GPUs must not take a job, or "". Store their state, with which later states are compared."""
         self._gpus = gpu_health.at_boot(self._system)
         return gpu_health.gpu_problem(self._system, self._gpus)
 
@@ -70,8 +77,10 @@ class RunnerSetup:
         return StartedRunner(running, hooks, self._cage, self._gpus, self._system, self._clock)
 
     def _hook(self, stage: str) -> str:
-        """Check the GPUs only at the start. A job that ends may still use them; they are checked after its processes
-        have ended.
+        """Answer a hook: check the GPUs at the start of a job.
+
+        At the end of a job its processes may still use the GPUs. Therefore `StartedRunner.gpu_problem` checks them
+        later, after these processes have ended.
         """
         return gpu_health.gpu_problem(self._system, self._gpus) if stage == "started" and self._gpus else ""
 
@@ -88,7 +97,7 @@ class RunnerSetup:
 
 
 class StartedRunner:
-    """The runner with its hooks. Implements dependencies.Running."""
+    """The runner after its start, with its hooks. Implements dependencies.Running."""
 
     def __init__(
         self, running: Running, hooks: Hooks, cage: NetworkIsolation, gpus: Gpus, system: System, clock: Clock
@@ -98,24 +107,24 @@ class StartedRunner:
 
     @property
     def job(self) -> Mapping[str, str] | None:
-        """The job that it took; empty if its hook has not named it yet."""
+        """The job that the runner took: None without a job, and empty if the hook has not named the job yet."""
         if self._hooks.job:
             return self._hooks.job._asdict()
         return {} if self._running.job_seen.is_set() else None
 
     def wait(self, until: float) -> tuple[str, str] | None:
-        """Wait for its end. Return None if it runs at `until` or has a job."""
+        """Wait for the runner's end and return it. Return None if the runner still runs at `until`, or has a job."""
         ended = self._running.wait(until, or_job=True)
         return self._judged(ended) if ended else None
 
     def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        """Wait for its end, however long the job takes. `named` receives the job as soon as it is known."""
+        """Wait for the runner's end, however long the job takes. `named` receives the job when the hook names it."""
         ended = None
         while ended is None and self._hooks.job is None:
             ended = self._running.wait(self._clock.now() + _NAME_SEC)
         named(self.job or {})
         ended = ended or self._running.wait(float("inf")) or Exit("runner-failed", "it did not end")
-        # A container of root's engine is not a process of the user.
+        # This also ends containers of rootful Docker, which are not processes of the runner's user.
         self._running.clear(self._clock.now() + _CLEAR_SEC)
         return self._judged(ended)
 
@@ -132,10 +141,10 @@ class StartedRunner:
         if self._hooks.refused:
             return "gpu-unhealthy", f"the job was refused: {self._hooks.refused}"
         if self.job is None:
-            # For example "The runner no longer exists on the server": GitHub sometimes removes runners without a job
-            # after minutes (actions/runner#4726), and the runner then exits with 0.
+            # The runner also exits with 0 if it "no longer exists on the server". GitHub sometimes removes a runner
+            # without a job after minutes (actions/runner#4726).
             without = f"it ended without a job{self._running.said}"
             return ("runner-failed", without) if ended.reason == "ended" else ended
-        # The job has the runner's user and may end the runner with any exit code, so the code says nothing about the
+        # The job runs as the runner's user, so it may end the runner with any exit code. The code must not stop the
         # pool.
         return "job-done" if ended.reason == "ended" else "runner-failed", ended.detail

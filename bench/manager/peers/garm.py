@@ -40,7 +40,7 @@ class Garm(Policy):
     def __init__(self, world: World, settings: Settings) -> None:
         super().__init__(world)
         self.settings = settings
-        self._asked = 0
+        self._pending = 0
         """The number of machines that are being created. GARM counts failed ones for longer; the model does not."""
 
     def begin(self) -> None:
@@ -55,20 +55,20 @@ class Garm(Policy):
     def _consume(self, job: Job) -> None:
         if job.status != "queued":
             return
-        if len(self.world.alive) + self._asked >= self.settings.maximum:
+        if len(self.world.alive) + self._pending >= self.settings.maximum:
             # No pool has room. The job is unlocked, and the next loop tries again.
             self.world.after(_LOOP_SEC, lambda: self._consume(job))
             return
-        self._asked += 1
+        self._pending += 1
         # Another loop with the same period of 5 s sends the request.
-        self.world.after(_LOOP_SEC / 2 + INSERT_ANSWER_SEC, lambda: self._make(1))
+        self.world.after(_LOOP_SEC / 2 + INSERT_ANSWER_SEC, lambda: self._create(1))
         self.world.at(self._next_loop(self.world.now + _UNLOCK_SEC), lambda: self._consume(job))
 
-    def _make(self, attempt: int) -> None:
+    def _create(self, attempt: int) -> None:
         if any(self.world.create(place) for place in self.settings.places) or attempt >= _MOST_ATTEMPTS:
-            self._asked -= 1
+            self._pending -= 1
         else:
-            self.world.after(_LOOP_SEC + INSERT_ANSWER_SEC, lambda: self._make(attempt + 1))
+            self.world.after(_LOOP_SEC + INSERT_ANSWER_SEC, lambda: self._create(attempt + 1))
 
     def _scale_down(self) -> None:
         idle = [machine for machine in self.world.alive.values() if machine.state == "idle"]

@@ -41,5 +41,5 @@ class GoogleCloud(Policy):
             self.world.after(_MAX_RUN_SEC, lambda: self.world.delete(machine))
 
     def completed(self, job: Job, machine: Machine | None) -> None:
-        if machine and not machine.taken_back:
+        if machine and not machine.preempted:
             self.world.delete(machine)

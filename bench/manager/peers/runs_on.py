@@ -71,11 +71,11 @@ class RunsOn(Policy):
         for machine in self._pool:
             if machine.state == "ready":
                 self.world.stop(machine)
-        while len(self._pool) < self.settings.stopped and (made := self._make(self.settings.standard)):
+        while len(self._pool) < self.settings.stopped and (made := self._create(self.settings.standard)):
             self._pool.append(made)
         self.world.after(_POOL_LOOP_SEC, self._rebalance)
 
-    def _make(self, places: Sequence[Place]) -> Machine | None:
+    def _create(self, places: Sequence[Place]) -> Machine | None:
         return next((made for place in places if (made := self.world.create(place))), None)
 
     def booted(self, machine: Machine) -> None:
@@ -103,14 +103,14 @@ class RunsOn(Policy):
 
     def _fleet(self, job: Job, spot: bool) -> None:
         places = self.settings.spot if spot else self.settings.standard
-        if self._make(places):
+        if self._create(places):
             return
         if spot:
             self.world.after(FLEET_ANSWER_SEC, lambda: self._fleet(job, spot=False))
         else:
             self.world.after(_AGAIN_SEC, lambda: self._launch(job, spot=True))
 
-    def taken_back(self, machine: Machine, job: Job | None) -> None:
+    def preempted(self, machine: Machine, job: Job | None) -> None:
         self._breaker.interrupted(self.world.now)
         if job is None:
             # The machine could have been for any job. The oldest waiting job has no machine now.

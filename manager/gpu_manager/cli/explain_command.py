@@ -56,17 +56,17 @@ def command(
       gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456
       gpu-ci explain https://github.com/acme/kernels/actions/runs/123/job/456 --kubernetes --context ci
     """
-    found = _URL.fullmatch(job_url)
-    if found is None:
+    address = _URL.fullmatch(job_url)
+    if address is None:
         raise InputError("JOB_URL: is not the address of a job", got=job_url,
                          expected="https://github.com/<owner>/<repository>/actions/runs/<run>/job/<job>")  # fmt: skip
-    job_id, attempt = (None if found[name] is None else int(found[name]) for name in ("job", "attempt"))
+    job_id, attempt = (None if address[name] is None else int(address[name]) for name in ("job", "attempt"))
     if not on_kubernetes and (context or runs_on):
         raise InputError("--context and --runs-on are for pools on Kubernetes", hint="add --kubernetes")
     if on_kubernetes:
         if runs_on is None:
-            _refuse_unknown_host(found["host"], config_file)
-        place = reading.Place(found["host"], found["repository"], int(found["run"]), attempt, job_id)
+            _refuse_unknown_host(address["host"], config_file)
+        place = reading.Place(address["host"], address["repository"], int(address["run"]), attempt, job_id)
         rows = _on_kubernetes(place, runs_on, context)
         if as_json:
             print_json({"jobs": rows})
@@ -75,25 +75,25 @@ def command(
         for row in () if as_json else rows:
             click.echo(_sentence(row))
         return
-    seen = options.last_seen(config_file, state)
-    if seen["jobs"] is None:
-        raise InputError(unknown_jobs(seen), hint="gpu-ci manager status")
+    view = options.last_view(config_file, state)
+    if view["jobs"] is None:
+        raise InputError(unknown_jobs(view), hint="gpu-ci manager status")
     jobs = [
         job
-        for job in seen["jobs"]
-        if job["repository"].lower() == found["repository"].lower()
-        and job["run"] == int(found["run"])
+        for job in view["jobs"]
+        if job["repository"].lower() == address["repository"].lower()
+        and job["run"] == int(address["run"])
         and job_id in (None, job["id"])
         and attempt in (None, job["attempt"])
     ]
     if as_json:
-        print_json({"at": seen["at"], "jobs": jobs})
+        print_json({"at": view["at"], "jobs": jobs})
         return
-    if warning := stale(seen["at"]):
-        click.echo(f"as of {age(seen['at'])} ago{warning}")
+    if warning := stale(view["at"]):
+        click.echo(f"as of {age(view['at'])} ago{warning}")
     if not jobs:
-        labels = "; ".join(f"{pool['name']}: {', '.join(pool['labels'])}" for pool in seen["pools"])
-        click.echo(f"As of {age(seen['at'])} ago the manager has no such job that waits or runs.")
+        labels = "; ".join(f"{pool['name']}: {', '.join(pool['labels'])}" for pool in view["pools"])
+        click.echo(f"As of {age(view['at'])} ago the manager has no such job that waits or runs.")
         click.echo(
             "It has ended, or its repository may not use the pools' runner groups, or no pool matches its labels."
         )
@@ -153,7 +153,7 @@ def _hint(problem: str) -> str:
     return "select another cluster with --context"
 
 
-def _row(job: WaitingJob, found: Explanation) -> dict[str, Any]:
+def _row(job: WaitingJob, explanation: Explanation) -> dict[str, Any]:
     row = {
         "repository": job.repository,
         "run": job.run_id,
@@ -162,11 +162,11 @@ def _row(job: WaitingJob, found: Explanation) -> dict[str, Any]:
         "workflow": job.workflow,
         "labels": list(job.runs_on),
         "status": job.status,
-        "machine": found.machine,
-        "detail": printable(found.detail),
+        "machine": explanation.machine,
+        "detail": printable(explanation.detail),
     }
-    if found.code:
-        row |= {"reason": found.code, "nextTry": None, "nextStep": printable(found.next_step)}
+    if explanation.code:
+        row |= {"reason": explanation.code, "nextTry": None, "nextStep": printable(explanation.next_step)}
     return row
 
 

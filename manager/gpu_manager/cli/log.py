@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..job_states import JobState, job_states
-from ..loop import Event, Pass
+from ..loop import Event, PassResult
 from ..model import JobKey
 
 # Cloud Logging's names (cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry, LogSeverity).
@@ -26,7 +26,7 @@ _SEVERITY = {
 
 
 class Log:
-    """Writes each event once, and each change of a job's state, to standard output."""
+    """Writes events and changes of a job's state to standard output, each once."""
 
     def __init__(self, as_json: bool, write: Callable[[str], Any] = sys.stdout.write, manager: str = "") -> None:
         self._as_json = as_json
@@ -43,19 +43,19 @@ class Log:
             self._waiting = text
             self.line("wait", "the lease", text)
 
-    def report(self, done: Pass, share: int = 0) -> None:
+    def report(self, result: PassResult, share: int = 0) -> None:
         """Write the changes since the last pass of this share."""
         jobs, last = self._jobs.get(share, {}), self._last.get(share, set())
-        for event in done.events:
+        for event in result.events:
             # An event that repeats in each pass is written once.
             if event not in last or event.kind in ("insert", "start-machine", "delete", "rerun"):
                 own = {"pool": event.pool, "code": event.code}
                 self.line(event.kind, event.subject, event.detail, **{key: text for key, text in own.items() if text})
-        self._last[share] = set(done.events)
-        if done.seen.jobs is None:
+        self._last[share] = set(result.events)
+        if result.observation.jobs is None:
             return
         states: dict[JobKey, tuple[str, str]] = {}
-        for state in job_states(done):
+        for state in job_states(result):
             job = state.job
             states[job.key] = _event_of(state)
             if jobs.get(job.key) != states[job.key]:

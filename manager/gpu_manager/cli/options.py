@@ -1,4 +1,4 @@
-"""Options of the manager's commands: the configuration, and the place of the memory."""
+"""Options of the manager's commands: the configuration, and the place of the memory and the view."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def shares_of(chosen: str | None, config: Config) -> ShareSource:
         raise InputError(str(error), hint="select another place with --state") from None
 
 
-def last_seen(config_file: str, chosen: str | None) -> dict[str, Any]:
-    """Return the last state that a manager of this configuration published.
+def last_view(config_file: str, chosen: str | None) -> dict[str, Any]:
+    """Return the last view that a manager of this configuration published (view.py).
 
-    Raises InputError if it has not published any, or if the state cannot be read.
+    Raises InputError if no view was published, or if it cannot be read.
     """
     of_sandbox = _files_of_sandbox()
     if of_sandbox and not config_file.startswith("gs://") and not Path(config_file).exists():

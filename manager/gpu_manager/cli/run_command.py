@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .share_loop import ShareLoop
 
 _STORE_PAUSE_SEC = 30.0
-# How often a manager looks for free shares, and for managers without a share.
-_LOOK_SEC = 10.0
+# How often a manager checks for shares without a manager, and for managers without a share.
+_BALANCE_EVERY_SEC = 10.0
 
 
 @click.command("run")
@@ -95,7 +95,7 @@ def command(
     labels = frozenset(label.lower() for pool in config.pools for label in pool.labels)
     receiver = listening(webhook, webhook_secret, labels, pauses.hint)
     shares = options.shares_of(state, config)
-    held: dict[int, ShareLoop] = {}
+    loops: dict[int, ShareLoop] = {}
 
     def add(share: Share) -> None:
         try:
@@ -111,7 +111,7 @@ def command(
         except Refused as error:
             share.store.close()
             raise InputError(str(error), hint="correct --github-url, or github.apiUrl of the configuration") from None
-        held[share.index] = loop
+        loops[share.index] = loop
         names = ", ".join(pool.name for pool in loop.own)
         log.line("start", config.name, f"{len(loop.own)} pools of {config.github.owner}: {names}")
 
@@ -126,50 +126,50 @@ def command(
     except (Refused, Unavailable) as error:
         raise InputError(str(error), hint="select another place with --state") from None
     add(first)
-    looked = time.monotonic()
+    checked_at = time.monotonic()
     opened = ExitStack()
     try:
         opened.enter_context(receiver)
         while not pauses.stopped.is_set():
-            for loop in [each for each in held.values() if each.due <= time.monotonic()]:
+            for loop in [each for each in loops.values() if each.due <= time.monotonic()]:
                 try:
-                    done = loop.step()
+                    result = loop.step()
                     if not once:
-                        loop.rest(done, interval_sec, pauses.hinted)
+                        loop.schedule_next(result, interval_sec, pauses.hinted)
                 except Unavailable as error:
                     # Without its memory the manager does nothing. A full disk may have space again later.
                     log.line("unavailable", "state file", str(error).replace("\n ", ";"))
                     if once:
                         raise InputError(str(error)) from None
-                    loop.fail(interval_sec or _STORE_PAUSE_SEC)
-            if once or (until_idle and all(loop.idle for loop in held.values())):
+                    loop.delay(interval_sec or _STORE_PAUSE_SEC)
+            if once or (until_idle and all(loop.idle for loop in loops.values())):
                 break
-            if time.monotonic() - looked > _LOOK_SEC:
-                looked = time.monotonic()
-                balance(shares, held, add, log)
-            pause_sec = min(each.due for each in held.values()) - time.monotonic()
-            shortest_sec = min(each.hinted_sec for each in held.values())
-            if pauses.wait(max(min(pause_sec, _LOOK_SEC), 0.0), shortest_sec):
-                for loop in held.values():
+            if time.monotonic() - checked_at > _BALANCE_EVERY_SEC:
+                checked_at = time.monotonic()
+                balance(shares, loops, add, log)
+            pause_sec = min(each.due for each in loops.values()) - time.monotonic()
+            shortest_sec = min(each.hinted_sec for each in loops.values())
+            if pauses.wait(max(min(pause_sec, _BALANCE_EVERY_SEC), 0.0), shortest_sec):
+                for loop in loops.values():
                     loop.hint()
     except InUse as error:
         log.line("lease-lost", config.name, str(error))
         raise SystemExit(1) from None
     finally:
         opened.close()
-        for loop in held.values():
+        for loop in loops.values():
             loop.close()
     log.line("stop", config.name, "running machines continue, and the next manager finds them")
 
 
-def balance(shares: options.ShareSource, held: dict[int, ShareLoop], add: Callable[[Share], None], log: Log) -> None:
+def balance(shares: options.ShareSource, loops: dict[int, ShareLoop], add: Callable[[Share], None], log: Log) -> None:
     """Take a free share, or give up one of several shares for a manager that has none."""
     try:
-        if len(held) > 1 and shares.another_waits():
-            given = held.pop(max(held))
-            log.line("share-given", ", ".join(pool.name for pool in given.own), "another manager waits for one")
-            given.close()
-        elif share := shares.spare(held):
+        if len(loops) > 1 and shares.another_waits():
+            given_up = loops.pop(max(loops))
+            log.line("share-given", ", ".join(pool.name for pool in given_up.own), "another manager waits for one")
+            given_up.close()
+        elif share := shares.spare(loops):
             share.store.keep()
             add(share)
     except (Unavailable, Refused) as error:

@@ -1,4 +1,7 @@
-"""One share of the pools in this process: its manager, its client of GitHub, and its measurements."""
+"""The loop of one share in this process: its control loop, its client of GitHub, and its measurements.
+
+A share is a part of the pools (assignment.py). A process may run the loops of several shares.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from ..assignment import ownership
 from ..config import Config
 from ..decision import standby
 from ..github.app_token import App
-from ..loop import Manager, Pass
+from ..loop import Manager, PassResult
 from ..metrics.log_lines import LogLines
 from ..metrics.measure import Meter
 from ..stores.shares import Share
@@ -66,27 +69,27 @@ class ShareLoop:
         self._meter = Meter(pools, share.pools)
         self._lines = LogLines(self._meter, share=share.index + 1)
 
-    def step(self) -> Pass:
+    def step(self) -> PassResult:
         """Run one pass and write its log. Raises Unavailable or InUse."""
-        done = self._manager.step()
-        self.store.publish(view(self.own, done))
-        self._log.report(done, self.index)
-        samples = self._meter.take(done)
+        result = self._manager.step()
+        self.store.publish(view(self.own, result))
+        self._log.report(result, self.index)
+        samples = self._meter.take(result)
         if self._prometheus:
-            self._prometheus.take(self.index, self._meter, done, samples)
-        for event, subject, fields in self._lines.of(done, samples) if self._measured else ():
+            self._prometheus.take(self.index, self._meter, result, samples)
+        for event, subject, fields in self._lines.of(result, samples) if self._measured else ():
             self._log.line(event, subject, "", **fields)
-        self.idle = is_idle(done)
-        return done
+        self.idle = is_idle(result)
+        return result
 
-    def rest(self, done: Pass, interval_sec: float | None, hinted: bool) -> None:
-        """Set the time of the next pass. `hinted`: GitHub announced a job recently."""
-        pause = pause_sec(done, interval_sec or self._github.interval_sec(hinted or not self.idle))
-        limited = done.seen.github_limited_until is not None
+    def schedule_next(self, result: PassResult, interval_sec: float | None, hinted: bool) -> None:
+        """Set the time of the next pass. `hinted` is True if GitHub announced a job in the last minute."""
+        pause = pause_sec(result, interval_sec or self._github.interval_sec(hinted or not self.idle))
+        limited = result.observation.github_limited_until is not None
         self.due, self.hinted_sec = time.monotonic() + pause, pause if limited else self._github.hinted_interval_sec()
         self._limited = limited
 
-    def fail(self, pause_sec: float) -> None:
+    def delay(self, pause_sec: float) -> None:
         """Delay the next pass after an error of the store."""
         self.idle, self.due = False, time.monotonic() + pause_sec
 
@@ -103,20 +106,21 @@ class ShareLoop:
             self._prometheus.forget(self.index, [pool.name for pool in self.own])
 
 
-def is_idle(done: Pass) -> bool:
-    """Return True if everything is known, only machines on standby are left, and no job waits that may get a
-    machine.
+def is_idle(result: PassResult) -> bool:
+    """Return True if jobs, machines and runners are known, and none of them needs the manager.
+
+    Machines on standby, and jobs that can get no machine, do not count.
     """
-    seen, memory = done.seen, done.decision.memory
-    whole = seen.jobs is not None and seen.machines is not None and seen.runners is not None
-    waiting = done.decision.covered or any(reason.waiting_helps for reason in done.decision.reasons.values())
-    at_work = any(not standby.is_kept_off(machine, memory) for machine in seen.machines or ())
-    return whole and not (waiting or at_work or memory.pending or memory.lost)
+    observation, memory = result.observation, result.decision.memory
+    complete = observation.jobs is not None and observation.machines is not None and observation.runners is not None
+    waiting = result.decision.assigned or any(reason.waiting_helps for reason in result.decision.reasons.values())
+    at_work = any(not standby.is_on_standby(machine, memory) for machine in observation.machines or ())
+    return complete and not (waiting or at_work or memory.pending or memory.lost)
 
 
-def pause_sec(done: Pass, interval_sec: float) -> float:
+def pause_sec(result: PassResult, interval_sec: float) -> float:
     """Return the seconds until the next pass. During a rate limit of GitHub a pass each minute reads only
     from Google.
     """
-    until = done.seen.github_limited_until
-    return interval_sec if until is None else max(interval_sec, min(until - done.seen.now, _LONGEST_PAUSE_SEC))
+    until = result.observation.github_limited_until
+    return interval_sec if until is None else max(interval_sec, min(until - result.observation.now, _LONGEST_PAUSE_SEC))

@@ -29,11 +29,11 @@ def command(config_file: str, state: str | None, as_json: bool) -> None:
       gpu-ci manager status
       gpu-ci manager status --config manager.json --json
     """
-    seen = options.last_seen(config_file, state)
+    view = options.last_view(config_file, state)
     if as_json:
-        print_json(seen)
+        print_json(view)
         return
-    click.echo(f"as of {age(seen['at'])} ago{stale(seen['at'])}\n")
+    click.echo(f"as of {age(view['at'])} ago{stale(view['at'])}\n")
     print_table(
         ["pool", "machines", "max", "standby", "labels", "pool stopped"],
         [
@@ -45,22 +45,22 @@ def command(config_file: str, state: str | None, as_json: bool) -> None:
                 ", ".join(pool["labels"]),
                 pool["stopped"] or "no",
             ]
-            for pool in seen["pools"]
+            for pool in view["pools"]
         ],
         right="machines|max",
     )
     click.echo("")
-    if seen["machines"]:
+    if view["machines"]:
         print_table(
             ["machine", "status", "zone", "market", "job"],
-            [[row["name"], row["status"], row["zone"], row["market"], row["job"] or "-"] for row in seen["machines"]],
+            [[row["name"], row["status"], row["zone"], row["market"], row["job"] or "-"] for row in view["machines"]],
         )
         click.echo("")
-    for job in seen["jobs"] or ():
+    for job in view["jobs"] or ():
         click.echo(sentence(job))
-    if seen["jobs"] is None:
-        click.echo(f"jobs: unknown: {unknown_jobs(seen)}")
-    elif not seen["jobs"]:
+    if view["jobs"] is None:
+        click.echo(f"jobs: unknown: {unknown_jobs(view)}")
+    elif not view["jobs"]:
         click.echo("no job waits or runs")
 
 
@@ -75,9 +75,9 @@ def sentence(job: dict[str, Any]) -> str:
     return f"{name}: {job['reason']}: {job['detail']}{later}; {job['nextStep']}"
 
 
-def unknown_jobs(seen: dict[str, Any]) -> str:
+def unknown_jobs(view: dict[str, Any]) -> str:
     """Return why the last pass has no jobs."""
-    if limited := seen.get("githubLimitedUntil"):
+    if limited := view.get("githubLimitedUntil"):
         return f"github-limited: GitHub's rate limit ends {until(limited)}; {NEXT_STEPS['github-limited']}"
     return "the manager's last pass got no complete answer from GitHub"
 

@@ -31,9 +31,9 @@ _FIELDS = ("id", "name", "zone", "status", "machineType", "scheduling", "labels"
 _PREEMPTED = 'operationType="compute.instances.preempted"'
 _PREEMPTED_WITHIN_SEC = 3600.0
 _INSERTING = 'operationType="insert" AND status!="DONE"'
-# A proxy may answer 200 with its own page, or cut off an answer.
+# Errors of an answer that is not Google's: a proxy may answer 200 with its own page, or cut off an answer.
 _UNUSABLE = (KeyError, TypeError, ValueError, AttributeError, HTTPException)
-# How long a machine that is off counts as stopping while its end cannot be read.
+# How long a machine that is off has the status STOPPING for the manager, while its end cannot be read.
 _END_WITHIN_SEC = 300.0
 
 
@@ -90,16 +90,18 @@ class ComputeAdapter:
         """
         rows: list[tuple[str, Body]] = []
         for project in dict.fromkeys(pool.project for pool in pools):
-            with _asking(f"the machines of project {project}"):
+            with _converted_errors(f"the machines of project {project}"):
                 found = self._google().instances_of_all_zones(project, f"labels.{MANAGER}={self._manager}", _FIELDS)
-                rows += [(project, row) for row in found if self._ours(row) and self._owns(row["labels"].get(POOL, ""))]
+                rows += [
+                    (project, row) for row in found if self._is_own(row) and self._owns(row["labels"].get(POOL, ""))
+                ]
         templates = {
             (pool.project, region_and_name_of_template(template)[1]): template
             for pool in pools
             for template in pool.templates
         }
-        with _asking("the machines"):
-            # A machine on standby is switched off more than once, and has a separate end each time.
+        with _converted_errors("the machines"):
+            # A machine on standby is switched off more than once, and reports another end each time.
             self._forget({str(row["id"]) for _, row in rows if row["status"] in OFF})
             listed = tuple(self._machine(project, row, templates) for project, row in rows)
             return self._keys.with_keys(listed, self._google().guest_attribute)
@@ -110,7 +112,7 @@ class ComputeAdapter:
         Raises Unavailable.
         """
         try:
-            with _usable(f"operation {operation} in {zone}"):
+            with _checked_answer(f"operation {operation} in {zone}"):
                 done, error = self._google().operation(pool.project, zone, operation)
         except ApiError as failure:
             if failure.missing:
@@ -126,7 +128,7 @@ class ComputeAdapter:
         """
         names: set[str] = set()
         for project, zone in _places(pools):
-            with _asking(f"preemptions in {zone}"):
+            with _converted_errors(f"preemptions in {zone}"):
                 newest: datetime | None = None
                 for each in self._google().operations(project, zone, _PREEMPTED):
                     at = datetime.fromisoformat(each["insertTime"])
@@ -137,14 +139,14 @@ class ComputeAdapter:
         return frozenset(names)
 
     def starting(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
-        """Return machines of the pools whose insert has not ended. They may be missing from lists of machines.
+        """Return the machines of the pools whose insert has not ended. Lists of machines may not contain them yet.
 
         An operation has no labels, so the pool is derived from the machine's name. Raises Unavailable or Refused.
         """
         found: list[Machine] = []
         for project, zone in _places(pools):
             by_name = {pool.name: pool for pool in pools if pool.project == project}
-            with _asking(f"inserts in {zone}"):
+            with _converted_errors(f"inserts in {zone}"):
                 for each in self._google().operations(project, zone, _INSERTING):
                     name = _last(each["targetLink"])
                     pool = by_name.get(pool_of(name))
@@ -163,12 +165,12 @@ class ComputeAdapter:
         """
         zone = insert.rung.zone
         try:
-            with _usable(f"insert of {insert.machine} in {zone}"):
+            with _checked_answer(f"insert of {insert.machine} in {zone}"):
                 template = pool.template_of(insert.rung)
                 body = machine_body(self._template(pool.project, template), pool, insert, self._manager)
                 return self._google().insert(pool.project, zone, body, template, insert.request_id)
         except ApiError as error:
-            if error.status == 409 and self._is_there(pool, insert):
+            if error.status == 409 and self._is_requested_machine(pool, insert):
                 return ""
             if _may_pass(error) and not (error.no_capacity or error.over_quota):
                 raise Unavailable(f"insert of {insert.machine} in {zone}: {error}") from None
@@ -183,9 +185,9 @@ class ComputeAdapter:
         """
         what = f"the metadata of {machine.name} in {machine.zone}"
         try:
-            with _usable(what):
+            with _checked_answer(what):
                 row = self._google().instance(machine.project, machine.zone, machine.name)
-                if not self._ours(row) or str(row["id"]) != machine.id:
+                if not self._is_own(row) or str(row["id"]) != machine.id:
                     raise Unavailable(f"{what}: another machine has this name now")
                 found = row["metadata"]
                 items = {str(each["key"]): str(each.get("value", "")) for each in found.get("items", [])}
@@ -193,15 +195,16 @@ class ComputeAdapter:
         except ApiError as error:
             raise _of_machine(what, error) from None
 
-    def set_metadata(self, machine: Machine, seen: Metadata, key: str, value: str) -> bool:
-        """Add one value. Return False if the metadata has changed since `seen`. Raises Unavailable or Refused.
+    def set_metadata(self, machine: Machine, read: Metadata, key: str, value: str) -> bool:
+        """Add one value to the metadata that was `read`. Return False if the metadata has changed since then.
 
-        Google replaces the whole metadata at once, and only if its fingerprint has not changed.
+        Google replaces the whole metadata at once, and only if its fingerprint has not changed. Raises Unavailable or
+        Refused.
         """
-        items = {**seen.items, key: value}
+        items = {**read.items, key: value}
         try:
-            with _usable(f"the metadata of {machine.name}"):
-                self._google().set_metadata(machine.project, machine.zone, machine.name, seen.fingerprint, items)
+            with _checked_answer(f"the metadata of {machine.name}"):
+                self._google().set_metadata(machine.project, machine.zone, machine.name, read.fingerprint, items)
         except ApiError as error:
             if error.status == 412:
                 return False
@@ -217,9 +220,9 @@ class ComputeAdapter:
         """
         what = f"the stop of {machine.name} in {machine.zone}"
         try:
-            with _usable(what):
+            with _checked_answer(what):
                 row = self._google().instance(machine.project, machine.zone, machine.name)
-                if not self._ours(row) or str(row["id"]) != machine.id or _is_sealed(row):
+                if not self._is_own(row) or str(row["id"]) != machine.id or _is_sealed(row):
                     raise Refused(f"{what}: another machine has this name now, or it has a runner")
                 self._google().stop(machine.project, machine.zone, machine.name)
         except ApiError as error:
@@ -235,7 +238,7 @@ class ComputeAdapter:
         """
         what = f"the start of {machine.name} in {machine.zone}"
         try:
-            with _usable(what):
+            with _checked_answer(what):
                 return self._google().start(machine.project, machine.zone, machine.name, request_id)
         except ApiError as error:
             # A deleted machine is missing from the next list, and its error says nothing about the capacity of the
@@ -247,8 +250,8 @@ class ComputeAdapter:
     def delete(self, project: str, zone: str, name: str) -> None:
         """Request a deletion. A machine that is gone is not an error. Raises Unavailable or Refused."""
         try:
-            with _usable(f"delete of {name} in {zone}"):
-                if not self._ours(self._google().instance(project, zone, name)):
+            with _checked_answer(f"delete of {name} in {zone}"):
+                if not self._is_own(self._google().instance(project, zone, name)):
                     raise Refused(f"delete of {name} in {zone}: its label {MANAGER} is not {self._manager}")
                 self._google().delete(project, zone, name)
         except ApiError as error:
@@ -261,10 +264,10 @@ class ComputeAdapter:
             self._api = GoogleCompute(_RETRIES, _TIMEOUT_SEC)
         return self._api
 
-    def _ours(self, row: Body) -> bool:
+    def _is_own(self, row: Body) -> bool:
         return bool(row.get("labels", {}).get(MANAGER) == self._manager)
 
-    def _is_there(self, pool: Pool, insert: Insert) -> bool:
+    def _is_requested_machine(self, pool: Pool, insert: Insert) -> bool:
         """Return True if the existing machine of this name is the requested one."""
         try:
             found = self._google().instance(pool.project, insert.rung.zone, insert.machine).get("labels", {})
@@ -304,8 +307,9 @@ class ComputeAdapter:
         )
 
     def _end(self, project: str, zone: str, row: Body) -> tuple[bool, End | None]:
-        """Return whether the machine's end is known, and the end. It is read once, because a machine that is off writes
-        no other.
+        """Return True with the machine's end, or False if the end cannot be read yet.
+
+        The end is read once, because a machine that is off writes no other.
         """
         key = str(row["id"])
         if key in self._ends:
@@ -321,10 +325,10 @@ class ComputeAdapter:
             self._ends[key] = None
         return True, self._ends[key]
 
-    def _forget(self, there: set[str]) -> None:
+    def _forget(self, ids: set[str]) -> None:
         """Drop the ends of machines that are not off any more."""
-        self._ends = {key: end for key, end in self._ends.items() if key in there}
-        self._unread_since = {key: since for key, since in self._unread_since.items() if key in there}
+        self._ends = {key: end for key, end in self._ends.items() if key in ids}
+        self._unread_since = {key: since for key, since in self._unread_since.items() if key in ids}
 
 
 def _is_sealed(row: Body) -> bool:
@@ -337,7 +341,7 @@ def _places(pools: Sequence[Pool]) -> Iterable[tuple[str, str]]:
 
 
 @contextmanager
-def _usable(what: str) -> Iterator[None]:
+def _checked_answer(what: str) -> Iterator[None]:
     try:
         yield
     except _UNUSABLE as error:
@@ -345,9 +349,9 @@ def _usable(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def _asking(what: str) -> Iterator[None]:
+def _converted_errors(what: str) -> Iterator[None]:
     try:
-        with _usable(what):
+        with _checked_answer(what):
             yield
     except ApiError as error:
         raise _failure(what, error) from None
@@ -358,12 +362,14 @@ def _failure(what: str, error: ApiError) -> Unavailable | Refused:
 
 
 def _of_machine(what: str, error: ApiError) -> Unavailable | Refused:
-    """Return the error of a machine. A machine that is gone or being deleted says nothing about the next one."""
+    """Return the error of a request about one machine. It is Unavailable if the machine is gone, because requests about
+    other machines may succeed.
+    """
     return Unavailable(f"{what}: the machine is gone") if error.missing else _failure(what, error)
 
 
 def _may_pass(error: ApiError) -> bool:
-    """Return True if the same request may succeed later. Missing credentials say nothing about the request itself."""
+    """Return True if the same request may succeed later, also after an error of this computer's credentials."""
     return error.not_yet or error.reason == "unauthenticated"
 
 

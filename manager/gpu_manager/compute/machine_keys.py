@@ -1,4 +1,7 @@
-"""Reads the keys that machines publish as guest attributes, within Google's limits."""
+"""Reads the public keys that machines publish as guest attributes, within Google's limits.
+
+The manager encrypts the registration of a machine's runner for this key (registration.py).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class MachineKeys:
     def with_keys(
         self, machines: Sequence[Machine], attribute: Callable[[str, str, str, str], str]
     ) -> tuple[Machine, ...]:
-        """Return the machines with the keys of those that wait for a runner. The oldest readings are repeated first."""
+        """Return the machines, with the keys of those that wait for a runner.
+
+        Not every key is read in each pass. The key whose last reading is the oldest is read first.
+        """
         waiting = {each.id: each for each in machines if each.unregistered and each.status == "RUNNING"}
         self._keys = {key: each for key, each in self._keys.items() if key in waiting}
         self._read_at = {key: each for key, each in self._read_at.items() if key in waiting}
@@ -46,7 +52,7 @@ class MachineKeys:
             try:
                 text = attribute(machine.project, machine.zone, machine.name, GUEST_ATTRIBUTE)
             except ApiError:
-                # The next reading may succeed. A machine whose key cannot be read ends by itself.
+                # The next reading may succeed. A machine that gets no registration ends by itself.
                 continue
             self._keys[key] = key_of(text, machine.name, machine.id)
         return tuple(replace(each, key=self._keys.get(each.id, "")) for each in machines)

@@ -1,4 +1,9 @@
-"""Selection of a place to request a machine, from the pool's rungs and the memory of places without capacity."""
+"""Selects the rung on which to request a machine, from the pool's ladder and the memory of failed requests.
+
+A place is one zone, machine type and market. After a stockout (Google has no capacity at a place) the place gets a
+pause, which grows with each consecutive stockout. After a pause one insert tests the place for all jobs. Places with
+recent preemptions of spot machines are avoided by a breaker (`_breaker_is_open`).
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,13 @@ from ..memory import Cooldown, Memory, StoppedPool
 from ..model import InsertError, Pool, Reason, Rung
 from .names import offer, place, spot_place
 
-# A place without capacity is asked again after a minute, then after twice as long each time, up to half an hour.
+# The next request to a place without capacity follows after a minute. The pause doubles each time, up to half an hour.
 _FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 60.0, 1800.0
 # Only a person raises a quota.
 _QUOTA_PAUSE_SEC = 900.0
 # Only a person corrects the cause of a refusal other than capacity or quota.
 _REFUSED_PAUSE_SEC = 300.0
-# How long the name of another zone in Google's answer counts.
+# How long a zone that Google's answer names as available is preferred.
 _PREFERRED_SEC = 300.0
 # The values of RunsOn's template.yaml (runs-on/runs-on@3e98e5c): 2 interruptions in 15 minutes, then 30 minutes.
 _BREAKER_COUNT, _BREAKER_WITHIN_SEC, _BREAKER_OPEN_SEC = 2, 900.0, 1800.0
@@ -25,49 +30,51 @@ _ALL_REGIONS = "GPUS-ALL-REGIONS"
 
 FOR_PEOPLE = ("refused", "pool-stopped", "price-ceiling")
 """Reasons that end only when a person acts."""
-# Of several reasons the first in this order is named, because time ends it first.
+# If the rungs have different reasons, the first in this order is reported, because it is likely to end soonest.
 _ORDER = ("no-capacity", "over-quota", *FOR_PEOPLE)
 
 
-def choose(pool: Pool, memory: Memory, now: float, steady: bool) -> Rung | Reason:
-    """Return the first rung that is open now, or the reason why none is.
+def choose(pool: Pool, memory: Memory, now: float, avoid_preemptible: bool) -> Rung | Reason:
+    """Return the first rung on which a machine may be requested now, or the reason against all rungs.
 
-    `steady` avoids preemptible machines if the pool has others.
+    `avoid_preemptible` avoids preemptible machines if the pool has others.
     """
-    firm = tuple(rung for rung in pool.rungs if not rung.preemptible)
-    rungs = firm if steady and firm else pool.rungs
-    asked = {place(pending.rung) for pending in memory.pending.values()} if memory.cooldowns else frozenset()
-    against: dict[Rung, Reason | None] = {}
-    # If no rung of the pool is open, each place may be asked again after the shortest pause.
-    for starved in (False, True):
-        against = {rung: _against(pool, rung, asked, memory, now, starved) for rung in rungs}
-        open_rungs = [rung for rung, reason in against.items() if reason is None]
+    non_preemptible = tuple(rung for rung in pool.rungs if not rung.preemptible)
+    rungs = non_preemptible if avoid_preemptible and non_preemptible else pool.rungs
+    awaited_places = {place(pending.rung) for pending in memory.pending.values()} if memory.cooldowns else frozenset()
+    reason_by_rung: dict[Rung, Reason | None] = {}
+    # If no rung of the pool is open, the shortest pause applies to each place instead of its own.
+    for shorten_pauses in (False, True):
+        reason_by_rung = {
+            rung: _reason_against(pool, rung, awaited_places, memory, now, shorten_pauses) for rung in rungs
+        }
+        open_rungs = [rung for rung, reason in reason_by_rung.items() if reason is None]
         # Places with recent preemptions of spot machines are avoided. If no other place is open, such a machine is
         # better than none.
-        calm = [rung for rung in open_rungs if is_calm(rung, memory)]
+        calm_rungs = [rung for rung in open_rungs if has_few_preemptions(rung, memory)]
         if open_rungs:
             # `min` returns the first of equal rungs, so the order of the ladder decides.
-            return min(calm or open_rungs, key=lambda rung: _order(rung, pool, memory))
-    return _why_none(pool, [(rung, reason) for rung, reason in against.items() if reason])
+            return min(calm_rungs or open_rungs, key=lambda rung: _sort_key(rung, pool, memory))
+    return _merged_reason(pool, [(rung, reason) for rung, reason in reason_by_rung.items() if reason])
 
 
-def _order(rung: Rung, pool: Pool, memory: Memory) -> tuple[bool, int, bool]:
+def _sort_key(rung: Rung, pool: Pool, memory: Memory) -> tuple[bool, int, bool]:
     """Return the sort key of the rung: zones that Google named come first, then the order of the ladder.
 
     Consecutive rungs in zones of one region are equal. Of these, zones without a remembered stockout come first,
     because each failed request delays the job.
     """
-    alike = [_kind(each) for each in pool.rungs]
-    step = sum(a != b for a, b in itertools.pairwise(alike[: pool.rungs.index(rung) + 1]))
-    return place(rung) not in memory.preferred, step, place(rung) in memory.cooldowns
+    kinds = [_kind(each) for each in pool.rungs]
+    position = sum(a != b for a, b in itertools.pairwise(kinds[: pool.rungs.index(rung) + 1]))
+    return place(rung) not in memory.preferred, position, place(rung) in memory.cooldowns
 
 
 def _kind(rung: Rung) -> tuple[str, str, str]:
     return rung.region, rung.machine_type, rung.market
 
 
-def is_probe(rung: Rung, memory: Memory) -> bool:
-    """Return True if an insert on this rung tests for all later inserts if the place has capacity again."""
+def is_test_insert(rung: Rung, memory: Memory) -> bool:
+    """Return True if the place had a stockout. The next insert then tests the place, and later inserts wait for it."""
     return place(rung) in memory.cooldowns
 
 
@@ -79,33 +86,35 @@ def stockouts(rung: Rung, memory: Memory) -> int:
 
 def is_open(pool: Pool, rung: Rung, memory: Memory, now: float) -> bool:
     """Return True if a machine may be requested on this rung now."""
-    asked = {place(pending.rung) for pending in memory.pending.values()}
-    return _against(pool, rung, asked, memory, now, starved=False) is None and is_calm(rung, memory)
+    awaited_places = {place(pending.rung) for pending in memory.pending.values()}
+    return _reason_against(
+        pool, rung, awaited_places, memory, now, shorten_pauses=False
+    ) is None and has_few_preemptions(rung, memory)
 
 
-def is_calm(rung: Rung, memory: Memory) -> bool:
-    """Return True unless the rung buys spot machines at a place with recent preemptions."""
-    return not (rung.preemptible and _broken(rung, memory))
+def has_few_preemptions(rung: Rung, memory: Memory) -> bool:
+    """Return False for a rung with spot machines in a place with recent preemptions, and True for any other rung."""
+    return not (rung.preemptible and _breaker_is_open(rung, memory))
 
 
-def stopped(pool: Pool, memory: Memory) -> StoppedPool | None:
-    """Return the reason why the pool starts no more machines: each of its templates has a failed machine."""
+def stopped_pool(pool: Pool, memory: Memory) -> StoppedPool | None:
+    """Return the failed machine that stops the pool, or None. A pool stops when each of its templates has one."""
     ends = [memory.stopped.get(template) for template in pool.templates]
     return ends[0] if all(ends) else None
 
 
-def failed(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float) -> None:
-    """Remember why Google created no machine for an insert of this pool on this rung."""
+def remember_failure(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float) -> None:
+    """Remember the error of an insert or a start of this pool on this rung."""
     if error.kind == "no-capacity":
         earlier = memory.cooldowns.get(place(rung))
         # Inserts that were sent together fail together, and count as one stockout.
-        if not _failed_lately(earlier, now):
+        if not _failed_recently(earlier, now):
             stockouts = earlier.stockouts + 1 if earlier else 1
             memory.cooldowns[place(rung)] = Cooldown(now + pause_sec(stockouts), stockouts, error.zones_available)
         memory.preferred.pop(place(rung), None)
         for zone in error.zones_available:
             there = place(replace(rung, zone=zone))
-            if _failed_lately(memory.cooldowns.get(there), now):
+            if _failed_recently(memory.cooldowns.get(there), now):
                 # Two zones without capacity may name each other.
                 continue
             memory.cooldowns.pop(there, None)
@@ -117,9 +126,11 @@ def failed(pool: str, rung: Rung, error: InsertError, memory: Memory, now: float
         memory.refusals[offer(pool, rung)] = (now + _REFUSED_PAUSE_SEC, error.message)
 
 
-def not_registered(pool: str, why: str, memory: Memory, now: float) -> None:
-    """Start no machine for the pool for a while, because the next one would wait for its runner in vain too."""
-    memory.refusals[pool] = (now + _REFUSED_PAUSE_SEC, f"no runner could be registered: {why}")
+def remember_refused_runner(pool: str, reason: str, memory: Memory, now: float) -> None:
+    """Remember that GitHub refused a runner of the pool. A new machine would get no runner either, so none starts for a
+    while.
+    """
+    memory.refusals[pool] = (now + _REFUSED_PAUSE_SEC, f"no runner could be registered: {reason}")
 
 
 def pause_sec(stockouts: int) -> float:
@@ -128,32 +139,32 @@ def pause_sec(stockouts: int) -> float:
     return float(min(_FIRST_PAUSE_SEC * 2 ** min(stockouts - 1, 10), _LONGEST_PAUSE_SEC))
 
 
-def _failed_lately(cooldown: Cooldown | None, now: float) -> bool:
+def _failed_recently(cooldown: Cooldown | None, now: float) -> bool:
     """Return True if an insert failed there within the shortest pause."""
-    return cooldown is not None and now < _earliest(cooldown)
+    return cooldown is not None and now < _shortest_pause_end(cooldown)
 
 
-def _earliest(cooldown: Cooldown) -> float:
+def _shortest_pause_end(cooldown: Cooldown) -> float:
     """Return the time when the shortest pause after the last stockout ends."""
     return cooldown.until - pause_sec(cooldown.stockouts) + _FIRST_PAUSE_SEC
 
 
-def worked(rung: Rung, memory: Memory) -> None:
-    """Forget the stockouts of a place that has just given a machine."""
+def forget_stockouts(rung: Rung, memory: Memory) -> None:
+    """Forget the stockouts of a place, because a machine was just created there."""
     memory.cooldowns.pop(place(rung), None)
 
 
-def taken_back(where: str, memory: Memory, now: float) -> None:
-    """Remember a preemption of a machine type in a region."""
+def count_preemption(where: str, memory: Memory, now: float) -> None:
+    """Remember a preemption. `where` is the key of names.spot_place: a machine type in a region."""
     memory.preemptions.setdefault(where, []).append(now)
 
 
 def forget_old(memory: Memory, now: float) -> None:
-    """Drop expired entries. An entry that remains counts for the whole pass."""
+    """Drop expired entries at the start of a pass. The other entries count until its end."""
     memory.preferred = {key: until for key, until in memory.preferred.items() if until > now}
     memory.closed_quotas = {key: closed for key, closed in memory.closed_quotas.items() if closed[0] > now}
     memory.refusals = {key: refusal for key, refusal in memory.refusals.items() if refusal[0] > now}
-    # After an hour without requests a place begins with a short pause again.
+    # An hour after its pause, a place without new requests begins with a short pause again.
     memory.cooldowns = {
         key: each for key, each in memory.cooldowns.items() if now < each.until + 2 * _LONGEST_PAUSE_SEC
     }
@@ -164,8 +175,10 @@ def forget_old(memory: Memory, now: float) -> None:
     }
 
 
-def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: float, starved: bool) -> Reason | None:
-    """Return the reason against a request on this rung now, or None. `starved` ends each pause early."""
+def _reason_against(
+    pool: Pool, rung: Rung, awaited_places: Iterable[str], memory: Memory, now: float, shorten_pauses: bool
+) -> Reason | None:
+    """Return the reason against a request on this rung now, or None. `shorten_pauses` ends each pause early."""
     if pool.price_ceiling_usd is not None and (rung.usd_per_hour or 0) > pool.price_ceiling_usd:
         return Reason("price-ceiling", f"costs more than {pool.price_ceiling_usd} USD an hour")
     if end := memory.stopped.get(pool.template_of(rung)):
@@ -178,24 +191,24 @@ def _against(pool: Pool, rung: Rung, asked: Iterable[str], memory: Memory, now: 
         if closed := memory.closed_quotas.get(key):
             return Reason("over-quota", f"the quota {closed[1]} is used up", closed[0])
     cooldown = memory.cooldowns.get(place(rung))
-    if cooldown and (until := _earliest(cooldown) if starved else cooldown.until) > now:
+    if cooldown and (until := _shortest_pause_end(cooldown) if shorten_pauses else cooldown.until) > now:
         return Reason("no-capacity", "no machine", until)
-    if cooldown and place(rung) in asked:
-        # After a pause one insert tests the place for all. The others wait for its answer, whose time is unknown.
+    if cooldown and place(rung) in awaited_places:
+        # One insert tests the place after its pause. Other inserts wait for the answer, whose time is unknown.
         return Reason("no-capacity", "no machine")
     return None
 
 
-def _why_none(pool: Pool, against: Sequence[tuple[Rung, Reason]]) -> Reason:
-    """Merge the reasons against all rungs into one. Its code is that of the reason that time ends first."""
-    [code, *_] = sorted({reason.code for _, reason in against}, key=_ORDER.index)
+def _merged_reason(pool: Pool, reason_by_rung: Sequence[tuple[Rung, Reason]]) -> Reason:
+    """Merge the reasons against all rungs into one. Its code is the one that is likely to end soonest."""
+    [code, *_] = sorted({reason.code for _, reason in reason_by_rung}, key=_ORDER.index)
     if code == "price-ceiling":
-        return Reason(code, f"every rung costs more than {pool.price_ceiling_usd} USD an hour")
+        return Reason(code, f"every step of the ladder costs more than {pool.price_ceiling_usd} USD an hour")
     where: dict[tuple[str, str], list[Rung]] = {}
-    for rung, reason in sorted(against, key=lambda each: _ORDER.index(each[1].code)):
+    for rung, reason in sorted(reason_by_rung, key=lambda each: _ORDER.index(each[1].code)):
         where.setdefault((reason.code, reason.detail), []).append(rung)
     details = "; ".join(_detail(pool, code, detail, rungs) for (code, detail), rungs in where.items())
-    times = [reason.next_try for _, reason in against if reason.next_try is not None]
+    times = [reason.next_try for _, reason in reason_by_rung if reason.next_try is not None]
     return Reason(code, details, min(times, default=None))
 
 
@@ -227,7 +240,7 @@ def _quota_key(rung: Rung, quota: str) -> str:
     )
 
 
-def _broken(rung: Rung, memory: Memory) -> bool:
-    """Return True if so many spot machines were preempted here that no more are bought for a while."""
+def _breaker_is_open(rung: Rung, memory: Memory) -> bool:
+    """Return True if Google preempted so many spot machines here that no more are requested for a while."""
     times = memory.preemptions.get(spot_place(rung.region, rung.machine_type), [])
     return any(b - a <= _BREAKER_WITHIN_SEC for a, b in zip(times, times[_BREAKER_COUNT - 1 :], strict=False))

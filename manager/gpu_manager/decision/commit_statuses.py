@@ -24,39 +24,39 @@ _DESCRIPTION_CHARACTERS = 140
 # A status that cannot be written is dropped after this time.
 _KEPT_SEC = 24 * 3600.0
 # Labels that any runner may have (docs.github.com, "Using labels with self-hosted runners").
-_EVERYBODYS = frozenset({"self-hosted", "linux", "x64", "arm64"})
+_COMMON_LABELS = frozenset({"self-hosted", "linux", "x64", "arm64"})
 _CONTEXT = "gpu-ci"
 _DONE = "no job of this commit waits for a machine"
 
 
 def due(
     pools: Sequence[Pool],
-    seen: Observation,
+    observation: Observation,
     reasons: Mapping[JobKey, Reason],
     memory: Memory,
     own: Collection[str] | None = None,
 ) -> list[CommitStatus]:
-    """Return the statuses that differ from the last written ones, within GitHub's limits.
+    """Return the statuses to write now: those that differ from the last written ones, within GitHub's limits.
 
-    Each is remembered as tried. After a crash, a status that GitHub may already have is therefore replaced.
+    The memory notes each of them as tried. After a crash, a status that GitHub may already have is therefore replaced.
 
-    `own` are the names of the pools of this manager's share; None for all. With several shares each pool has its own
-    status, because only its share knows why its jobs wait. The status of jobs that fit no pool is written by the lowest
-    share that sees them.
+    `own` has the names of the pools in this manager's share; None for all. With several shares, each pool has its own
+    status, because only its share knows why its jobs wait. Jobs that fit no pool have one status, written by the first
+    share that sweeps their repository.
     """
     owns = ownership(pools, own)
     shared = own is not None and len(own) < len(pools)
-    # At the start a share has the memories of all shares.
+    # The first memory of a share also has the entries of all other shares.
     memory.statuses = {key: each for key, each in memory.statuses.items() if owns(each.pool)}
-    if seen.jobs is None or seen.runners is None or seen.machines is None:
+    if observation.jobs is None or observation.runners is None or observation.machines is None:
         return []
-    ours = frozenset[str]().union(*(pool.labels for pool in pools)) - _EVERYBODYS
+    ours = frozenset[str]().union(*(pool.labels for pool in pools)) - _COMMON_LABELS
     waiting: dict[str, list[Job]] = {}
     owners: dict[str, str] = {}
-    for job in seen.jobs:
-        # A job whose labels are all common to any runner may belong to other runners.
+    for job in observation.jobs:
+        # A job that fits no pool, and has only labels that any runner may have, may be meant for other runners.
         is_ours = job.key in reasons and (reasons[job.key].code != "no-pool" or job.labels & ours)
-        if is_ours and job.head_sha and seen.github_unix - job.created_unix >= _WAITED_SEC:
+        if is_ours and job.head_sha and observation.github_unix - job.created_unix >= _WAITED_SEC:
             fitting = first_pool(pools, job)
             owner = fitting or lowest(pools, job.runner_groups)
             if owns(owner.name):
@@ -68,18 +68,18 @@ def due(
     for key, earlier in list(memory.statuses.items()):
         if key in wanted:
             continue
-        over = earlier.description == _DONE and seen.now - earlier.at >= _REASON_EVERY_SEC
-        if over or seen.now - earlier.since > _KEPT_SEC:
+        over = earlier.description == _DONE and observation.now - earlier.at >= _REASON_EVERY_SEC
+        if over or observation.now - earlier.since > _KEPT_SEC:
             del memory.statuses[key]
         else:
             repository, sha, context = _parts(key)
             wanted[key] = CommitStatus(repository, sha, "success", _DONE, earlier.url, context)
-    found = {key: each for key, each in wanted.items() if _is_due(each, memory.statuses.get(key), seen.now)}
-    lately = sum(seen.now - each.at < 60 for each in memory.statuses.values())
+    found = {key: each for key, each in wanted.items() if _is_due(each, memory.statuses.get(key), observation.now)}
+    lately = sum(observation.now - each.at < 60 for each in memory.statuses.values())
     chosen = dict(islice(found.items(), max(min(_MOST_A_PASS, _MOST_A_MINUTE - lately), 0)))
     for key, status in chosen.items():
-        known = memory.statuses.get(key) or WrittenStatus("", "", seen.now, seen.now)
-        memory.statuses[key] = WrittenStatus("", status.url, known.since, seen.now, owners.get(key, known.pool))
+        entry = memory.statuses.get(key) or WrittenStatus("", "", observation.now, observation.now)
+        memory.statuses[key] = WrittenStatus("", status.url, entry.since, observation.now, owners.get(key, entry.pool))
     return list(chosen.values())
 
 
@@ -100,8 +100,8 @@ def _parts(key: str) -> tuple[str, str, str]:
 
 
 def _waits(jobs: Sequence[Job], reasons: Mapping[JobKey, Reason], context: str) -> CommitStatus:
-    """Return one status for several waiting jobs of a commit, for a reason that needs a person or else for the oldest
-    job.
+    """Return one status for the waiting jobs of a commit. It reports a job whose reason needs a person, or else the
+    oldest job.
     """
     first, *others = sorted(jobs, key=lambda job: (reasons[job.key].waiting_helps, job.created_unix, job.key))
     reason = reasons[first.key]
@@ -120,5 +120,5 @@ def _is_due(status: CommitStatus, earlier: WrittenStatus | None, now: float) -> 
 
 
 def _code(description: str) -> str:
-    """Return the code of the reason, which also determines the state. A status that GitHub may not have has no code."""
+    """Return the reason's code from a description, or "" from an empty one. The code also determines the state."""
     return re.split("[ :]", description)[0]

@@ -1,16 +1,19 @@
-"""The decision of one pass: from the observation and the memory to actions, reasons and a new memory. Sends no
-requests.
+"""The decision of one pass. It turns the observation and the memory into actions, reasons and a new memory.
+
+`decide` calls the other modules of this folder. They update the memory, and remove machines that cannot have a job.
+Then they assign machines to waiting jobs, and keep or remove the machines that no job needs. No module of this folder
+sends a request. `gpu_manager/__init__.py` defines the terms.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ..assignment import ownership
 from ..memory import Memory, from_json, to_json
-from ..model import Action, JobKey, Observation, Pool, Reason
+from ..model import Action, JobKey, Machine, Observation, Pool, Reason, Runner
 from . import capacity, jobs, machines, registrations, reruns, standby
 from .names import pool_of, slug
 
@@ -19,129 +22,145 @@ _LISTED_WITHIN_SEC = 60.0
 
 
 class Decision(NamedTuple):
-    """The actions of a pass, and the reasons for people."""
+    """The actions of a pass, the new memory, and the result for each waiting job."""
 
     actions: tuple[Action, ...]
     memory: Memory
-    """The new memory. It is stored before the actions are carried out, so that none of them is forgotten."""
-    covered: dict[JobKey, str]
-    """Waiting jobs that have a machine, with the machine's name."""
+    """The new memory. It is saved before the actions are carried out, so that a crash forgets no action."""
+    assigned: dict[JobKey, str]
+    """The waiting jobs for which a machine exists or starts, with the name of that machine."""
     reasons: dict[JobKey, Reason]
-    """Waiting jobs without a machine, with the reason."""
+    """The waiting jobs without a machine, with the reason."""
 
 
 def decide(
-    pools: Sequence[Pool], seen: Observation, remembered: Memory, own: Collection[str] | None = None
+    pools: Sequence[Pool], observation: Observation, old_memory: Memory, own: Collection[str] | None = None
 ) -> Decision:
     """Decide the actions of one pass.
 
-    The function is pure: the same arguments give the same decision, and `remembered` is not changed. It starts no
+    The function is pure: the same arguments give the same decision, and `old_memory` is not changed. It starts no
     machine while jobs, runners or machines are unknown, and deletes no machine that may have a job.
 
-    `own` are the names of the pools of this manager's share; None for all. A job belongs to the share of the first pool
+    `own` has the names of the pools in this manager's share; None for all. A job belongs to the share of the first pool
     that fits, so that no two managers start machines for one job.
     """
     # This takes a fifth of the time of copy.deepcopy for a memory of some hundred jobs.
-    memory = from_json(to_json(remembered))
-    ours = [pool for pool in pools if own is None or pool.name in own]
-    by_name = {pool.name: pool for pool in ours}
-    capacity.forget_old(memory, seen.now)
-    jobs.forget_old(memory, seen.now)
-    reruns.forget_old(memory, seen.now)
+    memory = from_json(to_json(old_memory))
+    own_pools = [pool for pool in pools if own is None or pool.name in own]
+    by_name = {pool.name: pool for pool in own_pools}
+    capacity.forget_old(memory, observation.now)
+    jobs.forget_old(memory, observation.now)
+    reruns.forget_old(memory, observation.now)
     # A removed pool starts no more machines. Its existing machines are found by their labels.
     memory.pending = {name: each for name, each in memory.pending.items() if each.pool in by_name}
-    # At the start a share has the memories of all shares, and lists only its own machines.
+    # The first memory of a share also has the entries of all other shares. This share keeps its own entries.
     owns = ownership(pools, own)
     memory.registrations = {name: each for name, each in memory.registrations.items() if owns(pool_of(name))}
     memory.lost = {name: each for name, each in memory.lost.items() if owns(each.pool)}
     standby.forget(by_name, memory)
-    _follow_operations(seen, memory)
-    machines.follow(by_name, seen, memory)
-    reruns.notice(by_name, seen, memory)
-    kept = standby.kept(by_name, seen, memory)
+    _update_pending(observation, memory)
+    machines.update(by_name, observation, memory)
+    reruns.remember_lost_jobs(by_name, observation, memory)
+    ready = standby.ready(by_name, observation, memory)
     actions: list[Action] = [
-        *machines.ends(seen, [machine for machine, _ in kept.values()]),
-        *machines.lost_runners(by_name, seen, memory),
+        *machines.remove_off(observation, [machine for machine, _ in ready.values()]),
+        *machines.remove_without_runner(by_name, observation, memory),
     ]
-    actions += machines.hung(by_name, seen, memory)
-    actions += registrations.strays(seen, memory)
-    actions += reruns.due(seen, memory)
-    machines.forget_gone(by_name, seen, memory)
-    if seen.machines is None or seen.jobs is None or seen.runners is None:
+    actions += machines.remove_hung(by_name, observation, memory)
+    actions += registrations.strays(observation, memory)
+    actions += reruns.due(observation, memory)
+    machines.forget_gone(by_name, observation, memory)
+    if observation.machines is None or observation.jobs is None or observation.runners is None:
         return Decision(tuple(actions), memory, {}, {})
-    actions += jobs.repeated(seen, memory)
-    waiting, reasons = jobs.queue(pools, seen.jobs, seen.github_unix)
+    actions += jobs.repeated(observation, memory)
+    waiting, reasons = jobs.queue(pools, observation.jobs, observation.github_unix)
     waiting = jobs.of_share(waiting, by_name)
-    listed = jobs.pools_of(seen.machines)
-    free = {pool.name: machines.free(listed.get(pool.name, []), seen, memory) for pool in ours}
-    stopped = {pool.name: [each for each in kept.values() if each[0].pool == pool.name] for pool in ours}
+    listed = jobs.pools_of(observation.machines)
+    available = {pool.name: machines.available(listed.get(pool.name, []), observation, memory) for pool in own_pools}
+    on_standby = {pool.name: [each for each in ready.values() if each[0].pool == pool.name] for pool in own_pools}
     supplies = {
-        pool.name: jobs.supply(pool, listed.get(pool.name, []), free[pool.name], stopped[pool.name], memory)
-        for pool in ours
+        pool.name: jobs.supply(pool, listed.get(pool.name, []), available[pool.name], on_standby[pool.name], memory)
+        for pool in own_pools
     }
-    started_for = {machine.name: memory.machines[machine.name].started_for or machine.job for machine in seen.machines}
+    started_for = {
+        machine.name: memory.machines[machine.name].started_for or machine.job for machine in observation.machines
+    }
     started_for |= {name: slug(pending.job.key) for name, pending in memory.pending.items() if pending.job}
-    found = jobs.cover(waiting, supplies, started_for, seen.now, memory)
-    actions += [*found.starts, *found.inserts]
-    # A pool whose jobs wait for a machine creates none for standby.
-    short = {
+    result = jobs.assign_machines(waiting, supplies, started_for, observation.now, memory)
+    actions += [*result.starts, *result.inserts]
+    # A pool that has a waiting job without a machine creates no machine for standby.
+    pools_with_waiting_jobs = {
         pool.name
         for job, fitting in waiting
-        if job.key not in found.covered and found.reasons[job.key].waiting_helps
+        if job.key not in result.assigned and result.reasons[job.key].waiting_helps
         for pool in fitting
     }
-    pools_by_machine = {machine.name: machine.pool for machine in seen.machines}
+    pools_by_machine = {machine.name: machine.pool for machine in observation.machines}
     pools_by_machine |= {name: pending.pool for name, pending in memory.pending.items()}
-    used = Counter(pools_by_machine[name] for name in found.covered.values())
-    runners = {runner.name: runner for runner in seen.runners}
-    for pool in ours:
-        # Machines that no queued job needs, in the order of their deletion: first those without a runner, of these
-        # first those without a key, then those that have been surplus longest.
-        idle = [
-            (machine, runners.get(machine.name))
-            for machine in free[pool.name]
-            if machine.name in runners or (not machine.waits and registrations.never_registered(machine, memory))
-        ]
-        idle.sort(
-            key=lambda each: (
-                each[1] is not None,
-                standby.has_new_key(each[0], memory.machines[each[0].name]),
-                memory.machines[each[0].name].surplus_since or seen.now + 1,
-            )
-        )
-        spare = max(len(free[pool.name]) - used[pool.name], 0)
-        without_capacity = [machine for machine in free[pool.name] if machine.waits]
-        actions += machines.unneeded(without_capacity, spare, memory)
+    used = Counter(pools_by_machine[name] for name in result.assigned.values())
+    runners = {runner.name: runner for runner in observation.runners}
+    for pool in own_pools:
+        free, supply = available[pool.name], supplies[pool.name]
+        removable = _removable(free, runners, observation, memory)
+        # `spare` counts the machines that no queued job needs. Those without capacity are deleted first.
+        spare = max(len(free) - used[pool.name], 0)
+        without_capacity = [machine for machine in free if machine.waits_for_capacity]
+        actions += machines.remove_waiting(without_capacity, spare, memory)
         spare = max(spare - len(without_capacity), 0)
-        unregistered = [machine for machine, runner in idle[:spare] if runner is None]
-        waiting_off = [machine for machine, _ in supplies[pool.name].stopped]
-        staying = {each.name for each in standby.keep(pool, unregistered, waiting_off, seen, memory)}
-        idle = [each for each in idle if each[0].name not in staying]
-        actions += machines.surplus(idle, spare - len(staying), memory, seen.now)
-        actions += registrations.due(free[pool.name], seen, memory)
-        if pool.name not in short:
-            spare_names = [*supplies[pool.name].spare, *supplies[pool.name].late]
-            have = standby.stock(pool, len(waiting_off), spare_names, seen, memory)
-            actions += standby.refill(pool, have, supplies[pool.name].count, memory, seen.now)
-    actions += standby.stops(seen, memory)
-    return Decision(tuple(actions), memory, found.covered, {**reasons, **found.reasons})
+        # Some of the others stay for standby, and the rest is removed.
+        unregistered = [machine for machine, runner in removable[:spare] if runner is None]
+        stopped = [machine for machine, _ in supply.stopped]
+        staying = {each.name for each in standby.keep_unneeded(pool, unregistered, stopped, observation, memory)}
+        removable = [each for each in removable if each[0].name not in staying]
+        actions += machines.remove_surplus(removable, spare - len(staying), memory, observation.now)
+        actions += registrations.due(free, observation, memory)
+        if pool.name not in pools_with_waiting_jobs:
+            unassigned = [*supply.spare, *supply.booting]
+            existing = standby.count_standby(pool, len(stopped), unassigned, observation, memory)
+            actions += standby.refill(pool, existing, supply.count, memory, observation.now)
+    actions += standby.stops(observation, memory)
+    return Decision(tuple(actions), memory, result.assigned, {**reasons, **result.reasons})
 
 
-def _follow_operations(seen: Observation, memory: Memory) -> None:
+def _removable(
+    free: Sequence[Machine], runners: Mapping[str, Runner], observation: Observation, memory: Memory
+) -> list[tuple[Machine, Runner | None]]:
+    """Return the machines that may be removed if no job needs them, each with its runner, in the order of removal.
+
+    Machines without a runner come first, and of these the machines without a key. Machines that have been surplus
+    longest come before the others.
+    """
+    result = [
+        (machine, runners.get(machine.name))
+        for machine in free
+        if machine.name in runners
+        or (not machine.waits_for_capacity and registrations.never_registered(machine, memory))
+    ]
+    result.sort(
+        key=lambda each: (
+            each[1] is not None,
+            standby.has_new_key(each[0], memory.machines[each[0].name]),
+            memory.machines[each[0].name].surplus_since or observation.now + 1,
+        )
+    )
+    return result
+
+
+def _update_pending(observation: Observation, memory: Memory) -> None:
     """Update the memory with the results of pending inserts and starts."""
-    listed = {machine.name: machine for machine in seen.machines or ()}
+    listed = {machine.name: machine for machine in observation.machines or ()}
     for name, pending in list(memory.pending.items()):
-        state = seen.operations.get(name)
+        state = observation.operations.get(name)
         if state and state.error:
-            jobs.failed(name, state.error, memory, seen.now)
+            jobs.remember_failure(name, state.error, memory, observation.now)
         elif state and state.done and pending.done_since is None:
-            pending.done_since = seen.now
+            pending.done_since = observation.now
             if pending.rung.market != "flex-start":
                 # A flex-start machine may still wait for capacity.
-                capacity.worked(pending.rung, memory)
-        late = pending.done_since is not None and seen.now - pending.done_since > _LISTED_WITHIN_SEC
+                capacity.forget_stockouts(pending.rung, memory)
+        late = pending.done_since is not None and observation.now - pending.done_since > _LISTED_WITHIN_SEC
         appeared = name in listed and not (pending.is_start and listed[name].off)
-        if seen.machines is not None and name in memory.pending and (late or (pending.done_since and appeared)):
+        if observation.machines is not None and name in memory.pending and (late or (pending.done_since and appeared)):
             del memory.pending[name]
-            if appeared and (known := memory.machines.get(name)):
-                known.stopped_for_later = False
+            if appeared and (entry := memory.machines.get(name)):
+                entry.stopped_for_later = False

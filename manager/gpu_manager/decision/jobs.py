@@ -1,4 +1,8 @@
-"""Assignment of machines to queued jobs, with new machines and the reasons of jobs that get none."""
+"""Assigns machines to waiting jobs: existing machines first, then machines on standby, then new machines.
+
+A job that gets no machine gets a reason (model.Reason). The assignment only decides how many machines a pool needs:
+GitHub itself may assign a job to any runner with its labels.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +18,23 @@ from .names import STANDBY, machine_name, request_id, slug
 OLDEST_JOB_SEC = 24 * 3600.0
 # How long the memory of a job is kept after the job was last seen.
 _REMEMBERED_SEC = 2 * OLDEST_JOB_SEC
-# Inserts are answered within seconds, and their operations end within a minute or two.
+# Google answers an insert within seconds, and its operation ends within a minute or two.
 _ANSWER_WITHIN_SEC = 300.0
-_OURS = {"self-hosted", "gpu"}
+# Labels of jobs that seem meant for the pools, although no pool matches.
+_LIKELY_LABELS = {"self-hosted", "gpu"}
 _UNKNOWN_USD = float("inf")
-# Of the reasons of several pools the first in this order is named, because time ends it first.
+# If the pools of a job have different reasons, the job gets the first in this order, which is likely to end soonest.
 _ORDER = ("at-max", "no-capacity", "over-quota", *capacity.FOR_PEOPLE, "never-picked-up")
 
 
 @dataclass
-class Cover:
-    """Machines for the jobs of the queue."""
+class JobMachines:
+    """The result of the assignment."""
 
     inserts: list[Insert] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
-    covered: dict[JobKey, str] = field(default_factory=dict)
-    """The machine that counts as the job's. GitHub may assign the job to any other runner of the pool."""
+    assigned: dict[JobKey, str] = field(default_factory=dict)
+    """The name of the machine that is assigned to each job."""
     reasons: dict[JobKey, Reason] = field(default_factory=dict)
 
 
@@ -39,9 +44,9 @@ class Supply:
 
     pool: Pool
     spare: list[str]
-    """Names of machines that will or may take a job and are not yet assigned to one."""
-    late: list[str]
-    """Names of unassigned machines that boot for the first time for standby. A stopped machine starts sooner."""
+    """Names of machines that will or may take a job, and that are not assigned to a job yet."""
+    booting: list[str]
+    """Names of unassigned machines that boot for the first time for standby. A machine on standby is ready sooner."""
     stopped: list[tuple[Machine, Rung]]
     """The machines on standby."""
     count: int
@@ -51,7 +56,10 @@ class Supply:
 def queue(
     pools: Sequence[Pool], jobs: Sequence[Job], github_unix: float
 ) -> tuple[list[tuple[Job, list[Pool]]], dict[JobKey, Reason]]:
-    """Return the waiting jobs with the pools that fit, oldest first, and the reasons of jobs that get no machine."""
+    """Return the jobs that need a machine, oldest first, each with the pools that fit.
+
+    The second value has the reasons of the other waiting jobs, which get no machine.
+    """
     waiting: list[tuple[Job, list[Pool]]] = []
     reasons: dict[JobKey, Reason] = {}
     for job in sorted(jobs, key=lambda each: (each.created_unix, each.key)):
@@ -90,17 +98,17 @@ def supply(
     Args:
         pool: The pool.
         ours: Its listed machines.
-        free: Those of its machines that will or may take a job.
-        stopped: Those on standby.
+        free: The machines of the pool that will or may take a job.
+        stopped: The machines of the pool on standby.
         memory: The memory.
     """
-    on = [machine.name for machine in ours if machines.alive(machine)]
+    on = [machine.name for machine in ours if machines.counts_against_max(machine)]
     pending = [name for name, each in memory.pending.items() if each.pool == pool.name and name not in on]
-    late = [machine.name for machine in free if _boots_for_standby(machine, memory)]
-    late += [name for name in pending if memory.pending[name].job is None]
-    spare = [name for name in [*(machine.name for machine in free), *pending] if name not in late]
+    booting = [machine.name for machine in free if _boots_for_standby(machine, memory)]
+    booting += [name for name in pending if memory.pending[name].job is None]
+    spare = [name for name in [*(machine.name for machine in free), *pending] if name not in booting]
     waiting = [each for each in stopped if each[0].name not in memory.pending]
-    return Supply(pool, spare, late, waiting, len(on) + len(pending))
+    return Supply(pool, spare, booting, waiting, len(on) + len(pending))
 
 
 def _boots_for_standby(machine: Machine, memory: Memory) -> bool:
@@ -108,37 +116,41 @@ def _boots_for_standby(machine: Machine, memory: Memory) -> bool:
     return machine.job == STANDBY and not machine.key and not memory.machines[machine.name].started_for
 
 
-def cover(
+def assign_machines(
     waiting: Sequence[tuple[Job, Sequence[Pool]]],
     supplies: Mapping[str, Supply],
     started_for: Mapping[str, str],
     now: float,
     memory: Memory,
-) -> Cover:
+) -> JobMachines:
     """Assign machines to waiting jobs, and request new machines within each pool's maximum.
 
     `started_for` has the slug of the job for which each machine was started. A new machine comes from the cheapest pool
     with room.
     """
-    found = Cover()
+    found = JobMachines()
     for job, _ in waiting:
         memory.jobs.setdefault(slug(job.key), JobMemory()).last_seen = now
-    _cover_from_spare(waiting, supplies, started_for, found)
-    steady = {pool.name for job, fitting in waiting if reruns.is_steady(job, memory) for pool in fitting}
-    _start_stopped(waiting, supplies, steady, now, memory, found)
-    _cover_from_late(waiting, supplies, found)
-    found.reasons |= _unanswered(found.covered, memory, now) | _without_capacity(found.covered, memory)
+    _assign_spare(waiting, supplies, started_for, found)
+    avoid_preemptible = {
+        pool.name for job, fitting in waiting if reruns.needs_standard_machine(job, memory) for pool in fitting
+    }
+    _start_stopped(waiting, supplies, avoid_preemptible, now, memory, found)
+    _assign_booting(waiting, supplies, found)
+    found.reasons |= _unanswered(found.assigned, memory, now) | _without_capacity(found.assigned, memory)
     chosen: dict[str, Rung | Reason] = {}
     for job, fitting in waiting:
-        if job.key in found.covered:
+        if job.key in found.assigned:
             continue
         for pool in fitting:
             if pool.name not in chosen:
-                chosen[pool.name] = _rung(supplies[pool.name], memory, now, pool.name in steady)
+                chosen[pool.name] = _next_rung(supplies[pool.name], memory, now, pool.name in avoid_preemptible)
         answers = [(pool, _within_budget(chosen[pool.name], pool, job, memory)) for pool in fitting]
         offers = [(pool, rung) for pool, rung in answers if isinstance(rung, Rung)]
         if not offers:
-            found.reasons[job.key] = _together([(pool, each) for pool, each in answers if isinstance(each, Reason)])
+            found.reasons[job.key] = _merged_reason(
+                [(pool, each) for pool, each in answers if isinstance(each, Reason)]
+            )
             continue
         # `min` returns the first of equal offers. A machine without a price comes last.
         pool, rung = min(
@@ -146,84 +158,88 @@ def cover(
         )
         insert = _insert(pool, job, rung, memory, now)
         found.inserts.append(insert)
-        found.covered[job.key] = insert.machine
+        found.assigned[job.key] = insert.machine
         supplies[pool.name].count += 1
-        if capacity.is_probe(rung, memory):
+        if capacity.is_test_insert(rung, memory):
             # No other pool may request a machine at this place before the answer.
             chosen.clear()
         chosen.pop(pool.name, None)
     return found
 
 
-def _cover_from_spare(
+def _assign_spare(
     waiting: Sequence[tuple[Job, Sequence[Pool]]],
     supplies: Mapping[str, Supply],
     started_for: Mapping[str, str],
-    found: Cover,
+    found: JobMachines,
 ) -> None:
     """Assign the existing machines to jobs. GitHub may assign a job to any runner with its labels."""
-    # A machine is first assigned to the job for which it was started, as users expect to see.
+    # First, each machine is assigned to the job for which it was started, because users expect that.
     own = {started_for[name]: (each, name) for each in supplies.values() for name in reversed(each.spare)}
     for job, fitting in waiting:
         each, name = own.get(slug(job.key), (None, ""))
         if each is not None and each.pool in fitting:
-            found.covered[job.key] = name
+            found.assigned[job.key] = name
             each.spare.remove(name)
-    # Jobs with the fewest pools come first, so that a flexible job takes no machine from a job that fits one pool.
+    # Then the jobs with the fewest pools come first, so that they get the machines that no other job can use.
     for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
-        if job.key not in found.covered:
+        if job.key not in found.assigned:
             spare = next((supplies[pool.name].spare for pool in fitting if supplies[pool.name].spare), None)
             if spare:
-                found.covered[job.key] = spare.pop(0)
+                found.assigned[job.key] = spare.pop(0)
 
 
 def _start_stopped(
     waiting: Sequence[tuple[Job, Sequence[Pool]]],
     supplies: Mapping[str, Supply],
-    steady: Collection[str],
+    avoid_preemptible: Collection[str],
     now: float,
     memory: Memory,
-    found: Cover,
+    found: JobMachines,
 ) -> None:
     """Start machines on standby for jobs without a machine, within each pool's maximum."""
     for job, fitting in waiting:
         for pool in fitting:
             supply = supplies[pool.name]
-            has_had_its_machines = memory.jobs[slug(job.key)].machines >= pool.machines_per_job
-            if job.key in found.covered or supply.count >= pool.max or has_had_its_machines:
+            has_had_most_machines = memory.jobs[slug(job.key)].machines >= pool.machines_per_job
+            if job.key in found.assigned or supply.count >= pool.max or has_had_most_machines:
                 continue
             for machine, rung in supply.stopped:
-                if capacity.is_open(pool, rung, memory, now) and not (rung.preemptible and pool.name in steady):
+                if capacity.is_open(pool, rung, memory, now) and not (
+                    rung.preemptible and pool.name in avoid_preemptible
+                ):
                     found.starts.append(standby.start(pool, machine, rung, job, memory, now))
-                    found.covered[job.key] = machine.name
+                    found.assigned[job.key] = machine.name
                     memory.jobs[slug(job.key)].machines += 1
                     supply.stopped.remove((machine, rung))
                     supply.count += 1
                     break
 
 
-def _cover_from_late(
-    waiting: Sequence[tuple[Job, Sequence[Pool]]], supplies: Mapping[str, Supply], found: Cover
+def _assign_booting(
+    waiting: Sequence[tuple[Job, Sequence[Pool]]], supplies: Mapping[str, Supply], found: JobMachines
 ) -> None:
-    """Assign machines that boot for standby to jobs. A new machine would not be ready sooner."""
+    """Assign the machines that boot for standby. A new machine would not be ready sooner than these."""
     for job, fitting in sorted(waiting, key=lambda each: len(each[1])):
-        late = next((supplies[pool.name].late for pool in fitting if supplies[pool.name].late), None)
-        if late and job.key not in found.covered:
-            found.covered[job.key] = late.pop(0)
+        booting = next((supplies[pool.name].booting for pool in fitting if supplies[pool.name].booting), None)
+        if booting and job.key not in found.assigned:
+            found.assigned[job.key] = booting.pop(0)
 
 
-def _unanswered(covered: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
+def _unanswered(assigned: Mapping[JobKey, str], memory: Memory, now: float) -> dict[JobKey, Reason]:
     """Return the reasons of jobs whose insert Google has not answered for a while."""
-    late = {
+    overdue = {
         name: each
         for name, each in memory.pending.items()
         # The operation of a flex-start machine may last as long as the machine waits for capacity.
         if now - each.since > _ANSWER_WITHIN_SEC and not (each.operation and each.rung.market == "flex-start")
     }
     return {
-        job: Reason("no-answer", f"Google has not answered the {_verb(late[name])} of {name} in {late[name].rung.zone}")
-        for job, name in covered.items()
-        if name in late and late[name].done_since is None
+        job: Reason(
+            "no-answer", f"Google has not answered the {_verb(overdue[name])} of {name} in {overdue[name].rung.zone}"
+        )
+        for job, name in assigned.items()
+        if name in overdue and overdue[name].done_since is None
     }
 
 
@@ -231,34 +247,34 @@ def _verb(pending: Pending) -> str:
     return "start" if pending.is_start else "insert"
 
 
-def _without_capacity(covered: Mapping[JobKey, str], memory: Memory) -> dict[JobKey, Reason]:
+def _without_capacity(assigned: Mapping[JobKey, str], memory: Memory) -> dict[JobKey, Reason]:
     """Return the reasons of jobs whose machine waits for capacity."""
     return {
-        job: Reason("no-capacity", f"{name} waits for capacity in {known.zone}")
-        for job, name in covered.items()
-        if (known := memory.machines.get(name)) and known.waits_for
+        job: Reason("no-capacity", f"{name} waits for capacity in {entry.zone}")
+        for job, name in assigned.items()
+        if (entry := memory.machines.get(name)) and entry.waits_for
     }
 
 
-def repeated(seen: Observation, memory: Memory) -> Iterator[Insert | Start]:
+def repeated(observation: Observation, memory: Memory) -> Iterator[Insert | Start]:
     """Repeat inserts and starts whose answer was lost. Google carries out a repeated request once.
 
-    If the job no longer waits, nothing is repeated: the machine is either listed soon or was never created.
+    A request whose job no longer waits is not repeated. Its machine is either listed soon or was never created.
     """
-    waiting = {job.key for job in seen.jobs or () if job.status == "queued"}
-    listed = {machine.name: machine for machine in seen.machines or ()}
+    waiting = {job.key for job in observation.jobs or () if job.status == "queued"}
+    listed = {machine.name: machine for machine in observation.machines or ()}
     for name, each in list(memory.pending.items()):
         if each.operation or each.done_since is not None:
             continue
         if each.job is not None and each.job.key not in waiting:
-            each.done_since = seen.now
+            each.done_since = observation.now
         elif not each.is_start:
             yield Insert(each.pool, name, each.rung, each.job, each.request_id)
         elif each.job is not None and name in listed:
             yield Start(listed[name], each.rung, each.job, each.request_id)
         else:
             # The machine is gone, so the answer no longer matters.
-            each.done_since = seen.now
+            each.done_since = observation.now
 
 
 def forget_old(memory: Memory, now: float) -> None:
@@ -278,9 +294,9 @@ def _serves(pool: Pool, job: Job) -> bool:
 
 
 def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
-    """Return a reason for a job that seems meant for our pools. Jobs for GitHub-hosted runners get None."""
-    known = frozenset().union(*(pool.labels for pool in pools)) if pools else frozenset()
-    if not job.labels & (known | _OURS):
+    """Return a reason for a job that seems meant for these pools, and None for a job of GitHub-hosted runners."""
+    entry = frozenset().union(*(pool.labels for pool in pools)) if pools else frozenset()
+    if not job.labels & (entry | _LIKELY_LABELS):
         return None
     if groups := sorted({pool.runner_group for pool in pools if job.labels <= pool.labels}):
         return Reason("no-pool", f"{job.key.repository} may not use the runner group {', '.join(groups)}")
@@ -289,10 +305,10 @@ def _no_pool(job: Job, pools: Sequence[Pool]) -> Reason | None:
     return Reason("no-pool", f"no pool has the labels {', '.join(sorted(job.labels))}; missing: {', '.join(missing)}")
 
 
-def _rung(supply: Supply, memory: Memory, now: float, steady: bool) -> Rung | Reason:
-    """Return the rung of the pool's next machine, or the reason why it starts none."""
+def _next_rung(supply: Supply, memory: Memory, now: float, avoid_preemptible: bool) -> Rung | Reason:
+    """Return the rung of the pool's next machine, or the reason why the pool starts none."""
     pool = supply.pool
-    chosen = capacity.choose(pool, memory, now, steady)
+    chosen = capacity.choose(pool, memory, now, avoid_preemptible)
     ends_by_itself = isinstance(chosen, Rung) or chosen.code not in capacity.FOR_PEOPLE
     if ends_by_itself and supply.count >= pool.max:
         return Reason("at-max", f"{supply.count} of {pool.max} machines are in use")
@@ -300,17 +316,17 @@ def _rung(supply: Supply, memory: Memory, now: float, steady: bool) -> Rung | Re
 
 
 def _within_budget(chosen: Rung | Reason, pool: Pool, job: Job, memory: Memory) -> Rung | Reason:
-    """Return `chosen`, or a reason if the job has already had its machines."""
-    known = memory.jobs[slug(job.key)]
+    """Return `chosen`, or a reason if the most machines for one job were already started for it (machinesPerJob)."""
+    entry = memory.jobs[slug(job.key)]
     if isinstance(chosen, Reason) and chosen.code in capacity.FOR_PEOPLE:
         return chosen
-    if known.machines >= pool.machines_per_job:
-        return Reason("never-picked-up", f"{known.machines} machines were started for it, and none got it")
+    if entry.machines >= pool.machines_per_job:
+        return Reason("never-picked-up", f"{entry.machines} machines were started for it, and none got it")
     return chosen
 
 
-def _together(reasons: Sequence[tuple[Pool, Reason]]) -> Reason:
-    """Merge the reasons of several pools into one. The code is that of the pool that may have a machine soonest."""
+def _merged_reason(reasons: Sequence[tuple[Pool, Reason]]) -> Reason:
+    """Merge the reasons of several pools into one. Its code is the one that is likely to end soonest."""
     if len(reasons) == 1:
         return reasons[0][1]
     ordered = sorted(reasons, key=lambda each: _ORDER.index(each[1].code))
@@ -320,28 +336,28 @@ def _together(reasons: Sequence[tuple[Pool, Reason]]) -> Reason:
 
 
 def _insert(pool: Pool, job: Job, rung: Rung, memory: Memory, now: float) -> Insert:
-    known = memory.jobs[slug(job.key)]
-    known.inserts += 1
-    while (name := machine_name(pool.name, job.key, known.inserts)) in memory.machines:
-        # A manager that lost its memory counts from 1 again, and may request the machine in another zone.
-        known.inserts += 1
-    known.machines += 1
+    entry = memory.jobs[slug(job.key)]
+    entry.inserts += 1
+    while (name := machine_name(pool.name, job.key, entry.inserts)) in memory.machines:
+        # A manager that lost its memory counts from 1 again. It must not request an existing machine in another zone.
+        entry.inserts += 1
+    entry.machines += 1
     insert = Insert(pool.name, name, rung, job, request_id(name, rung.zone))
     memory.pending[name] = Pending(pool.name, rung, job, insert.request_id, now)
     return insert
 
 
-def failed(name: str, error: InsertError, memory: Memory, now: float) -> None:
-    """Undo the assignment of a failed insert or start, and remember the error."""
+def remember_failure(name: str, error: InsertError, memory: Memory, now: float) -> None:
+    """Remember the error of a failed insert or start, and drop its pending request."""
     pending = memory.pending.pop(name)
     if not pending.is_start and (listed := memory.machines.get(name)):
         # Google lists a machine without capacity until it has deleted it.
         listed.condemned = True
     if pending.job is None:
         memory.standby[pending.pool].unproven -= 1
-    elif known := memory.jobs.get(slug(pending.job.key)):
-        known.machines -= 1
-    capacity.failed(pending.pool, pending.rung, error, memory, now)
+    elif entry := memory.jobs.get(slug(pending.job.key)):
+        entry.machines -= 1
+    capacity.remember_failure(pending.pool, pending.rung, error, memory, now)
 
 
 def pools_of(machines_seen: Sequence[Machine]) -> Mapping[str, list[Machine]]:

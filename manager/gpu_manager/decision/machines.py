@@ -1,4 +1,8 @@
-"""The memory of each machine, and the machines to delete. A machine that may have a job is never deleted."""
+"""Updates the memory of each machine, and selects the machines to delete.
+
+Functions named `remove_*` return the actions that delete machines. They never delete a machine that may have a job.
+`entry` is a machine's entry in the memory (memory.MachineMemory).
+"""
 
 from __future__ import annotations
 
@@ -11,45 +15,45 @@ from ..model import Action, Delete, InsertError, Job, Machine, Observation, Pool
 from . import capacity, standby
 from .names import spot_place
 
-# How long a runner without a job is kept: a new commit cancels jobs and queues the same ones again.
+# How long a machine stays that no job needs. A new commit cancels jobs, and queues the same jobs again.
 SURPLUS_SEC = 30.0
-# How long a machine may take to switch itself off after its runner is gone.
+# How long a machine may need to switch itself off after its runner is gone.
 GONE_RUNNER_SEC = 120.0
 # Added to the agent's own deadline, after which the agent switches its machine off.
 LATE_SEC = 60.0
 # A runner that lost its connection reconnects within seconds, unless its machine hangs.
 OFFLINE_SEC = 120.0
 # Google's states of a machine that is shutting down (discovery document compute v1, Instance.status).
-_LEAVING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "REPAIRING")
+_SHUTTING_DOWN = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING", "REPAIRING")
 
 
-def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
-    """Update the memory with the observed machines and runners. Unknown sources change nothing."""
-    now, listed = seen.now, {machine.name: machine for machine in seen.machines or ()}
+def update(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> None:
+    """Update the memory with the observed machines, runners and jobs. What could not be read changes nothing."""
+    now, listed = observation.now, {machine.name: machine for machine in observation.machines or ()}
     for machine in listed.values():
-        known = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
-        if known.id and machine.id and known.id != machine.id:
-            # The machine has the name of one that was deleted since the last pass. Start its memory from zero.
-            known = memory.machines[machine.name] = MachineMemory(machine.pool, now)
-        known.id = machine.id or known.id
-        known.unregistered = machine.unregistered
-        known.place = spot_place(region_of(machine.zone), machine.machine_type)
+        entry = memory.machines.setdefault(machine.name, MachineMemory(machine.pool, now))
+        if entry.id and machine.id and entry.id != machine.id:
+            # An earlier machine of this name was deleted since the last pass. The new machine gets a new entry.
+            entry = memory.machines[machine.name] = MachineMemory(machine.pool, now)
+        entry.id = machine.id or entry.id
+        entry.unregistered = machine.unregistered
+        entry.place = spot_place(region_of(machine.zone), machine.machine_type)
         if pool := pools.get(machine.pool):
-            known.runner_group, known.boot_sec, known.idle_sec = pool.runner_group, pool.boot_sec, pool.idle_sec
-        if machine.waits:
-            known.first_seen, known.waits_for, known.zone = now, machine.job, machine.zone
-        elif known.waits_for:
-            known.waits_for = ""
-            capacity.worked(Rung(machine.zone, machine.machine_type, machine.market), memory)
-        if machine.status == "RUNNING" and known.running_since is None:
-            known.running_since = now
-    for name, known in memory.machines.items():
-        if name in seen.preempted or (name in listed and _was_preempted(listed[name])):
-            _taken_back(known, memory, now)
-    if seen.runners is not None:
-        _follow_runners(seen.runners, memory, now)
-    if seen.jobs is not None:
-        _follow_jobs(seen.jobs, memory)
+            entry.runner_group, entry.boot_sec, entry.idle_sec = pool.runner_group, pool.boot_sec, pool.idle_sec
+        if machine.waits_for_capacity:
+            entry.first_seen, entry.waits_for, entry.zone = now, machine.job, machine.zone
+        elif entry.waits_for:
+            entry.waits_for = ""
+            capacity.forget_stockouts(Rung(machine.zone, machine.machine_type, machine.market), memory)
+        if machine.status == "RUNNING" and entry.running_since is None:
+            entry.running_since = now
+    for name, entry in memory.machines.items():
+        if name in observation.preempted or (name in listed and _is_preempted(listed[name])):
+            _count_preemption_once(entry, memory, now)
+    if observation.runners is not None:
+        _update_runners(observation.runners, memory, now)
+    if observation.jobs is not None:
+        _update_jobs(observation.jobs, memory)
     templates = {template for pool in pools.values() for template in pool.templates}
     # An earlier version kept one entry for each pool.
     memory.stopped = {each.template: each for each in memory.stopped.values() if each.template in templates}
@@ -59,178 +63,187 @@ def follow(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None
             memory.stopped.setdefault(template, StoppedPool(template, machine.name, end.reason, end.detail))
 
 
-def forget_gone(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> None:
+def forget_gone(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> None:
     """Drop the memory of machines that are no longer listed."""
-    if seen.machines is None:
+    if observation.machines is None:
         return
-    listed = {machine.name for machine in seen.machines}
-    for name, known in list(memory.machines.items()):
+    listed = {machine.name for machine in observation.machines}
+    for name, entry in list(memory.machines.items()):
         if name not in listed:
             del memory.machines[name]
-            # If the operation is still pending, its error will report the same.
-            unexplained = known.waits_for and not known.condemned and name not in memory.pending
-            if unexplained and known.pool in pools:
-                _waited_in_vain(pools[known.pool], known, memory, seen.now)
+            # If the insert is still pending, the error of its operation will report the same stockout.
+            unexplained = entry.waits_for and not entry.condemned and name not in memory.pending
+            if unexplained and entry.pool in pools:
+                _count_as_stockout(pools[entry.pool], entry, memory, observation.now)
 
 
-def _waited_in_vain(pool: Pool, known: MachineMemory, memory: Memory, now: float) -> None:
-    """Count the deletion of a machine that waited for capacity as a stockout, and not as one of the job's machines."""
+def _count_as_stockout(pool: Pool, entry: MachineMemory, memory: Memory, now: float) -> None:
+    """Count a stockout for a machine that Google deleted while it waited for capacity.
+
+    The machine does not count as one of the machines that were started for its job.
+    """
     error = InsertError("no-capacity", "no capacity within the wait")
     for rung in pool.rungs:
-        if rung.zone == known.zone and rung.market == "flex-start":
-            capacity.failed(pool.name, rung, error, memory, now)
-    if job := memory.jobs.get(known.waits_for):
+        if rung.zone == entry.zone and rung.market == "flex-start":
+            capacity.remember_failure(pool.name, rung, error, memory, now)
+    if job := memory.jobs.get(entry.waits_for):
         job.machines -= 1
 
 
-def ends(seen: Observation, kept: Collection[Machine]) -> Iterator[Action]:
+def remove_off(observation: Observation, kept: Collection[Machine]) -> Iterator[Action]:
     """Delete each machine that is off, except those on standby, because its disk costs money."""
-    for machine in seen.machines or ():
+    for machine in observation.machines or ():
         if machine.off and machine not in kept:
-            why = f"{machine.end.reason}: {machine.end.detail}".rstrip(": ") if machine.end else "it is off"
-            yield Delete(machine, why)
+            reason = f"{machine.end.reason}: {machine.end.detail}".rstrip(": ") if machine.end else "it is off"
+            yield Delete(machine, reason)
 
 
-def lost_runners(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterator[Action]:
+def remove_without_runner(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> Iterator[Action]:
     """Delete machines that are on but cannot have a job, because their runner never registered or is gone.
 
-    Runners and jobs must be known, and no running job may name the machine.
+    Nothing is deleted if runners or jobs are unknown. A machine that a running job names stays.
     """
-    if seen.runners is None or seen.jobs is None:
+    if observation.runners is None or observation.jobs is None:
         return
-    runners = {runner.name: runner for runner in seen.runners}
-    working = {job.runner_name for job in seen.jobs if job.status == "in_progress"}
-    for machine in seen.machines or ():
-        known = memory.machines[machine.name]
-        if machine.off or machine.waits or machine.status in _LEAVING or machine.name in working:
+    runners = {runner.name: runner for runner in observation.runners}
+    working = {job.runner_name for job in observation.jobs if job.status == "in_progress"}
+    for machine in observation.machines or ():
+        entry = memory.machines[machine.name]
+        if machine.off or machine.waits_for_capacity or machine.status in _SHUTTING_DOWN or machine.name in working:
             continue
-        # A machine without its registration cannot run its runner, which exists only at GitHub.
+        # If the manager has registered a runner and could not send the registration, the runner exists only at GitHub.
         runner = runners.get(machine.name)
-        if (runner is not None and not machine.unregistered) or not _is_observed(known, pools):
+        if (runner is not None and not machine.unregistered) or not _is_observed(entry, pools):
             continue
-        if known.missing_since is not None:
-            late = seen.now - known.missing_since > GONE_RUNNER_SEC
-            why = f"on for {GONE_RUNNER_SEC:.0f} s after its runner was gone from GitHub"
+        if entry.missing_since is not None:
+            late = observation.now - entry.missing_since > GONE_RUNNER_SEC
+            reason = f"on for {GONE_RUNNER_SEC:.0f} s after its runner was gone from GitHub"
         else:
             # A machine may be in STAGING for minutes before its agent starts.
-            since = known.first_seen if known.running_since is None else known.running_since
-            late = not known.registered and seen.now - since > known.boot_sec + LATE_SEC
-            why = f"no runner within {known.boot_sec + LATE_SEC:.0f} s"
+            since = entry.first_seen if entry.running_since is None else entry.running_since
+            late = not entry.registered and observation.now - since > entry.boot_sec + LATE_SEC
+            reason = f"no runner within {entry.boot_sec + LATE_SEC:.0f} s"
         if late and runner is not None:
-            yield RemoveRunner(runner, machine, why)
+            yield RemoveRunner(runner, machine, reason)
         elif late:
-            known.condemned = True
-            yield Delete(machine, why)
+            entry.condemned = True
+            yield Delete(machine, reason)
 
 
-def unneeded(waiting: Sequence[Machine], spare: int, memory: Memory) -> Iterator[Action]:
-    """Delete machines without capacity that no queued job needs. They have no agent yet that could take a job."""
+def remove_waiting(waiting: Sequence[Machine], spare: int, memory: Memory) -> Iterator[Action]:
+    """Delete `spare` of the machines that wait for capacity. No agent runs on them yet, so they have no job."""
     for machine in waiting[len(waiting) - min(spare, len(waiting)) :]:
         memory.machines[machine.name].condemned = True
         yield Delete(machine, "no queued job needs it, and it waits for capacity")
 
 
-def hung(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> Iterator[Action]:
-    """Unregister idle runners of hung machines. A working agent would have switched its machine off."""
-    if seen.runners is None or seen.jobs is None:
+def remove_hung(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> Iterator[Action]:
+    """Unregister idle runners that are offline or idle for too long, and delete their machines, which have hung.
+
+    A working agent would have switched its machine off.
+    """
+    if observation.runners is None or observation.jobs is None:
         return
-    runners = {runner.name: runner for runner in seen.runners if not runner.busy}
-    for machine in seen.machines or ():
-        known, runner = memory.machines[machine.name], runners.get(machine.name)
-        if runner is None or machine.off or machine.status in _LEAVING or not _is_observed(known, pools):
+    runners = {runner.name: runner for runner in observation.runners if not runner.busy}
+    for machine in observation.machines or ():
+        entry, runner = memory.machines[machine.name], runners.get(machine.name)
+        if runner is None or machine.off or machine.status in _SHUTTING_DOWN or not _is_observed(entry, pools):
             continue
-        if why := _hangs(known, seen.now):
-            yield RemoveRunner(runner, machine, why)
+        if reason := _hangs(entry, observation.now):
+            yield RemoveRunner(runner, machine, reason)
 
 
-def surplus(idle: Sequence[tuple[Machine, Runner | None]], spare: int, memory: Memory, now: float) -> Iterator[Action]:
-    """Remove `spare` of the idle machines after no queued job has needed them for a while.
+def remove_surplus(
+    idle: Sequence[tuple[Machine, Runner | None]], spare: int, memory: Memory, now: float
+) -> Iterator[Action]:
+    """Remove the first `spare` of the idle machines, each after no queued job has needed it for SURPLUS_SEC.
 
-    A machine without a runner cannot have a job if the manager registers its runner.
+    A machine without a runner cannot have a job, because the manager registers its runner.
     """
     for position, (machine, runner) in enumerate(idle):
-        known = memory.machines[machine.name]
+        entry = memory.machines[machine.name]
         if position >= spare:
-            known.surplus_since = None
+            entry.surplus_since = None
             continue
-        if known.surplus_since is None:
-            known.surplus_since = now
-        if now - known.surplus_since < SURPLUS_SEC:
+        if entry.surplus_since is None:
+            entry.surplus_since = now
+        if now - entry.surplus_since < SURPLUS_SEC:
             continue
         if runner is not None:
             yield RemoveRunner(runner, machine, "no queued job needs it")
         else:
-            known.condemned = True
+            entry.condemned = True
             yield Delete(machine, "no queued job needs it, and it has no runner yet")
 
 
-def free(machines: Iterable[Machine], seen: Observation, memory: Memory) -> list[Machine]:
+def available(machines: Iterable[Machine], observation: Observation, memory: Memory) -> list[Machine]:
     """Return machines that will or may take a job: they boot, or their runner is idle."""
-    busy = {runner.name for runner in seen.runners or () if runner.busy}
+    busy = {runner.name for runner in observation.runners or () if runner.busy}
     return [
         machine
         for machine in machines
-        if _may_take_a_job(machine, busy, memory) and not _hangs(memory.machines[machine.name], seen.now)
+        if _may_take_a_job(machine, busy, memory) and not _hangs(memory.machines[machine.name], observation.now)
     ]
 
 
-def alive(machine: Machine) -> bool:
+def counts_against_max(machine: Machine) -> bool:
     """Return True if the machine counts against the pool's maximum."""
     return not machine.off
 
 
-def _is_observed(known: MachineMemory, pools: Mapping[str, Pool]) -> bool:
-    """Return True if the sweep includes the machine's runner and its possible jobs, because a pool has its runner
-    group.
+def _is_observed(entry: MachineMemory, pools: Mapping[str, Pool]) -> bool:
+    """Return True if a pool has the machine's runner group. The sweep then reads its runner and its possible jobs.
 
     Machines of a removed pool are therefore managed as long as another pool has the group.
     """
-    return known.runner_group in {pool.runner_group for pool in pools.values()}
+    return entry.runner_group in {pool.runner_group for pool in pools.values()}
 
 
 def _may_take_a_job(machine: Machine, busy: set[str], memory: Memory) -> bool:
-    known = memory.machines[machine.name]
-    over = known.missing_since is not None or known.condemned or known.job is not None
+    entry = memory.machines[machine.name]
+    over = entry.missing_since is not None or entry.condemned or entry.job is not None
     over = over or standby.is_stopping(machine, memory)
-    return alive(machine) and machine.status not in _LEAVING and machine.name not in busy and not over
+    return (
+        counts_against_max(machine) and machine.status not in _SHUTTING_DOWN and machine.name not in busy and not over
+    )
 
 
-def _hangs(known: MachineMemory, now: float) -> str:
+def _hangs(entry: MachineMemory, now: float) -> str:
     """Return why an idle machine counts as hung, or ""."""
-    if known.offline_since is not None and now - known.offline_since > OFFLINE_SEC:
+    if entry.offline_since is not None and now - entry.offline_since > OFFLINE_SEC:
         return f"its runner is offline for {OFFLINE_SEC:.0f} s"
-    if known.idle_since is not None and now - known.idle_since > known.idle_sec + LATE_SEC:
-        return f"its runner is idle for {known.idle_sec + LATE_SEC:.0f} s"
+    if entry.idle_since is not None and now - entry.idle_since > entry.idle_sec + LATE_SEC:
+        return f"its runner is idle for {entry.idle_sec + LATE_SEC:.0f} s"
     return ""
 
 
-def _was_preempted(machine: Machine) -> bool:
+def _is_preempted(machine: Machine) -> bool:
     return machine.preempted or (machine.end is not None and machine.end.reason == "preempted")
 
 
-def _taken_back(known: MachineMemory, memory: Memory, now: float) -> None:
+def _count_preemption_once(entry: MachineMemory, memory: Memory, now: float) -> None:
     """Count a preemption once, although each pass reports it until the machine is gone."""
-    if not known.taken_back:
-        known.taken_back = True
-        capacity.taken_back(known.place, memory, now)
+    if not entry.taken_back:
+        entry.taken_back = True
+        capacity.count_preemption(entry.place, memory, now)
 
 
-def _follow_jobs(jobs: Sequence[Job], memory: Memory) -> None:
+def _update_jobs(jobs: Sequence[Job], memory: Memory) -> None:
     running = {job.runner_name: job.key for job in jobs if job.status == "in_progress"}
-    for name, known in memory.machines.items():
-        known.job = running.get(name, known.job)
-        # A job that ends in the pass that reports the preemption was ended by the preemption.
-        known.job_over = known.job_over or (known.job is not None and name not in running and not known.taken_back)
+    for name, entry in memory.machines.items():
+        entry.job = running.get(name, entry.job)
+        # A job that ends in the same pass in which its machine is preempted counts as ended by the preemption.
+        entry.job_over = entry.job_over or (entry.job is not None and name not in running and not entry.taken_back)
 
 
-def _follow_runners(runners: Sequence[Runner], memory: Memory, now: float) -> None:
+def _update_runners(runners: Sequence[Runner], memory: Memory, now: float) -> None:
     by_name = {runner.name: runner for runner in runners}
-    for name, known in memory.machines.items():
-        if known.unregistered:
+    for name, entry in memory.machines.items():
+        if entry.unregistered:
             continue
         if runner := by_name.get(name):
-            known.registered, known.missing_since = True, None
-            known.idle_since = None if runner.busy else known.idle_since or now
-            known.offline_since = None if runner.busy or runner.online else known.offline_since or now
-        elif known.registered and known.missing_since is None:
-            known.missing_since = now
+            entry.registered, entry.missing_since = True, None
+            entry.idle_since = None if runner.busy else entry.idle_since or now
+            entry.offline_since = None if runner.busy or runner.online else entry.offline_since or now
+        elif entry.registered and entry.missing_since is None:
+            entry.missing_since = now

@@ -1,4 +1,4 @@
-"""Names and ids that are computed from their content, so that a restarted manager computes the same ones."""
+"""Names, ids and keys of the memory. Each is computed from its content, so a restarted manager gets the same ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ..model import JobKey, Machine, Rung
 
-# Any constant works. Requests of one machine in one zone must have the same id.
+# The namespace of request ids. Any constant works, but it must not change while requests are pending.
 _NAMESPACE = uuid.UUID("5d1f6f3e-9c1b-4b52-8e9a-6f1f6e7c8a10")
 
 
@@ -45,11 +45,11 @@ def pool_of(machine: str) -> str:
 
 
 def machine_of(runner: str, machines: Mapping[str, str]) -> str:
-    """Return the machine of a runner, or the runner's name if no machine matches. `machines` maps names to ids.
+    """Return the name of a runner's machine, or the runner's name if no machine matches. `machines` maps names to ids.
 
     Agent and manager name a runner after the machine's name and id, cut at 64 characters. They add a suffix if GitHub
-    has that name already (gpu_agent/google/compute_engine.py, gpu_agent/github/registration.py). The id distinguishes
-    the machine from an earlier one of its name, whose runner GitHub may still list.
+    already has a runner of that name (gpu_agent/google/compute_engine.py, gpu_agent/github/registration.py). The id
+    distinguishes the machine from an earlier machine of the same name, whose runner GitHub may still list.
     """
     name = runner
     while name not in machines and "-" in name:

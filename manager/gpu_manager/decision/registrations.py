@@ -1,4 +1,7 @@
-"""Registration of runners by the manager, and removal of runners whose machine is gone."""
+"""Selects the machines for which the manager registers a runner, and the runners whose machine is gone, to remove them.
+
+It applies to pools with `registeredBy: manager`. registration.py in the parent folder carries a registration out.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from ..memory import Memory, Registration, StandbyMemory
 from ..model import Machine, Observation, Register, RemoveRunner, Runner
 from . import standby
 
-# A request of a killed manager may still be carried out. The next one waits for it.
-_AGAIN_SEC = 30.0
-# Each takes three sequential calls. A pass has to end before its observation is too old (loop.STALE_SEC).
+# A killed manager may have sent a request that GitHub still carries out. The next request waits for this time.
+_REPEAT_AFTER_SEC = 30.0
+# A registration takes three sequential calls. A pass has to end before its observation is too old (loop.STALE_SEC).
 _MOST_A_PASS = 20
 # How long a registered runner may be missing from GitHub's list.
 _LISTED_WITHIN_SEC = 60.0
@@ -20,43 +23,43 @@ _FORGET_SEC = 24 * 3600.0
 
 def never_registered(machine: Machine, memory: Memory) -> bool:
     """Return True if the machine has no runner, because the manager has not begun to register it."""
-    return machine.unregistered and _begun(machine, memory) is None
+    return machine.unregistered and _registration_of(machine, memory) is None
 
 
-def due(free: Sequence[Machine], seen: Observation, memory: Memory) -> Iterator[Register]:
-    """Return the runners to register now, each once: for machines that a job needs and that have published a key."""
-    begun = sum(known.asked == seen.now for known in memory.registrations.values())
+def due(free: Sequence[Machine], observation: Observation, memory: Memory) -> Iterator[Register]:
+    """Return the registrations to begin now: of machines that a job needs and that have published a key."""
+    begun = sum(registration.asked == observation.now for registration in memory.registrations.values())
     for machine in free:
-        known = _begun(machine, memory)
-        remembered = memory.machines[machine.name]
-        ready = machine.unregistered and machine.status == "RUNNING" and standby.has_new_key(machine, remembered)
-        wanted = remembered.surplus_since is None and not standby.is_stopping(machine, memory)
-        asked_lately = known is not None and seen.now - known.asked < _AGAIN_SEC
-        if ready and wanted and not asked_lately and begun < _MOST_A_PASS:
+        registration = _registration_of(machine, memory)
+        entry = memory.machines[machine.name]
+        ready = machine.unregistered and machine.status == "RUNNING" and standby.has_new_key(machine, entry)
+        wanted = entry.surplus_since is None and not standby.is_stopping(machine, memory)
+        requested_recently = registration is not None and observation.now - registration.asked < _REPEAT_AFTER_SEC
+        if ready and wanted and not requested_recently and begun < _MOST_A_PASS:
             begun += 1
-            memory.registrations[machine.name] = Registration(machine.id, seen.now)
+            memory.registrations[machine.name] = Registration(machine.id, observation.now)
             memory.standby.setdefault(machine.pool, StandbyMemory()).unproven = 0
             yield Register(machine)
 
 
-def _begun(machine: Machine, memory: Memory) -> Registration | None:
+def _registration_of(machine: Machine, memory: Memory) -> Registration | None:
     """Return the registration that was begun for this machine, ignoring an earlier machine of the same name."""
-    known = memory.registrations.get(machine.name)
-    return known if known is not None and known.machine_id == machine.id else None
+    registration = memory.registrations.get(machine.name)
+    return registration if registration is not None and registration.machine_id == machine.id else None
 
 
-def strays(seen: Observation, memory: Memory) -> Iterator[RemoveRunner]:
-    """Unregister runners whose machine is gone. The machines can no longer do it themselves."""
-    if seen.machines is None or seen.runners is None:
+def strays(observation: Observation, memory: Memory) -> Iterator[RemoveRunner]:
+    """Unregister runners whose machine is gone, because the machine can no longer unregister its runner."""
+    if observation.machines is None or observation.runners is None:
         return
-    # A machine that is missing for the first time is still remembered, because a single list may be incomplete.
-    machines = {machine.name for machine in seen.machines} | memory.machines.keys()
-    runners = {runner.name: runner for runner in seen.runners}
-    for name, known in list(memory.registrations.items()):
+    # A single list may be incomplete. A machine that was missing only once therefore counts as existing.
+    machines = {machine.name for machine in observation.machines} | memory.machines.keys()
+    runners = {runner.name: runner for runner in observation.runners}
+    for name, registration in list(memory.registrations.items()):
         if name in machines:
             continue
         runner: Runner | None = runners.get(name)
-        if seen.now - known.asked > (_LISTED_WITHIN_SEC if runner is None else _FORGET_SEC):
+        if observation.now - registration.asked > (_LISTED_WITHIN_SEC if runner is None else _FORGET_SEC):
             del memory.registrations[name]
         elif runner is not None and not runner.busy and not runner.online:
             yield RemoveRunner(runner, None, "its machine is gone")

@@ -1,7 +1,11 @@
-"""Machines on standby: stopped after they checked their GPU, and started for a job in a fraction of the boot time.
+"""Machines on standby, which were stopped after they checked their GPU. A start for a job takes a fraction of a boot.
 
-A stopped machine holds no GPU and costs only its disk. It has no runner yet, because the manager registers the runner
-when a job needs the machine. A stop therefore interrupts no job.
+A stopped machine uses no GPU and costs only its disk. It has no runner yet, because the manager registers the runner
+when a job needs the machine. A stop therefore interrupts no job. The lifecycle of such a machine:
+
+1. `refill` creates it, or `keep_unneeded` selects one whose job is gone. It boots and checks its GPU.
+2. It publishes a key for its registration. `keep_unneeded` then marks it as stopped_for_later, and `stops` stops it.
+3. It is on standby (`is_on_standby`, `ready`) until `start` starts it for a job.
 """
 
 from __future__ import annotations
@@ -17,46 +21,47 @@ from .names import request_id, slug, standby_name, start_id
 
 
 def digest(key: str) -> str:
-    """Return the digest of a machine's key, which the memory keeps."""
+    """Return the digest of a machine's key. The memory stores the digest instead of the key."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def has_new_key(machine: Machine, known: MachineMemory) -> bool:
-    """Return True if the machine has published the key of this boot. Its guest attribute may be from an
-    earlier boot.
+def has_new_key(machine: Machine, entry: MachineMemory) -> bool:
+    """Return True if the machine has published a key in this boot. Its guest attribute may have the key of an earlier
+    boot.
     """
-    return bool(machine.key) and digest(machine.key) != known.old_key
+    return bool(machine.key) and digest(machine.key) != entry.old_key
 
 
-def is_kept_off(machine: Machine, memory: Memory) -> bool:
-    """Return True if the manager has stopped the machine for a later job, and the machine did not fail before that."""
-    known = memory.machines.get(machine.name)
+def is_on_standby(machine: Machine, memory: Memory) -> bool:
+    """Return True if the manager has stopped the machine for a later job, and the machine had not failed before."""
+    entry = memory.machines.get(machine.name)
     ended_well = machine.end is None or machine.end.reason == "stopped"
-    return machine.off and known is not None and known.stopped_for_later and not machine.sealed and ended_well
+    return machine.off and entry is not None and entry.stopped_for_later and not machine.sealed and ended_well
 
 
-def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[str, tuple[Machine, Rung]]:
-    """Return the stopped machines that stay, by name and oldest first, each with the rung on which it will start.
+def ready(pools: Mapping[str, Pool], observation: Observation, memory: Memory) -> dict[str, tuple[Machine, Rung]]:
+    """Return the machines on standby that stay, by name and oldest first, each with the rung on which it will start.
 
-    Machines that are being started stay in any case. A machine that could not be started for a while is replaced at
-    another place, if there is one.
+    The caller deletes the others: more machines than the pool's standby, and machines of an old template. A machine at
+    a place without capacity is also replaced, if there is another place. Machines that are being started always stay.
     """
     found: dict[str, tuple[Machine, Rung]] = {}
     count: dict[str, int] = {}
-    places = {pool.name: _places(pool, memory) for pool in pools.values() if pool.standby}
-    for machine in sorted(seen.machines or (), key=lambda each: memory.machines[each.name].first_seen):
+    rungs = {pool.name: _standby_rungs(pool, memory) for pool in pools.values() if pool.standby}
+    for machine in sorted(observation.machines or (), key=lambda each: memory.machines[each.name].first_seen):
         pool = pools.get(machine.pool)
         rung = pool.rung_of(machine) if pool else None
-        if pool is None or rung is None or not is_kept_off(machine, memory) or machine.template in memory.stopped:
+        if pool is None or rung is None or not is_on_standby(machine, memory) or machine.template in memory.stopped:
             continue
-        starts = machine.name in memory.pending
-        if not starts and places.get(pool.name) and _is_out(rung, memory):
+        is_starting = machine.name in memory.pending
+        if not is_starting and rungs.get(pool.name) and _fails_repeatedly(rung, memory):
             continue
-        if starts or count.get(pool.name, 0) < pool.standby:
+        if is_starting or count.get(pool.name, 0) < pool.standby:
             found[machine.name] = (machine, rung)
-            count[pool.name] = count.get(pool.name, 0) + (not starts)
+            count[pool.name] = count.get(pool.name, 0) + (not is_starting)
             if memory.machines[machine.name].running_since is not None:
-                # Reset once, and only now. Otherwise a stop that is always refused would buy machines without a pause.
+                # The machine has reached standby, so none counts as unproven now. An earlier reset would remove the
+                # pause of `refill` if Google refuses each stop.
                 memory.machines[machine.name].running_since = None
                 memory.standby.setdefault(pool.name, StandbyMemory()).unproven = 0
     return found
@@ -64,37 +69,37 @@ def kept(pools: Mapping[str, Pool], seen: Observation, memory: Memory) -> dict[s
 
 def start(pool: Pool, machine: Machine, rung: Rung, job: Job, memory: Memory, now: float) -> Start:
     """Start a stopped machine for a job."""
-    known = memory.machines[machine.name]
+    entry = memory.machines[machine.name]
     # The machine's deadlines count from this boot.
-    known.first_seen, known.running_since, known.surplus_since = now, None, None
-    known.started_for = slug(job.key)
+    entry.first_seen, entry.running_since, entry.surplus_since = now, None, None
+    entry.started_for = slug(job.key)
     action = Start(machine, rung, job, start_id(machine.name, rung.zone, now))
     memory.pending[machine.name] = Pending(pool.name, rung, job, action.request_id, now, is_start=True)
     return action
 
 
-def keep(
-    pool: Pool, unneeded: Sequence[Machine], stopped: Collection[Machine], seen: Observation, memory: Memory
+def keep_unneeded(
+    pool: Pool, unneeded: Sequence[Machine], stopped: Collection[Machine], observation: Observation, memory: Memory
 ) -> Iterator[Machine]:
-    """Return the unneeded machines without a runner that are kept for a later job.
+    """Return the machines that stay for a later job, out of those without a runner that no job needs.
 
-    A machine that has published its key is marked as stopped. The others continue to boot.
+    A machine that has published its key is marked as stopped_for_later. The others continue to boot.
     """
-    stopping = sum(is_stopping(machine, memory) for machine in seen.machines or () if machine.pool == pool.name)
+    stopping = sum(is_stopping(machine, memory) for machine in observation.machines or () if machine.pool == pool.name)
     room = pool.standby - len(stopped) - stopping
-    fitting = [machine for machine in unneeded if _fits(pool, machine, memory)]
+    fitting = [machine for machine in unneeded if _can_start_later(pool, machine, memory)]
     fitting.sort(key=lambda each: not has_new_key(each, memory.machines[each.name]))
     for machine in fitting[: max(room, 0)]:
-        known = memory.machines[machine.name]
-        known.surplus_since = None
-        if machine.status == "RUNNING" and has_new_key(machine, known):
-            known.stopped_for_later = True
+        entry = memory.machines[machine.name]
+        entry.surplus_since = None
+        if machine.status == "RUNNING" and has_new_key(machine, entry):
+            entry.stopped_for_later = True
         yield machine
 
 
-def stops(seen: Observation, memory: Memory) -> Iterator[Stop]:
-    """Stop each running machine that is marked as stopped, until Google lists it as stopping."""
-    for machine in seen.machines or ():
+def stops(observation: Observation, memory: Memory) -> Iterator[Stop]:
+    """Stop each running machine that is marked as stopped_for_later. Each pass repeats it until Google stops it."""
+    for machine in observation.machines or ():
         if machine.status == "RUNNING" and is_stopping(machine, memory):
             if machine.key:
                 # Updated each time, because a manager that lost its memory may have mistaken the key of an earlier boot
@@ -103,52 +108,57 @@ def stops(seen: Observation, memory: Memory) -> Iterator[Stop]:
             yield Stop(machine)
 
 
-def stock(pool: Pool, stopped: int, spare: Collection[str], seen: Observation, memory: Memory) -> int:
-    """Return the number of machines on standby or on the way to it. `spare` are names of machines that no job needs."""
-    on = {each.name: each for each in seen.machines or () if each.pool == pool.name and not each.off}
-    stopping = sum(is_stopping(machine, memory) for machine in on.values())
-    coming = sum(name not in on or (on[name].unregistered and not is_stopping(on[name], memory)) for name in spare)
-    return stopped + stopping + coming
+def count_standby(pool: Pool, stopped: int, spare: Collection[str], observation: Observation, memory: Memory) -> int:
+    """Return the number of machines on standby or on the way to it.
+
+    `stopped` is the number of machines on standby, and `spare` has the names of the running machines that no job needs.
+    """
+    running = {each.name: each for each in observation.machines or () if each.pool == pool.name and not each.off}
+    stopping = sum(is_stopping(machine, memory) for machine in running.values())
+    on_the_way = sum(
+        name not in running or (running[name].unregistered and not is_stopping(running[name], memory)) for name in spare
+    )
+    return stopped + stopping + on_the_way
 
 
-def refill(pool: Pool, have: int, count: int, memory: Memory, now: float) -> Iterator[Insert]:
+def refill(pool: Pool, existing: int, count: int, memory: Memory, now: float) -> Iterator[Insert]:
     """Create machines for standby, within the pool's maximum and never at a place with a recent stockout.
 
-    `have` is the number of machines on standby or on the way to it, and `count` the number of the pool's machines that
-    are on.
+    `existing` is the number of machines on standby or on the way to it (`count_standby`). `count` is the number of the
+    pool's machines that are on.
     """
-    known = memory.standby.setdefault(pool.name, StandbyMemory())
-    places = _places(pool, memory)
-    while places and have < pool.standby and count < pool.max and now >= _next_try(known, pool):
-        rung = capacity.choose(replace(pool, rungs=places), memory, now, steady=False)
+    entry = memory.standby.setdefault(pool.name, StandbyMemory())
+    rungs = _standby_rungs(pool, memory)
+    while rungs and existing < pool.standby and count < pool.max and now >= _next_try(entry, pool):
+        rung = capacity.choose(replace(pool, rungs=rungs), memory, now, avoid_preemptible=False)
         if not isinstance(rung, Rung):
             return
-        known.made = max(known.made + 1, int(now))
-        name = standby_name(pool.name, known.made)
-        known.unproven += 1
-        known.last_made = now
-        have, count = have + 1, count + 1
+        entry.made = max(entry.made + 1, int(now))
+        name = standby_name(pool.name, entry.made)
+        entry.unproven += 1
+        entry.last_made = now
+        existing, count = existing + 1, count + 1
         insert = Insert(pool.name, name, rung, None, request_id(name, rung.zone))
         memory.pending[name] = Pending(pool.name, rung, None, insert.request_id, now)
         yield insert
 
 
-def _is_out(rung: Rung, memory: Memory) -> bool:
-    """Return True if a machine could not be started there for a while, because of preemptions or repeated stockouts.
+def _fails_repeatedly(rung: Rung, memory: Memory) -> bool:
+    """Return True if the place has recent preemptions or more than one consecutive stockout.
 
-    A single stockout may only mean that others have just taken the last machine.
+    A single stockout may only mean that another customer has just taken the last machine.
     """
-    return capacity.stockouts(rung, memory) > 1 or not capacity.is_calm(rung, memory)
+    return capacity.stockouts(rung, memory) > 1 or not capacity.has_few_preemptions(rung, memory)
 
 
-def _places(pool: Pool, memory: Memory) -> tuple[Rung, ...]:
+def _standby_rungs(pool: Pool, memory: Memory) -> tuple[Rung, ...]:
     """Return the rungs for standby: those of the first rung's market, without recent stockouts or preemptions."""
     return tuple(
         rung
         for rung in pool.rungs
         if rung.market == pool.rungs[0].market
-        and not capacity.is_probe(rung, memory)
-        and capacity.is_calm(rung, memory)
+        and not capacity.is_test_insert(rung, memory)
+        and capacity.has_few_preemptions(rung, memory)
     )
 
 
@@ -159,23 +169,23 @@ def forget(pools: Collection[str], memory: Memory) -> None:
 
 def is_stopping(machine: Machine, memory: Memory) -> bool:
     """Return True if the machine is on and is being stopped for a later job."""
-    known = memory.machines[machine.name]
-    return not machine.off and known.stopped_for_later and machine.name not in memory.pending
+    entry = memory.machines[machine.name]
+    return not machine.off and entry.stopped_for_later and machine.name not in memory.pending
 
 
-def _fits(pool: Pool, machine: Machine, memory: Memory) -> bool:
-    """Return True if the machine equals one that the pool would create now, so that it can start later."""
+def _can_start_later(pool: Pool, machine: Machine, memory: Memory) -> bool:
+    """Return True if the pool would create an equal machine now. Any other machine must not start later."""
     rung = pool.rung_of(machine)
     return rung is not None and rung.market == pool.rungs[0].market and machine.template not in memory.stopped
 
 
-def _next_try(known: StandbyMemory, pool: Pool) -> float:
-    """Return when the next machine may be created.
+def _next_try(entry: StandbyMemory, pool: Pool) -> float:
+    """Return when the next machine for standby may be created.
 
-    That is at once, unless none of the last machines reached standby. Then the pauses are those of a place without
-    capacity.
+    That is at once, unless more machines than the pool's standby were created since the last one that got ready. Then
+    the pause grows with each of them, as for a place without capacity.
     """
-    in_vain = known.unproven - pool.standby
-    if in_vain < 0:
+    failures = entry.unproven - pool.standby
+    if failures < 0:
         return 0.0
-    return known.last_made + capacity.pause_sec(in_vain + 1)
+    return entry.last_made + capacity.pause_sec(failures + 1)

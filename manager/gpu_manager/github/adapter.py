@@ -1,4 +1,4 @@
-"""The manager's adapter of GitHub's REST API."""
+"""The manager's adapter to the REST API of GitHub."""
 
 from __future__ import annotations
 
@@ -79,8 +79,9 @@ class GithubAdapter:
         return self._client.limits.hinted_interval_sec()
 
     def observe(self, runs: Collection[RunKey]) -> GithubView:
-        """Read the jobs of the repositories, the runners and the runs. A failed source is None and adds to
-        `problems`.
+        """Read the jobs of the repositories, the runners, and the state of these runs.
+
+        A source that cannot be read has the value None, and adds a line to `problems`.
         """
         self._sweep.begin()
         problems: list[str] = []
@@ -143,8 +144,8 @@ class GithubAdapter:
         }
         answer = self._client.send("POST", path, body)
         if answer.status == 409:
-            # The runner is left from a request whose answer was lost, or from a killed manager. Its configuration is
-            # lost.
+            # The runner comes from a request whose answer was lost, or from a killed manager. It cannot start, because
+            # its configuration is lost too.
             self._remove_unused(name)
             answer = self._client.send("POST", path, body)
         if answer.status != 201:

@@ -19,7 +19,8 @@ from ..ports import Refused
 _ISSUED_BEFORE_SEC, _EXPIRES_AFTER_SEC = 60, 300
 # A token is valid for one hour ("Generating an installation access token for a GitHub App").
 _LIFE_SEC, _RENEW_BEFORE_SEC = 3600.0, 300.0
-# Some GitHub servers may not know a new token yet: octokit/auth-app.js@010203fa:src/hook.ts repeats for 5 s.
+# For this time after its creation, some GitHub servers may not know a token: octokit/auth-app.js@010203fa:src/hook.ts
+# repeats requests for 5 s.
 _FRESH_SEC = 5.0
 
 
@@ -56,7 +57,7 @@ class Token(NamedTuple):
 
 
 @dataclass
-class _Made:
+class _Created:
     token: Token
     at: float
     renew_at: float
@@ -73,28 +74,28 @@ class InstallationToken:
     """Sends a request to GitHub with path, bearer and body. Returns the JSON of a 201 answer."""
     github_unix: Callable[[], float]
     monotonic: Callable[[], float]
-    _made: _Made | None = field(default=None, repr=False)
+    _created: _Created | None = field(default=None, repr=False)
     _count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def get(self) -> Token:
         """Return a token that is valid for at least five minutes. Raises Unavailable or Refused."""
         with self._lock:
-            if self._made is None or self.monotonic() >= self._made.renew_at:
-                self._made = self._make()
-            return self._made.token
+            if self._created is None or self.monotonic() >= self._created.renew_at:
+                self._created = self._create()
+            return self._created.token
 
     def refused(self, token: Token) -> bool:
         """Drop a token to which GitHub answered 401, unless it is new. Return True if another token may work."""
         with self._lock:
-            if self._made is None or self._made.token != token:
+            if self._created is None or self._created.token != token:
                 return True
-            if self.monotonic() - self._made.at < _FRESH_SEC:
+            if self.monotonic() - self._created.at < _FRESH_SEC:
                 return False
-            self._made = None
+            self._created = None
             return True
 
-    def _make(self) -> _Made:
+    def _create(self) -> _Created:
         at = self.monotonic()
         path = f"/app/installations/{self.app.installation_id}/access_tokens"
         answer = self.post(path, self.jwt(), {"permissions": self.permissions})
@@ -102,7 +103,7 @@ class InstallationToken:
         if not isinstance(value, str) or not value or not value.isascii() or not value.isprintable():
             raise Refused("GitHub's answer to a request for an installation token does not contain a usable token")
         self._count += 1
-        return _Made(Token(value, self._count), at, at + _LIFE_SEC - _RENEW_BEFORE_SEC)
+        return _Created(Token(value, self._count), at, at + _LIFE_SEC - _RENEW_BEFORE_SEC)
 
     def jwt(self) -> str:
         """Return the App's own token. No error contains the key."""

@@ -1,4 +1,4 @@
-"""Conversion of GitHub's JSON to the manager's types. The fields are those of GitHub's OpenAPI description."""
+"""Converts JSON from GitHub to the manager's types. GitHub's OpenAPI description defines the fields."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ def read(what: str, form: Callable[[], _T]) -> _T:
         raise Unavailable(problem) from None
 
 
-def job(found: Payload, repository: str, groups: frozenset[str] | None) -> Job:
+def job(payload: Payload, repository: str, groups: frozenset[str] | None) -> Job:
     return Job(
-        key=JobKey(repository, int(found["run_id"]), int(found["id"]), int(found.get("run_attempt", 1))),
-        labels=frozenset(printable(label.lower()) for label in found["labels"]),
-        status=found["status"],
-        created_unix=_unix(found["created_at"]),
-        conclusion=found["conclusion"] or "",
-        runner_name=found["runner_name"] or "",
-        name=printable(found["name"]),
-        workflow=printable(found["workflow_name"] or ""),
-        url=found["html_url"] or "",
-        head_sha=found["head_sha"],
-        started_unix=_unix(found["started_at"]) if found["status"] == "in_progress" else 0,
+        key=JobKey(repository, int(payload["run_id"]), int(payload["id"]), int(payload.get("run_attempt", 1))),
+        labels=frozenset(printable(label.lower()) for label in payload["labels"]),
+        status=payload["status"],
+        created_unix=_unix(payload["created_at"]),
+        conclusion=payload["conclusion"] or "",
+        runner_name=payload["runner_name"] or "",
+        name=printable(payload["name"]),
+        workflow=printable(payload["workflow_name"] or ""),
+        url=payload["html_url"] or "",
+        head_sha=payload["head_sha"],
+        started_unix=_unix(payload["started_at"]) if payload["status"] == "in_progress" else 0,
         runner_groups=groups,
     )
 
 
-def runner(found: Payload) -> Runner:
-    return Runner(int(found["id"]), str(found["name"]), found["status"] == "online", bool(found["busy"]))
+def runner(payload: Payload) -> Runner:
+    return Runner(int(payload["id"]), str(payload["name"]), payload["status"] == "online", bool(payload["busy"]))
 
 
-def new_runner(found: Payload) -> NewRunner:
-    config = found["encoded_jit_config"]
+def new_runner(payload: Payload) -> NewRunner:
+    config = payload["encoded_jit_config"]
     if not isinstance(config, str) or not config:
         raise TypeError("encoded_jit_config")
-    return NewRunner(int(found["runner"]["id"]), str(found["runner"]["name"]), config)
+    return NewRunner(int(payload["runner"]["id"]), str(payload["runner"]["name"]), config)
 
 
-def run(found: Payload, key: RunKey, jobs: list[Payload]) -> Run:
+def run(payload: Payload, key: RunKey, jobs: list[Payload]) -> Run:
     return Run(
         key=key,
-        attempt=int(found["run_attempt"]),
-        status=found["status"],
-        conclusion=found["conclusion"] or "",
-        created_unix=_unix(found["created_at"]),
+        attempt=int(payload["run_attempt"]),
+        status=payload["status"],
+        conclusion=payload["conclusion"] or "",
+        created_unix=_unix(payload["created_at"]),
         failed_jobs=tuple(int(each["id"]) for each in jobs if each["conclusion"] not in ("success", "skipped")),
     )
 

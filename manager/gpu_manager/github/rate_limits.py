@@ -15,11 +15,11 @@ _ACTIVE_SEC, _IDLE_SEC = 10.0, 30.0
 # Seconds from a hint to the sweep that follows it.
 _HINTED_SEC = 2.0
 # The secondary limit is 900 points a minute, and a request costs at least one (docs.github.com, "Rate limits for the
-# REST API"). The documentation does not say if a 304 answer costs one. The rest is left to the installation's other
-# clients.
+# REST API"). The documentation does not say if a 304 answer costs one. The other 180 points are for other clients of
+# the installation.
 _REQUESTS_PER_MINUTE = 720
-# Below this share of the hourly budget the manager sends requests half as often.
-_LOW_SHARE = 0.2
+# Below this fraction of the hourly budget the manager sweeps half as often.
+_LOW_FRACTION = 0.2
 
 
 class Requests(NamedTuple):
@@ -41,15 +41,15 @@ class RateLimits:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._until: float | None = None
-        self._share_left = 1.0
+        self._budget_fraction = 1.0
         self.requests_left: int | None = None
         """The requests left in the hourly budget, from the newest answer that reports it."""
-        self._asked = self._not_modified = self._asked_before = 0
+        self._sent = self._not_modified = self._sent_before = 0
 
     @property
     def requests(self) -> Requests:
         with self._lock:
-            return Requests(self._asked, self._not_modified)
+            return Requests(self._sent, self._not_modified)
 
     def wait_sec(self) -> float | None:
         """Return the seconds in which no request may be sent, or None if requests are allowed."""
@@ -64,26 +64,26 @@ class RateLimits:
     def begin_sweep(self) -> None:
         """Count the following requests for a new sweep."""
         with self._lock:
-            self._asked_before = self._asked
+            self._sent_before = self._sent
 
     def interval_sec(self, active: bool) -> float:
         """Return the seconds between two sweeps. `active`: a job waits for a machine, or a machine starts."""
         pause_sec = _ACTIVE_SEC if active else _IDLE_SEC
         with self._lock:
             pause_sec = max(pause_sec, self._least_sec)
-            return pause_sec * 2 if self._share_left < _LOW_SHARE else pause_sec
+            return pause_sec * 2 if self._budget_fraction < _LOW_FRACTION else pause_sec
 
     def hinted_interval_sec(self) -> float:
         """Return the seconds between two sweeps after a hint. Hints do not count while the hourly budget is low."""
         with self._lock:
-            if self._share_left < _LOW_SHARE:
+            if self._budget_fraction < _LOW_FRACTION:
                 return 2 * max(_IDLE_SEC, self._least_sec)
             return max(_HINTED_SEC, self._least_sec)
 
     @property
     def _least_sec(self) -> float:
         """The seconds that the last sweep's requests need at the allowed rate per minute."""
-        return (self._asked - self._asked_before) * 60 / self._per_minute
+        return (self._sent - self._sent_before) * 60 / self._per_minute
 
     def take_in(self, status: int, headers: Mapping[str, str], message: str, github_unix: float) -> bool:
         """Count an answer and remember its limits. Return True if the answer reports a reached limit.
@@ -97,10 +97,10 @@ class RateLimits:
         limited = status == 429 or (status == 403 and (retry_after is not None or remaining == 0 or secondary))
         until_reset_sec = None if reset is None else max(reset - github_unix, 1.0)
         with self._lock:
-            self._asked += 1
+            self._sent += 1
             self._not_modified += status == 304
             if remaining is not None and limit:
-                self._share_left, self.requests_left = remaining / limit, int(remaining)
+                self._budget_fraction, self.requests_left = remaining / limit, int(remaining)
             if limited:
                 pause_sec = _SECONDARY_SEC
                 if retry_after is not None:

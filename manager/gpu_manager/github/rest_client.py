@@ -1,4 +1,4 @@
-"""A client of GitHub's REST API with conditional requests, complete lists and respect for rate limits."""
+"""A client for the REST API of GitHub. It sends conditional requests, returns complete lists, and obeys rate limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PER_PAGE = 100
 _MOST_PAGES = 100
 # A list that shrinks while its pages are read may be incomplete.
 _READINGS = 3
-# A JWT is issued a minute in the past. A clock difference below half of that is not the reason for a refusal.
+# A JWT is issued a minute in the past. A smaller clock difference than half a minute does not explain a refusal.
 _SKEW_SEC = 30.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MESSAGE_CHARACTERS = 300
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     value: Any
     """The JSON of the answer; None if it has none."""
     message: str
-    """The text of GitHub's message, without tokens."""
+    """The message in the answer, without tokens."""
     more: bool = False
     """True if there is another page."""
 
@@ -124,7 +124,7 @@ class RestClient:
 
     def find(self, path: str) -> dict[str, Any] | None:
         """Return the JSON object at a path, or None if it does not exist. Raises Unavailable or Refused."""
-        answer = self._ask("GET", path, {})
+        answer = self._request("GET", path, {})
         return None if answer.status in (404, 410) else self._object(path, answer).value
 
     def elements(self, path: str, key: str, **query: str | int) -> list[dict[str, Any]]:
@@ -144,8 +144,11 @@ class RestClient:
         raise Unavailable(f"GET {path}: the list shrank {_READINGS} times while its pages were read")
 
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
-        """Send a change once. Return any answer below 500 that is not a rate limit. Raises Unavailable or Refused."""
-        return self._ask(method, path, {}, body)
+        """Send a request once that changes something, and return the answer.
+
+        Raises Unavailable or Refused. Unavailable includes server errors (500 and above) and rate limits.
+        """
+        return self._request(method, path, {}, body)
 
     def _read_pages(
         self, path: str, key: str, query: Mapping[str, str | int]
@@ -158,7 +161,7 @@ class RestClient:
         first_total = 0
         for page in range(1, _MOST_PAGES + 1):
             pages = {"per_page": _PER_PAGE, **({"page": page} if page > 1 else {})}
-            answer = self._object(path, self._ask("GET", path, {**query, **pages}))
+            answer = self._object(path, self._request("GET", path, {**query, **pages}))
             try:
                 total = int(answer.value["total_count"])
                 found |= {int(each["id"]): each for each in answer.value[key]}
@@ -179,7 +182,7 @@ class RestClient:
             raise Unavailable(f"GET {path}: GitHub answered 200 without a JSON object")
         return answer
 
-    def _ask(
+    def _request(
         self, method: str, path: str, query: Mapping[str, str | int], body: dict[str, Any] | None = None
     ) -> Answer:
         token = self._token.get()

@@ -1,5 +1,6 @@
-"""The sweep, which reads the waiting and running jobs of the runner groups' repositories. A partial sweep has no
-result.
+"""The sweep: reads the waiting and running jobs of all repositories that may use the pools' runner groups.
+
+A sweep that could not read everything has no result.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from . import payloads
 from .payloads import Payload
 from .rest_client import CONCURRENT, RestClient
 
-# In the order in which a run passes through them. A run that moves on between two lists is in the second one.
+# The states of runs to list in each sweep, in the order in which a run has them. A run that changes its state between
+# two lists is therefore in the second list. The rare states are listed in every fifth sweep.
 _EVERY_TIME = ("queued", "in_progress")
 _SELDOM = ("requested", "pending", "waiting")
 _SELDOM_EVERY = 5
@@ -36,8 +38,8 @@ class Sweep:
     repositories: Sequence[str] = ()
     """The repositories as owner/name; if empty, those that may use the groups."""
     own_groups: frozenset[str] | None = None
-    """The groups whose repositories are swept; None for all. The other groups that a repository may use are known as
-    well.
+    """The groups of this manager's share, whose repositories are swept; None for all. The sweep still finds every group
+    that such a repository may use.
     """
     _found_groups: list[Payload] | None = None
     """The runner groups in this sweep."""

@@ -1,4 +1,4 @@
-"""Reasons why a runner's pod does not run yet."""
+"""Finds the reason why a runner's pod does not run yet, from the pod and its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasons why a job that names a runner scale set has no runner: a pure function of the cluster's objects.
+"""Finds the reason why a job that names a runner scale set has no runner, from the cluster's objects alone.
 
 Names of annotations, labels and phases: actions/actions-runner-controller@9bb16ae, apis/actions.github.com/v1alpha1 and
 controllers/actions.github.com.
@@ -17,7 +17,9 @@ _CONTROLLER_LOG = "kubectl logs --all-namespaces --selector app.kubernetes.io/pa
 
 
 def explain(job: WaitingJob, cluster: Cluster) -> Explanation:
-    """Return the first cause that keeps the job from a runner, in the order in which a job meets them."""
+    """Return the first cause that keeps the job from a runner. The causes are checked in the order of a job's way: job,
+    scale set, listener, runner and pod.
+    """
     if job.status == "completed":
         return Explanation(f"it has ended: {job.conclusion}")
     if job.status == "in_progress":
@@ -99,16 +101,20 @@ def _listener(scale_set: Object, cluster: Cluster) -> Explanation | None:
         detail = f"the listener {place[0]} has no pod; the controller replaces a pod that ends"
         step = f"kubectl logs --namespace {place[1]} --selector actions.github.com/scale-set-name={name} --previous"
         return Explanation(detail, "pool-stopped", step)
-    if _runs(pod):
+    if _is_running(pod):
         return None
-    why = of_pod(pod, cluster.events)
+    pod_reason = of_pod(pod, cluster.events)
     # A listener's pod needs no GPU node. Its phase is more helpful than the node on which it starts.
-    detail = why.detail if why.code else f"the listener's pod {place[0]} is {status_of(pod).get('phase', 'unknown')}"
+    detail = (
+        pod_reason.detail
+        if pod_reason.code
+        else f"the listener's pod {place[0]} is {status_of(pod).get('phase', 'unknown')}"
+    )
     step = f"kubectl logs --namespace {place[1]} {place[0]}"
     return Explanation(f"the scale set {name} has no running listener: {detail}", "pool-stopped", step)
 
 
-def _runs(pod: Object) -> bool:
+def _is_running(pod: Object) -> bool:
     status = status_of(pod)
     states = [each.get("state") or {} for each in status.get("containerStatuses", ())]
     return status.get("phase") == "Running" and all("running" in state for state in states)
@@ -116,12 +122,12 @@ def _runs(pod: Object) -> bool:
 
 def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanation:
     name, namespace = name_of(scale_set), namespace_of(scale_set)
-    ours = [
+    own_runners = [
         each for each in cluster.runners
         if (each["metadata"].get("labels") or {}).get(_SET_LABEL) == name and namespace_of(each) == namespace
         and status_of(each).get("phase") != "Succeeded"
     ]  # fmt: skip
-    for runner in ours:
+    for runner in own_runners:
         status = status_of(runner)
         same_name = not job.name or status.get("jobDisplayName") in (None, "", job.name)
         if status.get("workflowRunId") == job.run_id and same_name and job.run_id:
@@ -130,20 +136,20 @@ def _runners(job: WaitingJob, scale_set: Object, cluster: Cluster) -> Explanatio
                 detail = f"the runner {name_of(runner)} has a job of this run; `gh` shows if it is this job"
             return _has_job(name_of(runner), detail, cluster)
     # A runner that is being deleted takes no job.
-    ours = [each for each in ours if not each["metadata"].get("deletionTimestamp")]
-    failed = [each for each in ours if status_of(each).get("phase") in ("Failed", "Outdated")]
-    free = [each for each in ours if each not in failed and not status_of(each).get("jobId")]
-    # A pod that is further along may take the job, so it comes first.
+    own_runners = [each for each in own_runners if not each["metadata"].get("deletionTimestamp")]
+    failed = [each for each in own_runners if status_of(each).get("phase") in ("Failed", "Outdated")]
+    free = [each for each in own_runners if each not in failed and not status_of(each).get("jobId")]
+    # The states without a code come first: a runner that starts normally may take the job.
     states = sorted((_runner(each, cluster) for each in free), key=lambda state: bool(state.code))
     if states:
         return states[0]
-    # A failed runner counts as one that the listener requested, so no other one replaces it
+    # The controller counts a failed runner as one that the listener requested, so it starts no other instead
     # (controllers/actions.github.com/ephemeralrunnerset_controller.go, Reconcile).
     if failed:
         return _failed(failed, namespace)
     most = scale_set["spec"].get("maxRunners")
-    if most is not None and len(ours) >= most:
-        return Explanation(f"{len(ours)} of {most} runners have a job", "at-max",
+    if most is not None and len(own_runners) >= most:
+        return Explanation(f"{len(own_runners)} of {most} runners have a job", "at-max",
                            "wait for a runner, or raise the pool's max")  # fmt: skip
     step = "check that the repository may use the runner group; then delete the listener's pod, or start a new run"
     return Explanation("the listener runs, but GitHub has not announced this job to it", "never-picked-up", step)
@@ -157,8 +163,13 @@ def _has_job(runner: str, detail: str, cluster: Cluster) -> Explanation:
     for pod in cluster.pods:
         is_its_own = (pod["metadata"].get("labels") or {}).get("runner-pod") == runner
         if is_its_own and status_of(pod).get("phase") == "Pending":
-            why = of_pod(pod, cluster.events)
-            return Explanation(f"{detail}, and the job's own pod waits: {why.detail}", why.code, why.next_step, runner)
+            pod_reason = of_pod(pod, cluster.events)
+            return Explanation(
+                f"{detail}, and the job's own pod waits: {pod_reason.detail}",
+                pod_reason.code,
+                pod_reason.next_step,
+                runner,
+            )
     return Explanation(detail, machine=runner)
 
 
@@ -166,8 +177,8 @@ def _failed(failed: list[Object], namespace: str) -> Explanation:
     status, runners = status_of(failed[0]), "1 failed runner occupies a place"
     if len(failed) > 1:
         runners = f"{len(failed)} failed runners occupy places"
-    why = [str(status[key]) for key in ("reason", "message") if status.get(key)]
-    detail = ": ".join([f"{runners} of the scale set", *why])
+    pod_reason = [str(status[key]) for key in ("reason", "message") if status.get(key)]
+    detail = ": ".join([f"{runners} of the scale set", *pod_reason])
     step = f"correct the cause, then kubectl delete ephemeralrunner --namespace {namespace} {name_of(failed[0])}"
     return Explanation(detail, "refused", step)
 
@@ -184,8 +195,8 @@ def _runner(runner: Object, cluster: Cluster) -> Explanation:
     if pod is not None:
         return of_pod(pod, cluster.events)
     for quota in cluster.quotas:
-        if full := _full(quota):
-            return Explanation(f"the quota {name_of(quota)} allows no further pod: {full}", "over-quota",
+        if used_up := _used_up(quota):
+            return Explanation(f"the quota {name_of(quota)} allows no further pod: {used_up}", "over-quota",
                                "wait for a runner, or raise `gpus` of the namespace")  # fmt: skip
     status = status_of(runner)
     detail = ": ".join([f"the runner {name} has no pod yet", *filter(None, [status.get("message")])])
@@ -195,7 +206,7 @@ def _runner(runner: Object, cluster: Cluster) -> Explanation:
     return Explanation(detail, machine=name)
 
 
-def _full(quota: Object) -> str:
+def _used_up(quota: Object) -> str:
     """Return a GPU count of the quota that is used up, or "". Such quantities are whole numbers."""
     status = status_of(quota)
     for resource, hard in (status.get("hard") or {}).items():

@@ -1,4 +1,4 @@
-"""Measurements as lines of the log, which log-based metrics read (components/gpu_ci/gcp/manager_metrics.py)."""
+"""Writes measurements as lines of the log. Log-based metrics read them (components/gpu_ci/gcp/manager_metrics.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..clock import uptime
-from ..loop import Pass
+from ..loop import PassResult
 from .measure import Meter, Sample
 
 PERIOD_SEC = 60.0
@@ -22,17 +22,17 @@ class Line(NamedTuple):
 
 
 class LogLines:
-    """The lines of one manager: each sample in its pass, and once a minute the state of every pool."""
+    """The lines of one share: each sample in its pass, and the state of every pool once a minute."""
 
     def __init__(self, meter: Meter, now: Callable[[], float] = uptime, share: int = 1) -> None:
         self._meter = meter
         self._share = share
         self._now = now
         self._begun = now()
-        self._whole_at: float | None = None
+        self._complete_at: float | None = None
         self._written_at = float("-inf")
 
-    def of(self, done: Pass, samples: Sequence[Sample]) -> Iterator[Line]:
+    def of(self, result: PassResult, samples: Sequence[Sample]) -> Iterator[Line]:
         """Return the lines that a pass adds to the log."""
         for sample in samples:
             if sample.kind == "wait":
@@ -42,18 +42,20 @@ class LogLines:
             elif sample.kind == "preempted":
                 yield Line("preempted", sample.subject, {"pool": sample.pool})
         now = self._now()
-        if done.whole:
-            self._whole_at = now
+        if result.complete:
+            self._complete_at = now
         if now - self._written_at < PERIOD_SEC:
             return
         self._written_at = now
-        since = self._begun if self._whole_at is None else self._whole_at
+        since = self._begun if self._complete_at is None else self._complete_at
         left = self._meter.github_requests_left
         budget = {} if left is None else {"githubRequestsLeft": left}
         yield Line(
-            "pass", "", {"share": self._share, "whole": done.whole, "sinceWholeSec": round(now - since, 1), **budget}
+            "pass",
+            "",
+            {"share": self._share, "whole": result.complete, "sinceWholeSec": round(now - since, 1), **budget},
         )
-        for state in self._meter.states if done.whole else ():
+        for state in self._meter.states if result.complete else ():
             yield Line(
                 "pool",
                 state.pool,

@@ -1,4 +1,7 @@
-"""Measurements of one pass: the queue, the machines and their cost. This module sends no requests."""
+"""Measures a pass: the queue, the machines and their cost. The results are samples and states of pools.
+
+A sample is one event, such as a job that started after a wait. This module sends no requests.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Literal
 from gpu_catalog.locations import region_of
 
 from ..decision import jobs, standby
-from ..loop import Pass
+from ..loop import PassResult
 from ..memory import Memory
 from ..model import Job, JobKey, Machine, Pool
 from ..view import machine_status
@@ -68,62 +71,64 @@ class Meter:
     _running: set[JobKey] | None = None
     """The running jobs in the last pass that knew jobs."""
 
-    def take(self, done: Pass) -> list[Sample]:
+    def take(self, result: PassResult) -> list[Sample]:
         """Add a pass, and return the events since the last one."""
-        samples = [*self._of_events(done), *self._of_machines(done), *self._of_jobs(done)]
-        self._before = done.decision.memory
-        if done.seen.github_requests_left is not None:
-            self.github_requests_left = done.seen.github_requests_left
-        if done.whole:
-            self.states = self._states(done)
+        samples = [*self._of_events(result), *self._of_machines(result), *self._of_jobs(result)]
+        self._before = result.decision.memory
+        if result.observation.github_requests_left is not None:
+            self.github_requests_left = result.observation.github_requests_left
+        if result.complete:
+            self.states = self._states(result)
         return samples
 
-    def _of_events(self, done: Pass) -> Iterator[Sample]:
-        for event in done.events:
+    def _of_events(self, result: PassResult) -> Iterator[Sample]:
+        for event in result.events:
             if event.kind in ("insert", "insert-failed", "rerun"):
                 yield Sample(event.kind, event.pool, event.subject, code=event.code)  # type: ignore[arg-type]
 
-    def _of_machines(self, done: Pass) -> Iterator[Sample]:
-        """Return boots and preemptions, from the difference to the previous memory."""
+    def _of_machines(self, result: PassResult) -> Iterator[Sample]:
+        """Return the boots and preemptions since the last pass, from the difference of the two memories."""
         if self._before is None:
             return
-        taken = done.seen.preempted | {each.name for each in done.seen.machines or () if each.preempted}
-        after = done.decision.memory.machines
-        for name, known in self._before.machines.items():
-            if not known.taken_back and (name in taken or (name in after and after[name].taken_back)):
-                yield Sample("preempted", known.pool, name)
-            if not known.registered and name in after and after[name].registered:
-                yield Sample("boot", known.pool, name, done.seen.now - known.first_seen)
+        preempted = result.observation.preempted | {
+            each.name for each in result.observation.machines or () if each.preempted
+        }
+        after = result.decision.memory.machines
+        for name, entry in self._before.machines.items():
+            if not entry.taken_back and (name in preempted or (name in after and after[name].taken_back)):
+                yield Sample("preempted", entry.pool, name)
+            if not entry.registered and name in after and after[name].registered:
+                yield Sample("boot", entry.pool, name, result.observation.now - entry.first_seen)
 
-    def _of_jobs(self, done: Pass) -> Iterator[Sample]:
+    def _of_jobs(self, result: PassResult) -> Iterator[Sample]:
         """Return the waits of jobs that started since the last pass."""
-        if done.seen.jobs is None or done.seen.machines is None:
+        if result.observation.jobs is None or result.observation.machines is None:
             return
-        pool_of = {machine.name: machine.pool for machine in done.seen.machines}
-        running = {job.key: job for job in done.seen.jobs if job.status == "in_progress"}
+        pool_of = {machine.name: machine.pool for machine in result.observation.machines}
+        running = {job.key: job for job in result.observation.jobs if job.status == "in_progress"}
         for key, job in running.items():
             if self._running is not None and key not in self._running and job.runner_name in pool_of:
-                started = job.started_unix or done.seen.github_unix
+                started = job.started_unix or result.observation.github_unix
                 wait_sec = max(started - job.created_unix, 0.0)
                 yield Sample("wait", pool_of[job.runner_name], f"{key.repository}#{key.job_id}", wait_sec)
         self._running = set(running)
 
-    def _states(self, done: Pass) -> list[PoolState]:
-        seen = done.seen
+    def _states(self, result: PassResult) -> list[PoolState]:
+        observation = result.observation
         ages: dict[str, list[float]] = {pool.name: [] for pool in self.pools}
         # A job that fits several pools counts for the first one.
-        for job, fitting in jobs.queue(self.pools, seen.jobs or (), seen.github_unix)[0]:
-            ages[fitting[0].name].append(seen.github_unix - job.created_unix)
-        runners = {runner.name for runner in seen.runners or ()}
-        working = {job.runner_name: job for job in seen.jobs or () if job.status == "in_progress"}
+        for job, fitting in jobs.queue(self.pools, observation.jobs or (), observation.github_unix)[0]:
+            ages[fitting[0].name].append(observation.github_unix - job.created_unix)
+        runners = {runner.name for runner in observation.runners or ()}
+        working = {job.runner_name: job for job in observation.jobs or () if job.status == "in_progress"}
         return [
             _state(
                 pool,
                 ages[pool.name],
-                [machine for machine in seen.machines or () if machine.pool == pool.name],
+                [machine for machine in observation.machines or () if machine.pool == pool.name],
                 runners,
                 working,
-                done.decision.memory,
+                result.decision.memory,
             )
             for pool in self.pools
             if self.own is None or pool.name in self.own
@@ -146,7 +151,7 @@ def _state(
 
 
 def _machine_state(machine: Machine, registered: bool, job: Job | None, memory: Memory) -> str:
-    found = machine_status(machine, registered, job, standby.is_kept_off(machine, memory))
+    found = machine_status(machine, registered, job, standby.is_on_standby(machine, memory))
     if found in STATES:
         return found
     return "booting" if machine.status in ("PROVISIONING", "STAGING") else "stopping"

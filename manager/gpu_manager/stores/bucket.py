@@ -1,11 +1,10 @@
 """The store of a manager in the cloud: one Cloud Storage object with the memory, the last view and a lease.
 
-Only one process writes the object. It may act while it has the lease, and each of its writes renews the lease. A write
-replaces exactly the generation that this process wrote last. A process whose lease was taken over can therefore no
-longer change the object.
+Only the process with the lease writes the object, and each of its writes renews the lease. A write replaces only the
+generation that this process wrote last. A process whose lease was taken over can therefore no longer change the object.
 
-Times of different clocks are never compared. The age of a lease is the difference of two times of Google. The holder
-measures the time from before its last write until an action with its own clock.
+Times of different clocks are never compared. Other processes compute the age of the lease from two times of Google. The
+holder measures with its own clock, from before its last write until an action.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ WRITE_SEC = 1.0
 class BucketStore:
     """A store in one object. `holder` is a name of this process that no other process ever has.
 
-    A memory of another `epoch` is ignored. The store then begins with `memory`, in the form of JSON.
+    `epoch` is the number of the layout (shares.py). A memory of another epoch is ignored. The store then begins with
+    `memory`, in the form of JSON.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class BucketStore:
         epoch: int = 0,
         memory: Any = None,
     ) -> None:
-        self._empty = {"memory": memory, "view": None, "epoch": epoch}
+        self._initial_values = {"memory": memory, "view": None, "epoch": epoch}
         self._object = object_
         self._holder = holder
         self._clock = clock
@@ -59,10 +59,10 @@ class BucketStore:
         self._closed = Event()
         self._renewer: Thread | None = None
         self._generation = 0
-        self._held = False
+        self._has_lease = False
         self._renewed_at = self._written_at = float("-inf")
-        self._kept: dict[str, Any] = {}
-        self._written: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
+        self._written_values: dict[str, Any] = {}
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
@@ -76,28 +76,28 @@ class BucketStore:
         with self._lock:
             # The write comes before the read, because without storage.objects.list Google answers 403 for a missing
             # object.
-            kept = self._empty
-            if not self._write_over(0, kept):
+            values = self._initial_values
+            if not self._write_generation(0, values):
                 found = self._object.read()
                 if found is None:
                     return "another process"
-                (holder, lease_sec), kept = parsed_share(found)
+                (holder, lease_sec), values = parsed_share(found)
                 if holder not in ("", self._holder) and found.age_sec < lease_sec:
                     return holder
-                kept = kept if kept["epoch"] == self._empty["epoch"] else self._empty
-                if not self._write_over(found.generation, kept):
+                values = values if values["epoch"] == self._initial_values["epoch"] else self._initial_values
+                if not self._write_generation(found.generation, values):
                     return "another process"
-            self._kept, self._held = dict(kept), True
+            self._values, self._has_lease = dict(values), True
         return self._holder
 
     def may_act(self) -> bool:
         """Return True if an action that begins now will have sent its last request before the lease ends."""
-        return self._held and self._clock() - self._renewed_at < LEASE_SEC - CALL_SEC
+        return self._has_lease and self._clock() - self._renewed_at < LEASE_SEC - CALL_SEC
 
     def renew(self) -> None:
         """Write the object again if it was not written for a while. Raises Unavailable, Refused or InUse."""
         if self._clock() - self._renewed_at >= RENEW_SEC:
-            self._write(dict(self._written))
+            self._write(dict(self._written_values))
 
     def close(self) -> None:
         """Release the lease, so that another process can take it at once."""
@@ -105,13 +105,13 @@ class BucketStore:
         if self._renewer:
             self._renewer.join()
         with self._lock:
-            if not self._held:
+            if not self._has_lease:
                 return
-            self._held = False
+            self._has_lease = False
             self._pause()
             # One attempt is enough, because the lease ends by itself.
             with suppress(Unavailable, Refused, Changed):
-                self._object.write(share_content(self._kept, ""), self._generation)
+                self._object.write(share_content(self._values, ""), self._generation)
 
     def _renew_until_closed(self) -> None:
         while not self._closed.wait(1.0):
@@ -126,7 +126,7 @@ class BucketStore:
 
     def load(self) -> Memory:
         """Return the memory of this process or of the previous one, or an empty one if it cannot be read."""
-        content = self._kept["memory"]
+        content = self._values["memory"]
         try:
             return from_json(json.dumps(content).encode()) if content else Memory()
         except ValueError:
@@ -138,15 +138,15 @@ class BucketStore:
         Raises:
             Unavailable, Refused, InUse: The memory was not saved, so no action that depends on it may be carried out.
         """
-        self._kept["memory"] = json.loads(to_json(memory))
-        if self._kept != self._written or not self.may_act():
-            self._write(dict(self._kept))
+        self._values["memory"] = json.loads(to_json(memory))
+        if self._values != self._written_values or not self.may_act():
+            self._write(dict(self._values))
 
     def publish(self, view: dict[str, Any]) -> None:
         """Save the view of the last pass. If Cloud Storage fails, the next pass writes it. Raises InUse."""
-        self._kept["view"] = view
+        self._values["view"] = view
         with suppress(Unavailable, Refused):
-            self._write(dict(self._kept))
+            self._write(dict(self._values))
 
     def published(self) -> dict[str, Any] | None:
         """Return the last view of any process, or None before the first one. Raises Unavailable or Refused."""
@@ -154,43 +154,43 @@ class BucketStore:
         view = parsed_share(found)[1]["view"] if found else None
         return None if view is None else dict(view)
 
-    def _write(self, kept: dict[str, Any]) -> None:
+    def _write(self, values: dict[str, Any]) -> None:
         with self._lock:
-            if not self._held:
+            if not self._has_lease:
                 raise InUse(f"{self._object}: another manager has taken the lease over")
-            if not self._write_over(self._generation, kept):
+            if not self._write_generation(self._generation, values):
                 # The answer to a write of this process was lost, or another process has the object.
                 generation = self._own_generation()
-                if generation is None or not self._write_over(generation, kept):
-                    self._held = False
+                if generation is None or not self._write_generation(generation, values):
+                    self._has_lease = False
                     raise InUse(f"{self._object}: another manager has taken the lease over")
 
     def _own_generation(self) -> int | None:
         found = self._object.read()
         return found.generation if found and parsed_share(found)[0][0] == self._holder else None
 
-    def _write_over(self, generation: int, kept: dict[str, Any]) -> bool:
+    def _write_generation(self, generation: int, values: dict[str, Any]) -> bool:
         """Write the object, which renews the lease. Return False if the object has another generation."""
         self._pause()
         begun = self._clock()
         try:
-            self._generation = self._object.write(share_content(kept, self._holder), generation)
+            self._generation = self._object.write(share_content(values, self._holder), generation)
         except Changed:
             return False
         except Unavailable:
-            self._written_at = self._clock()  # it may have been
+            self._written_at = self._clock()  # Google may have written the object
             raise
-        self._renewed_at, self._written_at, self._written = begun, self._clock(), kept
+        self._renewed_at, self._written_at, self._written_values = begun, self._clock(), values
         return True
 
     def _pause(self) -> None:
-        """Wait for the maximum rate of writes to one object."""
+        """Wait until Google accepts the next write of the object (WRITE_SEC)."""
         self._sleep(max(0.0, self._written_at + WRITE_SEC - self._clock()))
 
 
-def share_content(kept: dict[str, Any], holder: str) -> bytes:
+def share_content(values: dict[str, Any], holder: str) -> bytes:
     """Return the content of the object: the lease, and the stored values."""
-    return json.dumps({"lease": {"holder": holder, "seconds": LEASE_SEC}, **kept}).encode()
+    return json.dumps({"lease": {"holder": holder, "seconds": LEASE_SEC}, **values}).encode()
 
 
 def parsed_share(found: Found) -> tuple[tuple[str, float], dict[str, Any]]:

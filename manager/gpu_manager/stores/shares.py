@@ -1,17 +1,17 @@
-"""Leases for several managers of one stack. Each manager holds the lease of a share of the pools; shares do not
-overlap.
+"""Shares for several managers of one stack. A share is a part of the pools; shares do not overlap.
 
-Each share has its own object in the bucket, with its memory, view and lease (bucket.py). Another object, the layout,
-lists the pools of each share. If a manager's configuration has a different layout, it waits until all leases of the
-current layout have ended. Then it writes its own layout and takes over the memories of all previous shares:
+Each share has its own object in the bucket, with its memory, view and lease (bucket.py). A manager acts for a share
+while it has the share's lease. Another object, the layout, lists the pools of each share. If a manager's configuration
+has a different layout, the manager waits until all leases of the current layout have ended. It then writes its own
+layout, and takes over the memories of all previous shares:
 
-1. It writes the layout as not ready. No manager acts on such a layout. 2. It overwrites each object of the previous
-layout at the generation that it read, once the lease in it has ended. A
-process that was suspended meanwhile finds another generation and can no longer write.
+1. It writes the layout as not ready. No manager acts on such a layout.
+2. It overwrites each object of the previous layout after the object's lease has ended, and only the generation that it
+   has read. A process that was suspended meanwhile finds another generation, and can no longer write.
 3. It writes the layout as ready, with the memories of these objects.
 
-A process that takes a lease reads the layout again before it acts. If it sees the new layout, it gives the lease back.
-Otherwise the lease existed before step 2, which waits for it.
+A process that takes a lease reads the layout again before it acts. If the layout is new, it gives the lease back. If
+not, it took the lease before step 2, which waits until the lease ends.
 """
 
 from __future__ import annotations
@@ -33,27 +33,29 @@ from .sqlite import SqliteStore
 from .storage_api import Changed, Found, StorageObject
 
 SPARE_SEC = 120.0
-"""A share that has had no holder for this time is taken by a manager that already has one."""
+"""After this time without a holder, a share may be taken by a manager that already has another share."""
 WAITING_SEC = 30.0
-"""The time for which a manager without a share counts as waiting after its last sign."""
+"""A manager without a share writes the object `waiting` again and again. It counts as waiting for this time after a
+write.
+"""
 _BREAK_SEC = 60.0
 """The time for which a manager that gave up a share takes no other."""
-
-
+# The text for the log while the layout changes.
 _CHANGING = "another process changes the shares"
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share that this process holds."""
+    """A share whose lease this process has."""
 
     index: int
+    """The position of the share in the layout, from 0."""
     pools: tuple[str, ...]
     store: BucketStore | SqliteStore
 
 
 class Before(NamedTuple):
-    """The previous layout, the last one on which a manager acted."""
+    """The previous layout: the last layout that was ready. The fields are those of Layout."""
 
     epoch: int
     shares: Assignment
@@ -65,10 +67,10 @@ class Layout:
     """The layout: the pools of each share."""
 
     epoch: int
-    """A number that grows by one with each layout. A share's memory of another epoch is ignored."""
+    """The number of the layout: one more than in the previous layout. A share's memory of another epoch is ignored."""
     shares: Assignment
     objects: int
-    """The largest number of shares of any layout."""
+    """The largest number of shares that any layout had: the number of objects that may exist."""
     before: Before
     ready: bool = False
     memory: Any = None
@@ -85,7 +87,7 @@ class WholeFile:
         """Take the file for this process. Raises InUse if another process has it."""
         return Share(0, self._pools, self._store) if self._store.hold(stopped, waiting) else None
 
-    def spare(self, held: Collection[int]) -> Share | None:  # noqa: ARG002 - there is one
+    def spare(self, own_indexes: Collection[int]) -> Share | None:  # noqa: ARG002 - there is one
         return None
 
     def another_waits(self) -> bool:
@@ -118,11 +120,12 @@ class Shares:
         self._sleep = sleep
         self._layout = objects(layout_name(name))
         self._waiting = objects(_with_suffix(name, "waiting"))
-        self._said_at = self._gave_at = float("-inf")
+        self._announced_at = self._gave_up_at = float("-inf")
         self._missing_since: dict[int, float] = {}
+        """When the object of a share was first missing, by the share's index."""
         self._opened: dict[int, StorageObject] = {}
-        self._made = False
-        """True if the layout's object exists."""
+        self._layout_exists = False
+        """True after this process has tried to create the layout's object."""
 
     def hold(self, stopped: Event, waiting: Callable[[str], None]) -> Share | None:
         """Take a share and renew its lease from now on. Return None if `stopped` is set first. Raises Refused.
@@ -143,8 +146,11 @@ class Shares:
         return None
 
     def take(self) -> Share | str:
-        """Return a share whose lease is free, or a text that says why none is free. Raises Unavailable or Refused."""
-        layout = self._ready()
+        """Take the lease of a free share and return the share, or a text that says why none is free.
+
+        Raises Unavailable or Refused.
+        """
+        layout = self._ready_layout()
         if isinstance(layout, str):
             return layout
         holders = []
@@ -153,19 +159,19 @@ class Shares:
             if isinstance(taken, Share) or taken == _CHANGING:
                 return taken
             holders.append(taken)
-        self._say_waiting()
+        self._announce_waiting()
         *_, last = names = list(dict.fromkeys(holders))
         return f"{last} has the lease" if len(names) == 1 else f"{', '.join(names)} have the leases"
 
-    def spare(self, held: Collection[int]) -> Share | None:
-        """Take an additional share that has had no holder for a while. Raises Unavailable or Refused."""
-        if self._clock() - self._gave_at < _BREAK_SEC:
+    def spare(self, own_indexes: Collection[int]) -> Share | None:
+        """Take one more share that has had no holder for a while, or return None. Raises Unavailable or Refused."""
+        if self._clock() - self._gave_up_at < _BREAK_SEC:
             return None
         _, layout = self._read()
         if layout.shares != self._wanted or not layout.ready:
             return None
-        for index in sorted(set(range(len(self._wanted))) - set(held)):
-            if self._abandoned(index):
+        for index in sorted(set(range(len(self._wanted))) - set(own_indexes)):
+            if self._has_long_no_holder(index):
                 taken = self._take(layout, index)
                 if isinstance(taken, Share):
                     self._missing_since.pop(index, None)
@@ -173,21 +179,23 @@ class Shares:
         return None
 
     def another_waits(self) -> bool:
-        """Return True if a manager without a share waits for one. It gets only one share this way."""
+        """Return True if a manager without a share waits for one. After True it returns False for a while, so that the
+        caller gives up only one share.
+        """
         with suppress(Unavailable, Refused):
             found = self._waiting.read()
-            if found and found.age_sec < WAITING_SEC and self._clock() - self._gave_at > WAITING_SEC:
-                self._gave_at = self._clock()
+            if found and found.age_sec < WAITING_SEC and self._clock() - self._gave_up_at > WAITING_SEC:
+                self._gave_up_at = self._clock()
                 return True
         return False
 
     # -- the layout ---------------------------------------------------------------------------------------------------
 
-    def _ready(self) -> Layout | str:
-        """Return the layout of this process's configuration if it is ready, or a text that says why not."""
+    def _ready_layout(self) -> Layout | str:
+        """Return this process's layout when it is ready, or a text that says why it is not. Writes it if necessary."""
         generation, layout = self._read()
         if layout.shares != self._wanted:
-            if holder := self._someone(layout):
+            if holder := self._any_holder(layout):
                 return f"{holder}, which has another configuration, has a lease"
             before = Before(layout.epoch, layout.shares, layout.memory) if layout.ready else layout.before
             count = max(layout.objects, len(self._wanted))
@@ -196,31 +204,36 @@ class Shares:
             if changed is None:
                 return _CHANGING
             generation = changed
-        return layout if layout.ready else self._finish(layout, generation)
+        return layout if layout.ready else self._make_ready(layout, generation)
 
-    def _finish(self, layout: Layout, generation: int) -> Layout | str:
+    def _make_ready(self, layout: Layout, generation: int) -> Layout | str:
         """End every lease of the previous layout, and collect the memories of its shares."""
-        before, untaken = layout.before, set[str]()
+        before, pools_without_memory = layout.before, set[str]()
         memories: list[Memory | None] = []
         for index in range(layout.objects):
-            kept = self._fence(index)
-            if isinstance(kept, str):
-                return f"{kept}, which has another configuration, has a lease"
-            if kept["epoch"] == before.epoch:
-                memories.append(_memory(kept["memory"]))
+            values = self._end_lease(index)
+            if isinstance(values, str):
+                return f"{values}, which has another configuration, has a lease"
+            if values["epoch"] == before.epoch:
+                memories.append(_memory(values["memory"]))
             elif index < len(before.shares):
-                untaken |= set(before.shares[index])
-        # A share without a holder under the previous layout keeps the memory with which that layout began.
-        carried = _memory(before.memory)
-        memories.append(of_pools(carried, untaken) if carried and untaken else None)
+                pools_without_memory |= set(before.shares[index])
+        # A share that had no manager under the previous layout still has the memory with which that layout began.
+        initial_memory = _memory(before.memory)
+        memories.append(
+            of_pools(initial_memory, pools_without_memory) if initial_memory and pools_without_memory else None
+        )
         memory = json.loads(to_json(merged([each for each in memories if each])))
         done = replace(layout, ready=True, memory=memory)
-        # The layout and the shares were just written, and are written again now.
+        # The layout was written moments ago, and Cloud Storage accepts one write a second for each object.
         self._sleep(WRITE_SEC)
         return done if self._write(done, generation) is not None else _CHANGING
 
-    def _fence(self, index: int) -> dict[str, Any] | str:
-        """Overwrite a share's object so that its last holder can no longer write. Return its content, or the holder."""
+    def _end_lease(self, index: int) -> dict[str, Any] | str:
+        """Overwrite a share's object, so that its last holder can no longer write.
+
+        Returns the content, or the name of the process that still has the lease.
+        """
         share = self._share_object(index)
         empty = {"memory": None, "view": None, "epoch": 0}
         # The write comes before the read, because without storage.objects.list Google answers 403 for a missing object.
@@ -232,15 +245,15 @@ class Shares:
             return "another process"
         if holder := _holder(found):
             return holder
-        _, kept = parsed_share(found)
+        _, values = parsed_share(found)
         try:
-            share.write(share_content(kept, ""), found.generation)
+            share.write(share_content(values, ""), found.generation)
         except Changed:
             return "another process"
-        return kept
+        return values
 
-    def _someone(self, layout: Layout) -> str:
-        """Return a process that holds a lease of the layout, or ""."""
+    def _any_holder(self, layout: Layout) -> str:
+        """Return the name of a process that holds a lease of the layout, or ""."""
         for index in range(max(layout.objects, len(layout.shares))):
             # A missing object has no lease. Google answers 403 for it without the permission to list objects.
             with suppress(Refused):
@@ -252,8 +265,8 @@ class Shares:
     def _read(self) -> tuple[int, Layout]:
         """Return the generation and the layout. If it is missing, this process creates it."""
         first = Layout(1, self._wanted, len(self._wanted), Before(0, (), None))
-        if not self._made:
-            self._made = True
+        if not self._layout_exists:
+            self._layout_exists = True
             with suppress(Changed):
                 return self._layout.write(_layout_content(first), 0), first
         found = self._layout.read()
@@ -296,7 +309,7 @@ class Shares:
             return _CHANGING
         return Share(index, self._wanted[index], store)
 
-    def _abandoned(self, index: int) -> bool:
+    def _has_long_no_holder(self, index: int) -> bool:
         found = None
         with suppress(Refused):
             found = self._share_object(index).read()
@@ -305,10 +318,10 @@ class Shares:
         (holder, _), _ = parsed_share(found)
         return found.age_sec > (SPARE_SEC if holder == "" else SPARE_SEC + LEASE_SEC)
 
-    def _say_waiting(self) -> None:
-        if self._clock() - self._said_at < WAITING_SEC / 3:
+    def _announce_waiting(self) -> None:
+        if self._clock() - self._announced_at < WAITING_SEC / 3:
             return
-        self._said_at = self._clock()
+        self._announced_at = self._clock()
         content = json.dumps({"waiting": self._holder}).encode()
         with suppress(Unavailable, Refused, Changed):
             try:

@@ -1,4 +1,4 @@
-"""The store of a manager on one computer: one SQLite file, held by one process at a time."""
+"""The store of a manager on one computer: one SQLite file, which one process at a time locks."""
 
 from __future__ import annotations
 
@@ -86,9 +86,7 @@ class SqliteStore:
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
-        """Raise Unavailable with the file's name if SQLite or the file system fails: a full disk, or not a
-        SQLite file.
-        """
+        """Raise Unavailable with the file's name if SQLite or the file system fails, such as for a full disk."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:

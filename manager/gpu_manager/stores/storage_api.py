@@ -1,4 +1,7 @@
-"""One Cloud Storage object, read with its generation and written only if the generation is the expected one."""
+"""One Cloud Storage object, read with its generation and written only if the generation is the expected one.
+
+The generation is Cloud Storage's number of an object's version. Each write gives the object another generation.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ ENDPOINT = "GOOGLE_STORAGE_CUSTOM_ENDPOINT"
 """The complete base address, including storage/v1/, as in Terraform's Google provider."""
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _TIMEOUT_SEC = 10.0
-# Google's client repeats throttled and lost requests. A repeated write that had succeeded finds its own generation.
+# Google's client repeats throttled and lost requests. If a lost write had succeeded, the repeated one raises Changed.
 _RETRIES = 2
 _MISSING, _CHANGED = 404, 412
 
@@ -33,7 +36,7 @@ class Found:
     content: bytes
     generation: int
     age_sec: float
-    """Seconds since the object was written. Both times are of Google's clocks."""
+    """Seconds since the object was written, from two times in Google's answers."""
 
 
 class StorageObject(Protocol):
@@ -58,7 +61,7 @@ class GoogleObject:
     def __init__(self, bucket: str, name: str, http: Any = None, retries: int = _RETRIES) -> None:
         self._bucket, self._name = bucket, name
         self._http, self._retries = http, retries
-        self._made: Any = None
+        self._objects_api: Any = None
 
     @property
     def name(self) -> str:
@@ -73,16 +76,16 @@ class GoogleObject:
         while True:
             call = self._objects().get(bucket=self._bucket, object=self._name, fields="generation,updated")
             call.add_response_callback(lambda response: dates.append(response["date"]))
-            about = self._run(call)
-            if about is None:
+            metadata = self._run(call)
+            if metadata is None:
                 return None
-            wanted = {"bucket": self._bucket, "object": self._name, "ifGenerationMatch": about["generation"]}
+            request = {"bucket": self._bucket, "object": self._name, "ifGenerationMatch": metadata["generation"]}
             try:
-                content = self._run(self._objects().get_media(**wanted))
+                content = self._run(self._objects().get_media(**request))
             except Changed:
                 continue
-            age = parsedate_to_datetime(dates[-1]) - datetime.fromisoformat(about["updated"])
-            return None if content is None else Found(content, int(about["generation"]), age.total_seconds())
+            age = parsedate_to_datetime(dates[-1]) - datetime.fromisoformat(metadata["updated"])
+            return None if content is None else Found(content, int(metadata["generation"]), age.total_seconds())
 
     def write(self, content: bytes, generation: int) -> int:
         from googleapiclient.http import MediaInMemoryUpload
@@ -104,10 +107,10 @@ class GoogleObject:
         return f"gs://{self._bucket}/{self._name}"
 
     def _objects(self) -> Any:
-        """The API's methods. They are created at first use, so that missing credentials raise an error there."""
-        if self._made is None:
-            self._made = _service(self._http or self._connection()).objects()
-        return self._made
+        """Return the API's methods. They are created at first use, so that missing credentials raise an error there."""
+        if self._objects_api is None:
+            self._objects_api = _service(self._http or self._connection()).objects()
+        return self._objects_api
 
     def _connection(self) -> Any:
         from google_auth_httplib2 import AuthorizedHttp

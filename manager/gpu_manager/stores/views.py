@@ -1,4 +1,4 @@
-"""The last views of the managers of all shares, merged into one."""
+"""Merges the last views (view.py) of the managers of all shares into one view."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def of_shares(first: GoogleObject) -> dict[str, Any] | None:
 
 
 def together(views: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge several views. A value that one of them lacks is unknown, and the age is that of the oldest view."""
+    """Merge several views. A value that is unknown in one view is unknown, and the time is that of the oldest view."""
     limits = [view["githubLimitedUntil"] for view in views if view["githubLimitedUntil"] is not None]
     return {
         "at": min(view["at"] for view in views),

@@ -60,13 +60,13 @@ class Target:
 
 
 def app_key(target: Target) -> Finding:
-    with _asking():
+    with _converted_errors():
         target.app.signed({})
     return Finding("pass", f"App {target.app.id}: {target.app.key_file.name} contains a valid key")
 
 
 def runner_groups(target: Target) -> Finding:
-    with _asking():
+    with _converted_errors():
         found = target.github.repositories()
     empty = [name for name, repositories in found.items() if not repositories]
     counts = ", ".join(f"{name}: {len(repositories)} repositories" for name, repositories in found.items())
@@ -83,7 +83,7 @@ def queue(target: Target) -> Finding:
 def commit_statuses(target: Target) -> Finding:
     if not target.config.github.commit_statuses:
         return Finding("pass", "commitStatuses is off")
-    with _asking():
+    with _converted_errors():
         target.github.authenticate_for_statuses()
     return Finding("pass", "GitHub gives a token with statuses: write")
 
@@ -129,7 +129,7 @@ def _rights_on(account: str) -> Callable[[Any], Any]:
 
 
 @contextmanager
-def _asking() -> Iterator[None]:
+def _converted_errors() -> Iterator[None]:
     """Raise NotAskedError with the text of a refusal or of a missing answer from GitHub."""
     try:
         yield

@@ -1,1 +1,1 @@
-"""GitHub's webhook as a hint: an event starts the next sweep early, and its content is not used for decisions."""
+"""The webhook for GitHub's events. An event is a hint: it starts the next pass early, and decides nothing."""

@@ -1,5 +1,6 @@
-"""Selection of GitHub's deliveries that wake the manager. A delivery is verified, and is never the reason for an
-action.
+"""Verifies GitHub's deliveries (requests to the webhook), and selects those that start the next pass early.
+
+No action of the manager depends on the content of a delivery.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _SIGNATURE, _EVENT, _DELIVERY = "x-hub-signature-256", "x-github-event", "x-gith
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 # A redelivery has the id of its first delivery (docs.github.com, "Best practices for using webhooks").
 _REMEMBERED = 1000
-# A job that has started changes nothing, because it has its machine. A run that has ended may be run again.
+# The events and actions that start a pass. A job that has started has its machine, so it needs no pass. A run that has
+# ended may be run again.
 _WAKING = {"workflow_job": ("queued", "waiting", "completed"), "workflow_run": ("completed",)}
 
 
@@ -31,7 +33,7 @@ class Reply(NamedTuple):
 
 
 class Hints:
-    """Verifies deliveries. Threads share the object.
+    """Answers deliveries. Several threads may use the object.
 
     Args:
         secret: Reads the webhook's secret for each delivery, so that a new one needs no restart.
@@ -41,7 +43,7 @@ class Hints:
 
     def __init__(self, secret: Callable[[], bytes], labels: Collection[str], wake: Callable[[], None]) -> None:
         self._secret, self._labels, self._wake = secret, frozenset(labels), wake
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._delivery_ids: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, headers: Mapping[str, str], body: bytes) -> Reply:
@@ -64,17 +66,17 @@ class Hints:
         self._wake()
         return Reply(202, "the manager looks for jobs", wakes=True)
 
-    def _is_signed(self, given: str, body: bytes) -> bool:
+    def _is_signed(self, signature: str, body: bytes) -> bool:
         expected = "sha256=" + hmac.new(self._secret(), body, hashlib.sha256).hexdigest()
-        return hmac.compare_digest(expected.encode(), given.encode())
+        return hmac.compare_digest(expected.encode(), signature.encode())
 
     def _is_repeated(self, delivery: str) -> bool:
         with self._lock:
-            if delivery in self._seen:
+            if delivery in self._delivery_ids:
                 return True
-            self._seen[delivery] = None
-            if len(self._seen) > _REMEMBERED:
-                self._seen.popitem(last=False)
+            self._delivery_ids[delivery] = None
+            if len(self._delivery_ids) > _REMEMBERED:
+                self._delivery_ids.popitem(last=False)
             return False
 
     def _wakes(self, event: str, payload: Any) -> bool:

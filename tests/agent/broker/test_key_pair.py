@@ -1,4 +1,4 @@
-"""What a machine can open: only what was sealed to its own key. The judge is the library the manager seals with."""
+"""A machine can decrypt only what was encrypted for its own key. The manager's library encrypts and decrypts too."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def sealed(message: bytes, certificate: bytes) -> bytes:
     return envelope.set_content_encryption_algorithm(AES256).encrypt(Encoding.DER, [pkcs7.PKCS7Options.Binary])
 
 
-def test_what_cryptography_seals_openssl_opens(pair: KeyPair) -> None:
+def test_openssl_decrypts_what_cryptography_encrypts(pair: KeyPair) -> None:
     assert pair.open(sealed(MESSAGE, pair.certificate)) == MESSAGE
 
 
-def test_what_openssl_seals_cryptography_opens(pair: KeyPair) -> None:
+def test_cryptography_decrypts_what_openssl_encrypts(pair: KeyPair) -> None:
     private = load_pem_private_key(pair._private[: pair._private.index(b"-----BEGIN CERT")], None)
     certificate = x509.load_der_x509_certificate(pair.certificate)
     opened = pkcs7.pkcs7_decrypt_der(pair.seal(MESSAGE), certificate, private, [])  # type: ignore[arg-type]
     assert opened == MESSAGE
 
 
-def test_each_machine_has_another_key_and_opens_nothing_of_the_others(pair: KeyPair) -> None:
+def test_each_machine_has_its_own_key_and_decrypts_no_message_of_another(pair: KeyPair) -> None:
     other = key_pair.make()
     assert other.certificate != pair.certificate
     assert other.open(sealed(MESSAGE, pair.certificate)) != MESSAGE
@@ -54,7 +54,7 @@ def test_the_key_has_2048_bits_and_is_in_no_text_of_the_pair(pair: KeyPair) -> N
 
 
 @pytest.mark.parametrize("change", [0, 40, -1])
-def test_what_was_changed_on_the_way_is_not_opened_as_it_was(pair: KeyPair, change: int) -> None:
+def test_a_changed_message_does_not_decrypt_to_the_original(pair: KeyPair, change: int) -> None:
     content = bytearray(sealed(MESSAGE, pair.certificate))
     content[change] ^= 1
     assert pair.open(bytes(content)) != MESSAGE
@@ -63,7 +63,7 @@ def test_what_was_changed_on_the_way_is_not_opened_as_it_was(pair: KeyPair, chan
 def test_no_key_is_in_an_argument_or_in_the_environment(
     pair: KeyPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a program called openssl sees of it, on a machine where every user may read the arguments of all."""
+    """A fake openssl records its arguments and environment, which every user of a machine could read."""
     seen = tmp_path / "seen"
     fake = tmp_path / "openssl"
     fake.write_text(f'#!/bin/sh\n{{ echo "$@"; env; }} >>"{seen}"\nexit 1\n')
@@ -84,7 +84,7 @@ def test_without_openssl_there_is_no_key(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert str(ended.value) == "no-tool: openssl is not on PATH; it opens the registration of the runner"
 
 
-def test_an_openssl_that_makes_no_key_is_no_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_openssl_that_creates_no_key_ends_with_no_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake = tmp_path / "openssl"
     fake.write_text("#!/bin/sh\nexit 1\n")
     fake.chmod(0o755)

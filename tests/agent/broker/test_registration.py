@@ -1,4 +1,4 @@
-"""A machine that the manager registers: its key goes out, its registration comes in, and nothing else is taken."""
+"""A machine that the manager registers: it publishes its key, and accepts only a registration for that key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FOREIGN, NONE = "is not encrypted for this machine's key", "is not a registratio
 
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> KeyPair:
-    """Every key that the machine makes is this one."""
+    """Make every key pair of the machine this one."""
     made = key_pair.make()
     monkeypatch.setattr(key_pair, "make", lambda: made)
     return made
@@ -44,7 +44,7 @@ def register(google: FakeGoogle, within_sec: float = 300.0) -> Registration:
 
 
 class Stopped(Ticking):
-    """The machine is told to stop in the first wait: its manager may have seen the key already."""
+    """A clock that stops the machine in its first wait. The manager may already have read the key."""
 
     def sleep(self, seconds: float) -> None:
         if seconds > 0:
@@ -71,8 +71,8 @@ def answered(message: Any, certificate: bytes) -> str:
     return base64.b64encode(sealed(json.dumps(message).encode(), certificate)).decode()
 
 
-def test_the_machine_publishes_its_key_and_opens_what_comes(google: FakeGoogle) -> None:
-    """A real key, sealed to as the manager does, while the machine waits."""
+def test_the_machine_publishes_its_key_and_decrypts_the_registration(google: FakeGoogle) -> None:
+    """The key is real, and the registration is encrypted as by the manager while the machine waits."""
 
     def manager() -> None:
         while not google.published:
@@ -101,8 +101,8 @@ def test_after_the_deadline_no_key_is_published(google: FakeGoogle, pair: KeyPai
     assert not any("guest-attributes" in line for line in google.asked)
 
 
-def test_a_server_that_answers_at_once_is_asked_once_a_second(google: FakeGoogle, pair: KeyPair) -> None:
-    """It does not hold back its answer to a request for metadata that is missing."""
+def test_a_server_that_answers_at_once_gets_one_request_a_second(google: FakeGoogle, pair: KeyPair) -> None:
+    """The server does not hold back its answer to a request for missing metadata."""
     ended(google)
     asked = [line for line in google.asked if SEALED in line]
     assert 25 <= len(asked) <= 301
@@ -120,7 +120,7 @@ def test_a_server_that_answers_at_once_is_asked_once_a_second(google: FakeGoogle
         (lambda pair: answered({**MESSAGE, "runnerId": "5"}, pair.certificate), NONE),
     ],
 )  # fmt: skip
-def test_only_a_registration_of_this_machine_and_key_is_taken(
+def test_only_a_registration_for_this_machine_and_key_is_accepted(
     google: FakeGoogle, pair: KeyPair, value: Callable[[KeyPair], str], problem: str
 ) -> None:
     google.attributes[SEALED] = value(pair)
@@ -135,9 +135,7 @@ def key_pair_of_another() -> bytes:
 _make = key_pair.make
 
 
-def test_guest_attributes_that_are_forbidden_end_the_machine_and_the_rehearsal(
-    google: FakeGoogle, pair: KeyPair
-) -> None:
+def test_forbidden_guest_attributes_end_the_machine_and_the_rehearsal(google: FakeGoogle, pair: KeyPair) -> None:
     google.faults.append(Fault("guest-attributes", times=99, status=403))
     assert ended(google) == "not-registered: the machine's key could not be published: the metadata server answered 403"
     clock = Ticking()
@@ -153,7 +151,7 @@ def test_a_rehearsal_publishes_a_key_and_waits_for_nothing(google: FakeGoogle) -
     assert not any(SEALED in line for line in google.asked)
 
 
-def test_a_rehearsal_fails_where_openssl_opens_nothing(google: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rehearsal_fails_if_openssl_decrypts_nothing(google: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeyPair, "open", lambda self, sealed: b"")
     clock = Ticking()
     with pytest.raises(AgentExit) as raised:
@@ -161,6 +159,6 @@ def test_a_rehearsal_fails_where_openssl_opens_nothing(google: FakeGoogle, monke
     assert raised.value.end.reason == "no-tool"
 
 
-def test_the_machine_never_takes_its_runner_away_itself(google: FakeGoogle) -> None:
+def test_the_machine_never_removes_its_runner_itself(google: FakeGoogle) -> None:
     clock = Ticking()
     assert Broker(GoogleHost(clock, google.environ), clock).remove(5, clock.now() + 5) is False

@@ -1,4 +1,4 @@
-"""Boots hundreds of machines that meet any mixture of faults, and counts how they end: `make test-boots`."""
+"""Boots hundreds of machines with random faults, and counts how they end: `make test-boots`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from tests.agent.conftest import openssl
-from tests.agent.end_to_end.chance import chance
-from tests.agent.fakes import live_machine, machine
+from tests.agent.end_to_end.random_machines import random_machine
+from tests.agent.fakes import machine, whole_machine
 
 _EVERY = 25
 
 
 def main() -> int:
-    """Boot them, print a line for every 25 and a table; 1 where a rule was broken."""
+    """Boot them, and print a line for every 25 machines and a table. Return 1 if a rule was broken."""
     parser = argparse.ArgumentParser(prog="make test-boots", description=__doc__)
     parser.add_argument("--count", type=int, default=500, help="how many machines")
     parser.add_argument("--seed", type=int, default=1, help="of the first; each next one has the next")
@@ -41,12 +41,12 @@ def main() -> int:
     ended: dict[str, list[float]] = defaultdict(list)
     problems: list[tuple[int, str]] = []
     leaked = alive = silent = 0
-    for number, (seed, found, broke) in enumerate(lives(seeds, options.at_once), 1):
+    for number, (seed, found, broke) in enumerate(run_machines(seeds, options.at_once), 1):
         ended[(found["end"] or {}).get("reason", "none")].append(found["sec"])
         leaked, alive, silent = leaked + len(found["leaked"]), alive + found["alive"], silent + (not found["end"])
-        problems += [(seed, f"{rule} ({'; '.join(chance(seed).faults)})") for rule in broke]
+        problems += [(seed, f"{rule} ({'; '.join(random_machine(seed).faults)})") for rule in broke]
         if broke or options.count == 1:
-            print(f"seed {seed}: {'; '.join(chance(seed).faults)}\n{found['serial']}")
+            print(f"seed {seed}: {'; '.join(random_machine(seed).faults)}\n{found['serial']}")
         if number % _EVERY == 0:
             print(f"{number:4} of {options.count} after {time.monotonic() - began:.0f} s, {len(problems)} rules broken")
         sys.stdout.flush()
@@ -60,8 +60,8 @@ def main() -> int:
     return 1 if problems else 0
 
 
-def lives(seeds: range, at_once: int) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
-    """Each machine's seed, what is left of it, and the rules that it broke, as they end."""
+def run_machines(seeds: range, at_once: int) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
+    """Return each machine's seed, what remains of it, and the rules that it broke, in the order of their ends."""
     key = openssl("rsa", "-traditional", content=openssl("genrsa", "2048"))
     public_key = openssl("rsa", "-pubout", content=key)
     with ProcessPoolExecutor(at_once) as pool:
@@ -70,16 +70,16 @@ def lives(seeds: range, at_once: int) -> Iterator[tuple[int, dict[str, Any], lis
 
 
 def one(seed: int, key: bytes, public_key: bytes) -> tuple[int, dict[str, Any], list[str]]:
-    """One machine's life."""
-    met, loaded = chance(seed), load_pem_public_key(public_key)
+    """Run one machine."""
+    met, loaded = random_machine(seed), load_pem_public_key(public_key)
     assert isinstance(loaded, RSAPublicKey)
     with tempfile.TemporaryDirectory() as folder:
-        found = live_machine.live(Path(folder), key, loaded, met.plan)
+        found = whole_machine.run_machine(Path(folder), key, loaded, met.plan)
     return seed, found, met.broken(found)
 
 
 def line(name: str, seconds: list[float]) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     p95 = statistics.quantiles(seconds, n=20, method="inclusive")[-1] if len(seconds) > 1 else seconds[0]
     return f"{name:20} {len(seconds):8} {statistics.median(seconds):7.1f} {p95:7.1f}"
 

@@ -1,4 +1,4 @@
-"""Whole lives of machines."""
+"""Fixtures for tests of a whole machine."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from tests.agent.end_to_end.rules import broken
-from tests.agent.fakes import live_machine, machine
-from tests.agent.fakes.live_machine import Plan
+from tests.agent.fakes import machine, whole_machine
+from tests.agent.fakes.whole_machine import Plan
 
 
 @pytest.fixture
-def live(tmp_path: Path, app_key: bytes, public_key: RSAPublicKey) -> Callable[..., dict[str, Any]]:
-    """Lives one machine's life, and holds it to what holds however a life ends."""
+def run_machine(tmp_path: Path, app_key: bytes, public_key: RSAPublicKey) -> Callable[..., dict[str, Any]]:
+    """Run one machine, and check the rules that hold for every end."""
     machine.needs("nft", "ip", "curl", "openssl")
 
-    def live(plan: Plan, registered: int = 1) -> dict[str, Any]:
-        found = live_machine.live(tmp_path, app_key, public_key, plan)
+    def run_machine(plan: Plan, registered: int = 1) -> dict[str, Any]:
+        found = whole_machine.run_machine(tmp_path, app_key, public_key, plan)
         assert broken(found, registered) == [], found["serial"]
         return {**found, "reason": found["end"]["reason"], "detail": found["end"]["detail"]}
 
-    return live
+    return run_machine

@@ -1,4 +1,4 @@
-"""What GitHub, Google and the server of releases answer, and how a machine's life ends by it."""
+"""Each kind of answer from GitHub, Google and the server of releases, and how the machine ends after it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.agent.fakes.blows import hangs
+from tests.agent.fakes.events import hangs
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
-from tests.agent.fakes.live_machine import Plan
+from tests.agent.fakes.whole_machine import Plan
 
-# Whole machines by the clock of the computer they are played on: `make test-boots`.
+# These tests run whole machines on the clock of this computer: `make test-boots`.
 pytestmark = pytest.mark.many_boots
 
-Live = Callable[..., dict[str, Any]]
+RunMachine = Callable[..., dict[str, Any]]
 AGAIN = {"Retry-After": "1"}
 
 
@@ -54,27 +54,27 @@ GITHUB = {
 
 
 @pytest.mark.parametrize(("github", "reason"), GITHUB.values(), ids=GITHUB.keys())
-def test_what_github_answers(live: Live, github: Mapping[str, list[GithubFault]], reason: str) -> None:
-    # What was registered and then answered with a fault is a runner that GitHub knows and nobody starts.
-    found = live(Plan(github=github, register_sec=60 if reason == "job-done" else 8))
+def test_what_github_answers(run_machine: RunMachine, github: Mapping[str, list[GithubFault]], reason: str) -> None:
+    # A registration whose answer was a fault is a runner that GitHub has and that never starts.
+    found = run_machine(Plan(github=github, register_sec=60 if reason == "job-done" else 8))
     assert (found["reason"], found["end"]["stops_pool"]) == (reason, reason == "refused"), found["serial"]
     assert found["registered"] == (reason == "job-done")
 
 
-def test_a_registration_whose_answer_is_lost_is_made_again_under_another_name(live: Live) -> None:
-    found = live(Plan(github={"register": [GithubFault("truncated", done_anyway=True)]}), registered=2)
+def test_a_registration_whose_answer_is_lost_is_made_again_under_another_name(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(github={"register": [GithubFault("truncated", done_anyway=True)]}), registered=2)
     assert (found["reason"], found["registered"]) == ("job-done", 2), found["serial"]
 
 
-def test_a_runner_that_github_does_not_let_go_of_may_have_a_job(live: Live) -> None:
-    found = live(Plan(does="time.sleep(2)\nend(0)", idle_sec=1, github={"remove": status(422)}))
+def test_a_runner_that_github_refuses_to_remove_may_have_a_job(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(does="time.sleep(2)\nend(0)", idle_sec=1, github={"remove": status(422)}))
     assert found["reason"] == "runner-failed", found["serial"]
     assert found["detail"].startswith("it ended without a job"), found["serial"]
 
 
 @pytest.mark.parametrize("skew_sec", [-3600, 3600])
-def test_a_clock_that_is_an_hour_off_is_allowed_for(live: Live, skew_sec: float) -> None:
-    assert live(Plan(skew_sec=skew_sec))["reason"] == "job-done"
+def test_a_clock_that_is_an_hour_off_is_allowed_for(run_machine: RunMachine, skew_sec: float) -> None:
+    assert run_machine(Plan(skew_sec=skew_sec))["reason"] == "job-done"
 
 
 ACCESS, CONFIG = ":access", "gpu-agent-config"
@@ -95,8 +95,8 @@ GOOGLE = {
 
 
 @pytest.mark.parametrize(("google", "reason"), GOOGLE.values(), ids=GOOGLE.keys())
-def test_what_google_answers(live: Live, google: list[Fault], reason: str) -> None:
-    found = live(Plan(google=google))
+def test_what_google_answers(run_machine: RunMachine, google: list[Fault], reason: str) -> None:
+    found = run_machine(Plan(google=google))
     assert (found["reason"], found["registered"]) == (reason, reason == "job-done"), found["serial"]
 
 
@@ -112,6 +112,6 @@ RELEASES: dict[str, tuple[Release, str]] = {
 
 
 @pytest.mark.parametrize(("release", "reason"), RELEASES.values(), ids=RELEASES.keys())
-def test_what_the_server_of_releases_answers(live: Live, release: Release, reason: str) -> None:
-    found = live(Plan(release=release, register_sec=60 if reason == "job-done" else 5))
+def test_what_the_server_of_releases_answers(run_machine: RunMachine, release: Release, reason: str) -> None:
+    found = run_machine(Plan(release=release, register_sec=60 if reason == "job-done" else 5))
     assert (found["reason"], found["registered"]) == (reason, reason == "job-done"), found["serial"]

@@ -1,4 +1,4 @@
-"""A machine of the pool from power-on to power-off: what it says, and what is left of it."""
+"""A machine of the pool from power-on to power-off: its output, and what remains of it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import Any
 
 import pytest
 
-from tests.agent.fakes import blows
+from tests.agent.fakes import events
 from tests.agent.fakes.jobs import WAITS, job
-from tests.agent.fakes.live_machine import AT_WORK, Life, Plan
 from tests.agent.fakes.manager import Answer
 from tests.agent.fakes.runner import NO_LIBICU
+from tests.agent.fakes.whole_machine import AT_WORK, Plan, RunningMachine
 
-Live = Callable[..., dict[str, Any]]
-
-
-def without_group(life: Life) -> None:
-    """GitHub has no such runner group any more."""
-    del life.github.groups[7]
+RunMachine = Callable[..., dict[str, Any]]
 
 
-def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_itself_off(live: Live) -> None:
-    found = live(Plan())
+def without_group(running: RunningMachine) -> None:
+    """GitHub no longer has the runner group."""
+    del running.github.groups[7]
+
+
+def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_itself_off(
+    run_machine: RunMachine,
+) -> None:
+    found = run_machine(Plan())
     assert (found["reason"], found["end"]["step"]) == ("job-done", "after-job"), found["serial"]
     assert found["end"]["job"] == {"repository": "acme/kernels", "run_id": "77", "job": "train"}
     assert (found["verdict"]["verdict"], found["registered"]) == ("pass", 1)
@@ -31,12 +33,12 @@ def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_its
         *("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job")
     ]
     assert "job: ConnectionRefusedError" in found["serial"]
-    # The two places that GitHub's runner has them in, and seen there, so that the scanner is known to see.
+    # GitHub's runner has the secret in two places. The scanner finds it there, so the scanner works.
     assert found["allowed"] == [["blob", "environ"], ["credential", "file"]]
 
 
-def test_a_machine_that_the_manager_registers_takes_one_job_and_reads_no_key(live: Live) -> None:
-    found = live(Plan(answer=Answer()))
+def test_a_machine_that_the_manager_registers_takes_one_job_and_reads_no_key(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(answer=Answer()))
     assert (found["reason"], found["end"]["step"]) == ("job-done", "after-job"), found["serial"]
     assert (found["verdict"]["verdict"], found["registered"]) == ("pass", 1)
     assert steps(found["serial"]) == ["config", "driver", "check", "runner", "register", "waiting", "job", "after-job"]
@@ -44,53 +46,57 @@ def test_a_machine_that_the_manager_registers_takes_one_job_and_reads_no_key(liv
 
 
 @pytest.mark.slow
-def test_a_machine_whose_manager_does_not_answer_starts_no_runner_and_switches_itself_off(live: Live) -> None:
-    found = live(Plan(answer=Answer("never"), register_sec=5))
+def test_a_machine_whose_manager_does_not_answer_starts_no_runner_and_switches_itself_off(
+    run_machine: RunMachine,
+) -> None:
+    found = run_machine(Plan(answer=Answer("never"), register_sec=5))
     assert (found["reason"], found["end"]["stops_pool"], found["registered"]) == ("not-registered", False, 0)
     assert found["detail"] == "the runner manager sent no registration within 5 s"
 
 
-def test_a_machine_without_a_job_leaves_no_runner_at_github(live: Live) -> None:
-    found = live(Plan(does=WAITS, idle_sec=1))
+def test_a_machine_without_a_job_leaves_no_runner_at_github(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(does=WAITS, idle_sec=1))
     assert (found["reason"], found["runners"]) == ("idle", 0), found["serial"]
 
 
 @pytest.mark.slow
-def test_a_machine_that_github_refuses_starts_no_runner(live: Live) -> None:
-    found = live(Plan(prepare=without_group))
+def test_a_machine_that_github_refuses_starts_no_runner(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(prepare=without_group))
     assert (found["reason"], found["end"]["stops_pool"], found["registered"]) == ("refused", True, 0)
 
 
-def test_a_check_machine_rehearses_and_registers_nothing(live: Live) -> None:
-    found = live(Plan(role="check"))
+def test_a_check_machine_rehearses_and_registers_nothing(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(role="check"))
     assert found["verdict"] == {"verdict": "pass", "exit_code": 0, "summary": "fine", "reason": "rehearsed"}
     assert (found["reason"], found["registered"]) == ("rehearsed", 0)
 
 
 @pytest.mark.slow
-def test_a_check_machine_that_github_would_refuse_fails_its_gate(live: Live) -> None:
-    found = live(Plan(role="check", prepare=without_group))
+def test_a_check_machine_that_github_would_refuse_fails_its_gate(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(role="check", prepare=without_group))
     assert (found["verdict"]["verdict"], found["verdict"]["reason"]) == ("fail", "refused")
 
 
 @pytest.mark.parametrize("role", ["check", ""])
 @pytest.mark.slow
-def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_nothing(live: Live, role: str) -> None:
-    found = live(Plan(role=role, loads=NO_LIBICU))
+def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_nothing(
+    run_machine: RunMachine, role: str
+) -> None:
+    found = run_machine(Plan(role=role, loads=NO_LIBICU))
     assert (found["reason"], found["end"]["step"], found["registered"]) == ("no-tool", "runner", 0), found["serial"]
     words = "GitHub's runner does not start on this image: it was killed by signal 6; its output: Process terminated."
     assert found["detail"].startswith(f"{words} Couldn't find a valid ICU package")
 
 
 @pytest.mark.slow
-def test_a_runner_that_says_another_version_than_the_pinned_one_fails_the_gate(live: Live) -> None:
-    found = live(Plan(role="check", version="2.300.0"))
+def test_a_runner_that_says_another_version_than_the_pinned_one_fails_the_gate(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(role="check", version="2.300.0"))
     assert (found["reason"], found["verdict"]["verdict"]) == ("wrong-checksum", "fail"), found["serial"]
     assert found["detail"] == "GitHub's runner reports version 2.300.0, expected 2.336.0"
 
 
-def test_a_preemption_during_a_job_ends_it_and_names_it(live: Live) -> None:
-    found = live(Plan(does=job(WAITS), at=[(AT_WORK, blows.preempt)]))
+def test_a_preemption_during_a_job_ends_it_and_names_it(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(does=job(WAITS), at=[(AT_WORK, events.preempt)]))
     assert found["reason"] == "preempted", found["serial"]
     assert found["detail"].endswith("; lost: acme/kernels, run 77, job train")
 

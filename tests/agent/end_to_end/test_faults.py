@@ -1,4 +1,4 @@
-"""What may be wrong with the machine itself, its GPU or its job, and how its life ends by it."""
+"""Each fault of the machine itself, its GPU or its job, and how the machine ends after it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from tests.agent.fakes import blows
+from tests.agent.fakes import events
 from tests.agent.fakes.boot import says
 from tests.agent.fakes.jobs import WAITS_FOR_GO, job
-from tests.agent.fakes.live_machine import AT_WORK, TEMPORARY, Life, Plan
+from tests.agent.fakes.whole_machine import AT_WORK, TEMPORARY, Plan, RunningMachine
 from tests.agent.test_boot import INSTALLER
 
-# Whole machines by the clock of the computer they are played on: `make test-boots`.
+# These tests run whole machines on the clock of this computer: `make test-boots`.
 pytestmark = pytest.mark.many_boots
 
-Live = Callable[..., dict[str, Any]]
+RunMachine = Callable[..., dict[str, Any]]
 CASES = {
     "a check that fails": (Plan(smoke=says("GPU 0: wrong numbers", 1)), "check-failed"),
     "a check that hangs": (Plan(smoke="import time; time.sleep(60)", check_sec=2), "check-hung"),
-    "a driver that is slow": (Plan(prepare=blows.no_gpu, at=[(1.5, blows.gpu)]), "job-done"),
-    "a driver that does not come": (Plan(prepare=blows.no_gpu), "no-driver"),
+    "a driver that is slow": (Plan(prepare=events.no_gpu, at=[(1.5, events.gpu)]), "job-done"),
+    "a driver that does not come": (Plan(prepare=events.no_gpu), "no-driver"),
     "no room for the runner": (Plan(small={"/var/lib": "400k"}), "disk-full"),
     "no room for the check": (Plan(small={TEMPORARY: "150k"}, smoke=f"#{'x' * 9}\n" * 40_000), "disk-full"),
     "a runner that ends without a job": (Plan(does="end(1)"), "runner-failed"),
@@ -34,50 +34,50 @@ CASES = {
 
 
 @pytest.mark.parametrize(("plan", "reason"), CASES.values(), ids=CASES.keys())
-def test_a_fault_of_the_machine(live: Live, plan: Plan, reason: str) -> None:
-    found = live(plan)
+def test_a_fault_of_the_machine(run_machine: RunMachine, plan: Plan, reason: str) -> None:
+    found = run_machine(plan)
     assert found["reason"] == reason, found["serial"]
     assert "Running job" in found["serial"] or found["runners"] == 0, "a runner is left at GitHub that nobody starts"
 
 
-def test_a_gpu_that_is_gone_before_the_job_fails_the_job_early(live: Live) -> None:
-    found = live(Plan(does=job(before=WAITS_FOR_GO), at=[("waiting", blows.no_gpu), ("waiting", blows.go)]))
+def test_a_gpu_that_is_gone_before_the_job_fails_the_job_early(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(does=job(before=WAITS_FOR_GO), at=[("waiting", events.no_gpu), ("waiting", events.go)]))
     assert (found["reason"], found["end"]["step"]) == ("gpu-unhealthy", "after-job"), found["serial"]
     assert "::error::gpu-ci: nvidia-smi lists no GPU" in found["serial"]
     assert "job: Connection" not in found["serial"]
 
 
-def test_what_a_job_leaves_on_the_gpu_is_told(live: Live) -> None:
-    found = live(Plan(does=job(WAITS_FOR_GO), at=[(AT_WORK, blows.leave_process), (AT_WORK, blows.go)]))
+def test_a_process_that_a_job_leaves_on_the_gpu_is_reported(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(does=job(WAITS_FOR_GO), at=[(AT_WORK, events.leave_process), (AT_WORK, events.go)]))
     assert found["reason"] == "gpu-unhealthy", found["serial"]
     assert found["detail"] == "processes are still on the GPU: 4242, python3"
 
 
-def installs(life: Life) -> None:
-    """The machine has no driver but Google's installer, which restarts it."""
-    blows.no_gpu(life)
-    life.state.mkdir()
+def installs(running: RunningMachine) -> None:
+    """The machine has no driver. Google's installer installs it, and restarts the machine."""
+    events.no_gpu(running)
+    running.state.mkdir()
     text = INSTALLER.replace('(folder / "driver").touch()', "open('/run/test/gpu', 'w').write('GPU-1a2b3c4d, 3, 0')")
-    (life.state / "cuda_installer.pyz").write_text(text)
+    (running.state / "cuda_installer.pyz").write_text(text)
 
 
-def installs_since_long(life: Life) -> None:
-    """The same, and its first boot was two minutes ago."""
-    installs(life)
-    (life.state / "began").write_text(f"{time.time() - 120:.0f}\n")
+def installs_since_long(running: RunningMachine) -> None:
+    """The machine is the same, and its first boot was two minutes ago."""
+    installs(running)
+    (running.state / "began").write_text(f"{time.time() - 120:.0f}\n")
 
 
 BY_INSTALLER = {"driver": {"source": "installer", "branch": "lts", "installer": "https://releases.example/"}}
 
 
-def test_a_restart_by_the_installer_is_no_end(live: Live) -> None:
-    found = live(Plan(config=BY_INSTALLER, prepare=installs, boots=2))
+def test_a_restart_by_the_installer_is_no_end(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(config=BY_INSTALLER, prepare=installs, boots=2))
     assert found["reason"] == "job-done", found["serial"]
     assert found["serial"].count('GPU-AGENT-STEP {"step": "config"') == 2
 
 
-def test_the_checks_deadline_counts_from_the_first_boot(live: Live) -> None:
-    found = live(Plan(config=BY_INSTALLER, prepare=installs_since_long, check_sec=60))
-    # The time is over from the start: the driver's step or its supervisor is the first to say so.
+def test_the_checks_deadline_counts_from_the_first_boot(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(config=BY_INSTALLER, prepare=installs_since_long, check_sec=60))
+    # The time is over at the start. Either the driver's step or the supervisor reports it first.
     assert found["reason"] in ("no-driver", "timed-out"), found["serial"]
     assert found["sec"] < 10

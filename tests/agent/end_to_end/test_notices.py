@@ -1,4 +1,4 @@
-"""Maintenance is announced up to an hour ahead: it ends no job, and lets none begin."""
+"""Maintenance is announced up to an hour ahead: a running job continues, and no other job begins."""
 
 from __future__ import annotations
 
@@ -7,38 +7,40 @@ from typing import Any
 
 import pytest
 
-from tests.agent.fakes import blows
+from tests.agent.fakes import events
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
-from tests.agent.fakes.live_machine import AT_WORK, TOLD, Plan
+from tests.agent.fakes.whole_machine import ANNOUNCED, AT_WORK, Plan
 
-# Whole machines by the clock of the computer they are played on: `make test-boots`.
+# These tests run whole machines on the clock of this computer: `make test-boots`.
 pytestmark = pytest.mark.many_boots
 
-Live = Callable[..., dict[str, Any]]
+RunMachine = Callable[..., dict[str, Any]]
 
 
-def test_a_job_runs_on_to_its_end(live: Live) -> None:
-    found = live(Plan(does=job(WAITS_FOR_GO), at=[(AT_WORK, blows.maintain), (TOLD, blows.go)]))
+def test_a_job_runs_on_to_its_end(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(does=job(WAITS_FOR_GO), at=[(AT_WORK, events.maintain), (ANNOUNCED, events.go)]))
     assert (found["reason"], found["notices"]) == ("job-done", ["maintenance"]), found["serial"]
 
 
-def test_a_job_that_is_not_done_when_the_host_ends_is_lost_to_maintenance(live: Live) -> None:
-    found = live(Plan(does=job(WAITS), at=[(AT_WORK, blows.maintain), (TOLD, blows.terminate)]))
+def test_a_job_that_is_not_done_when_the_host_ends_is_lost_to_maintenance(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(does=job(WAITS), at=[(AT_WORK, events.maintain), (ANNOUNCED, events.terminate)]))
     assert (found["reason"], found["notices"]) == ("maintenance", ["maintenance"]), found["serial"]
     assert found["detail"].endswith("; lost: acme/kernels, run 77, job train")
 
 
-def test_a_machine_that_is_taken_away_before_its_maintenance_is_preempted(live: Live) -> None:
-    found = live(Plan(does=job(WAITS), at=[(AT_WORK, blows.maintain), (TOLD, blows.preempt)]))
+def test_a_machine_that_is_taken_away_before_its_maintenance_is_preempted(run_machine: RunMachine) -> None:
+    found = run_machine(Plan(does=job(WAITS), at=[(AT_WORK, events.maintain), (ANNOUNCED, events.preempt)]))
     assert (found["reason"], found["notices"]) == ("preempted", ["maintenance", "preempted"]), found["serial"]
 
 
-def test_a_machine_is_heard_though_nobody_takes_its_guest_attributes(live: Live) -> None:
-    """The supervisor, which tries to write them, hears of the end meanwhile and says its own on the serial port."""
+def test_an_end_reaches_the_serial_port_if_guest_attributes_cannot_be_written(run_machine: RunMachine) -> None:
+    """The supervisor tries to write the attributes. It still handles the notice, and reports its end on the serial
+    port.
+    """
     silent = [Fault("guest-attributes", 999, hang=True)]
-    found = live(
-        Plan(smoke="import time; time.sleep(60)", google=silent, at=[(6.0, blows.preempt), (6.2, blows.shut_down)])
+    found = run_machine(
+        Plan(smoke="import time; time.sleep(60)", google=silent, at=[(6.0, events.preempt), (6.2, events.shut_down)])
     )
     assert (found["reason"], found["off"]) == ("preempted", 1), found["serial"]
     said = [line.split(" ")[0] for line in found["serial"].splitlines() if not line.startswith("GPU-AGENT-STEP")]

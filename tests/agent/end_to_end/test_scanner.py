@@ -1,4 +1,4 @@
-"""The scanner that looks for secrets finds them, wherever a machine could leave one."""
+"""The scanner finds a secret in every place where a machine could leave one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.agent.fakes import live_machine, machine, runner
+from tests.agent.fakes import machine, runner, whole_machine
 from tests.agent.fakes.jobs import job
-from tests.agent.fakes.left import is_allowed
-from tests.agent.fakes.live_machine import AT_WORK, Life, Plan
+from tests.agent.fakes.remains import is_allowed
 from tests.agent.fakes.scanner import Finding, Scanner
+from tests.agent.fakes.whole_machine import AT_WORK, Plan, RunningMachine
 
 PLANTED = {"key": ["another-form", "planted-secret"]}
 SLEEPS = "import sys; sys.stdin.read()"
 
 
-def test_it_finds_what_lies_in_a_file_an_argument_an_environment_and_an_output(tmp_path: Path) -> None:
+def test_the_scanner_finds_secrets_in_files_arguments_environments_and_outputs(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("before planted-secret after")
     scanner = Scanner([tmp_path])
@@ -41,7 +41,7 @@ def test_it_finds_what_lies_in_a_file_an_argument_an_environment_and_an_output(t
     ]
 
 
-def test_it_finds_what_was_written_over_and_deleted_meanwhile(tmp_path: Path) -> None:
+def test_the_scanner_finds_secrets_that_were_overwritten_or_deleted_later(tmp_path: Path) -> None:
     scanner, file = Scanner([tmp_path]), tmp_path / "file"
     file.write_text("planted-secret")
     scanner.look_at_files()
@@ -51,7 +51,7 @@ def test_it_finds_what_was_written_over_and_deleted_meanwhile(tmp_path: Path) ->
     assert scanner.findings(PLANTED, {}) == [Finding("key", "file", str(file))]
 
 
-def test_it_finds_nothing_where_nothing_is(tmp_path: Path) -> None:
+def test_the_scanner_finds_nothing_on_a_machine_without_secrets(tmp_path: Path) -> None:
     scanner = Scanner([tmp_path])
     with scanner.looking():
         (tmp_path / "file").write_text("planted-secre")
@@ -69,27 +69,27 @@ def test_it_finds_nothing_where_nothing_is(tmp_path: Path) -> None:
         ("key", "environ", "/run/gpu-agent/runner/bin/Runner.Listener run"),
     ],
 )
-def test_only_githubs_own_two_places_are_allowed(secret: str, kind: str, where: str) -> None:
+def test_secrets_are_allowed_only_in_the_two_places_of_githubs_runner(secret: str, kind: str, where: str) -> None:
     assert is_allowed("blob", "environ", "/usr/bin/python3 /run/gpu-agent/runner/bin/Runner.Listener run")
     assert is_allowed("credential", "file", "/run/gpu-agent/runner/.credentials")
     assert not is_allowed(secret, kind, where)
 
 
-def leave_secrets(machines: Life) -> None:
-    """Somebody on the machine leaves what it must not."""
+def leave_secrets(machines: RunningMachine) -> None:
+    """Leave secrets on the machine in places where none may be."""
     token, blob = next(iter(machines.github.tokens)), machines.github.blobs[0]
     Path("/home/left").write_text(f"token {token}")
     Path("/var/lib/left").write_text(blob)
     machines.google.published.append(("left/here", machines.github.bearers[0]))
     command = [machine.open_python(), "-c", "import time; time.sleep(60)", runner.SECRET]
-    environ = {"KEY": machines.google.secrets[live_machine.SECRET].decode()}
+    environ = {"KEY": machines.google.secrets[whole_machine.SECRET].decode()}
     machine.STARTED.append(subprocess.Popen(command, env=environ, text=True))
 
 
-def test_a_machine_on_which_secrets_are_left_is_found_out(
-    tmp_path: Path, app_key: bytes, public_key: Any, live: Callable[..., Any]
+def test_secrets_that_are_left_on_a_machine_are_found(
+    tmp_path: Path, app_key: bytes, public_key: Any, run_machine: Callable[..., Any]
 ) -> None:
-    found = live_machine.live(
+    found = whole_machine.run_machine(
         tmp_path, app_key, public_key, Plan(does=job("time.sleep(0.3)"), at=[(AT_WORK, leave_secrets)])
     )
     assert {(secret, kind) for secret, kind, _ in found["leaked"]} == {
@@ -98,6 +98,6 @@ def test_a_machine_on_which_secrets_are_left_is_found_out(
         ("JWT", "attributes"),
         ("credential", "argv"),
         ("key", "environ"),
-        # Whichever key it is.
+        # The label of the key does not matter.
         ("private key", "environ"),
     }

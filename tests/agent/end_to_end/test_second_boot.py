@@ -11,23 +11,25 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from tests.agent.fakes import live_machine, machine
-from tests.agent.fakes.live_machine import Life, Plan
+from tests.agent.fakes import machine, whole_machine
 from tests.agent.fakes.manager import Answer
+from tests.agent.fakes.whole_machine import Plan, RunningMachine
 
 PATIENCE_SEC = 30.0
 
 
 class Twice:
-    """What a machine met that booted twice."""
+    """A machine that booted twice, and its results."""
 
     def __init__(self, folder: Path, key: bytes, public_key: RSAPublicKey) -> None:
         self.downloads = folder / "downloads"
-        """A line for each archive of the runner that was fetched; the machine's life is another process's."""
+        """The file gets a line for each download of the runner. It is a file, because the machine runs in another
+        process.
+        """
         self._folder, self._key, self._public_key = folder, key, public_key
 
-    def live(self, **plan: Any) -> dict[str, Any]:
-        return live_machine.live(self._folder, self._key, self._public_key, Plan(release=self._release, **plan))
+    def run_machine(self, **plan: Any) -> dict[str, Any]:
+        return whole_machine.run_machine(self._folder, self._key, self._public_key, Plan(release=self._release, **plan))
 
     def _release(self, _: int, archive: bytes) -> tuple[int, bytes, int]:
         with self.downloads.open("a") as file:
@@ -41,36 +43,36 @@ def twice(tmp_path: Path, app_key: bytes, public_key: RSAPublicKey) -> Twice:
     return Twice(tmp_path, app_key, public_key)
 
 
-def stop_once_it_waits(life: Life) -> None:
-    """As the manager stops a machine for which no job needs it: it has published its key."""
-    if life.boots > 1:
+def stop_once_it_waits(running: RunningMachine) -> None:
+    """Stop the machine after it has published its key, as the manager does if no job needs it."""
+    if running.boots > 1:
         return
     until = time.monotonic() + PATIENCE_SEC
-    while not life.google.keys() and time.monotonic() < until:
+    while not running.google.keys() and time.monotonic() < until:
         time.sleep(0.02)
-    life.stop()
+    running.stop()
 
 
 def test_a_machine_that_was_stopped_while_it_waited_boots_again_and_takes_a_job(twice: Twice) -> None:
-    found = twice.live(answer=Answer(), boots=2, at=[("register", stop_once_it_waits)])
+    found = twice.run_machine(answer=Answer(), boots=2, at=[("register", stop_once_it_waits)])
     assert found["published"] == ["stopped", "job-done"], found["serial"]
     first = ["config", "driver", "check", "runner", "register"]
     assert steps(found["serial"]) == [*first, *first, "waiting", "job", "after-job"]
     assert (found["end"]["step"], found["end"]["stops_pool"]) == ("register", False)
     assert (found["keys"], found["registered"], found["leaked"], found["alive"]) == (2, 1, [], False)
-    # The check ran twice and passed; the runner was fetched once.
+    # The check ran twice and passed. The runner was downloaded once.
     assert (verdicts(found["serial"]), twice.downloads.read_text()) == (["pass", "pass"], "runner\n")
 
 
 def test_a_machine_that_has_had_a_registration_takes_none_at_its_next_boot(twice: Twice) -> None:
-    def stop_at_work(life: Life) -> None:
-        if life.boots == 1:
-            life.stop()
+    def stop_at_work(running: RunningMachine) -> None:
+        if running.boots == 1:
+            running.stop()
 
-    def seal_to_the_first(life: Life) -> None:
-        life.google.keys = lambda: ["", *type(life.google).keys(life.google)]  # type: ignore[method-assign]
+    def seal_to_the_first(running: RunningMachine) -> None:
+        running.google.keys = lambda: ["", *type(running.google).keys(running.google)]  # type: ignore[method-assign]
 
-    found = twice.live(answer=Answer(), boots=2, prepare=seal_to_the_first, at=[("waiting", stop_at_work)])
+    found = twice.run_machine(answer=Answer(), boots=2, prepare=seal_to_the_first, at=[("waiting", stop_at_work)])
     assert found["published"] == ["stopped", "used"], found["serial"]
     assert (found["registered"], verdicts(found["serial"]), found["leaked"]) == (1, ["pass"], [])
 

@@ -1,8 +1,8 @@
-"""apt-get with its two locks, one of which another program holds for a while.
+"""A fake apt-get with two locks, one of which another program may have for a while.
 
-`update` takes the lock of the package lists, and fails at once where that is held, whatever DPkg::Lock::Timeout says.
-apt 2.6.1 of Debian 12 did so while a process held it (also: ipspace/netlab#2473, docker/docker-install#366).
-`install` takes dpkg's frontend lock, and waits as long as that option says (apt 1.9.11 and newer).
+`update` takes the lock of the package lists. It fails at once if another program has the lock, whatever
+DPkg::Lock::Timeout says. apt 2.6.1 of Debian 12 does the same (also: ipspace/netlab#2473, docker/docker-install#366).
+`install` takes dpkg's frontend lock, and waits for it as long as that option says (apt 1.9.11 and newer).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.agent.fakes.boot import Tools
 
 LISTS, DPKG = "lists", "dpkg"
-# A lock is a file; `apt-get` sees it vanish while it waits, a second at a time.
+# A lock is a file. `apt-get` checks once a second if it still exists.
 _APT_GET = """
 echo "apt-get $*"
 wait_sec=0
@@ -42,6 +42,6 @@ esac
 
 
 def install(tools: Tools, folder: Path) -> None:
-    """Give the machine this apt-get; a lock is held as long as `folder` has its file."""
+    """Install this apt-get on the machine. Another program has a lock as long as the lock's file is in `folder`."""
     tools.add("apt-get", _APT_GET.replace("FOLDER", str(folder)))
     tools.only("env", "sleep", "touch")

@@ -1,4 +1,4 @@
-"""A machine that boots: the real boot script and the real agent, with stand-ins for what its image would have."""
+"""A machine that boots: the real boot script and the real agent, with stubs for the programs of its image."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tests.agent.fakes.google import FakeGoogle
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "components" / "gpu_ci" / "gcp" / "machine" / "boot.sh"
-# Found before a test takes them off PATH.
+# The paths are looked up before a test removes the programs from PATH.
 PATH = os.environ["PATH"]
 BASH = str(shutil.which("bash"))
-# What the boot script itself needs.
+# The programs that the boot script itself needs.
 NEEDED = ("bash", "mktemp", "base64", "tr", "rm", "tail", "tee", "timeout", "printf")
 
 
 def says(message: str, code: int = 0) -> str:
-    """A gpu_smoke that says this and ends so."""
+    """Return a gpu_smoke that prints this message and exits with this code."""
     return (
         f"import sys; open(sys.argv[sys.argv.index('--termination-log') + 1], 'w').write({message!r}); sys.exit({code})"
     )
 
 
 def packed(source: str) -> str:
-    """A program as the metadata has it."""
+    """Return a program in the form of the metadata."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("__main__.py", source)
@@ -42,7 +42,7 @@ def packed(source: str) -> str:
 
 
 def config(**changes: Any) -> dict[str, Any]:
-    """A configuration of a machine that only checks itself."""
+    """Return the configuration of a machine that only runs the check."""
     return {
         "pool": "l4",
         "check_args": ["--pool", "l 4", "--expect-gpus", "1"],
@@ -54,11 +54,11 @@ def config(**changes: Any) -> dict[str, Any]:
 
 
 NO_SYSTEMD = "System has not been booted with systemd as init system (PID 1). Can't operate."
-"""What systemd-run says there."""
+"""The error of systemd-run on an image without systemd."""
 
 
 class Tools:
-    """A folder in front of PATH."""
+    """A folder at the front of PATH."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class Tools:
         self.path = f"{folder}:{PATH}"
 
     def add(self, name: str, text: str) -> Path:
-        """A stand-in, written in bash."""
+        """Add a stub, written in bash."""
         tool = self.folder / name
         tool.unlink(missing_ok=True)
         tool.write_text(f"#!{BASH}\n{text}\n")
@@ -74,7 +74,7 @@ class Tools:
         return tool
 
     def only(self, *names: str) -> None:
-        """Leave the machine nothing but these of the real ones, beside the stand-ins."""
+        """Remove all real programs except these from PATH."""
         for name in names:
             (self.folder / name).symlink_to(str(shutil.which(name, path=PATH)))
         self.path = str(self.folder)
@@ -90,7 +90,7 @@ class Boot:
         self.tools.add("shutdown", 'echo "SHUTDOWN $*"')
         self.tools.add("sleep", "true")
         self.tools.add("python3", f'exec "{sys.executable}" "$@"')
-        # An image that systemd did not boot: the computer's own is not for a test to change.
+        # The image was not booted by systemd, because a test must not change the systemd of this computer.
         self.tools.add("systemctl", f'echo "$*" >>"{folder}/run/systemctl"')
         self.tools.add("systemd-run", f'echo "$*" >>"{folder}/run/systemd-run"; echo "{NO_SYSTEMD}" >&2; exit 1')
         (folder / "run").mkdir()
@@ -99,7 +99,7 @@ class Boot:
         (self.torch / "torch.py").touch()
         self.is_google = True
         self.console = ""
-        """The device of its serial port; by default it has none but its standard output."""
+        """The device of its serial port. By default it has only standard output."""
         google.attributes = {
             "gpu-ci-role": "check",
             "gpu-agent-pyz": base64.b64encode(pack(ROOT / "agent" / "gpu_agent")).decode(),
@@ -107,7 +107,7 @@ class Boot:
         }
 
     def environ(self) -> dict[str, str]:
-        """What the boot script starts with."""
+        """Return the environment of the boot script."""
         return {
             "PATH": self.tools.path,
             "PYTHONPATH": str(self.torch),
@@ -120,12 +120,12 @@ class Boot:
         }
 
     def prepare(self, check: str = "", **attributes: str) -> None:
-        """Set the metadata of the boot to come."""
+        """Set the metadata for the next boot."""
         self.google.attributes["gpu-smoke-pyz"] = packed(check)
         self.google.attributes |= {key.replace("_", "-"): value for key, value in attributes.items()}
 
     def start(self, check: str = "", port: int = subprocess.PIPE, **attributes: str) -> subprocess.Popen[str]:
-        """Power on; `port` is where the serial port leads."""
+        """Start the boot. `port` is the file to which the serial port writes."""
         self.prepare(check, **attributes)
         return subprocess.Popen(
             [BASH, str(SCRIPT)],
@@ -137,14 +137,14 @@ class Boot:
         )
 
     def run(self, check: str = "", **attributes: str) -> tuple[dict[str, Any], str]:
-        """One boot: the published verdict, and what went to the serial port."""
+        """Boot once. Return the published verdict, and the text of the serial port."""
         process = self.start(check, **attributes)
         serial, _ = process.communicate(timeout=60)
         assert process.returncode == 0
         return self.verdict(serial), serial
 
     def verdict(self, serial: str) -> dict[str, Any]:
-        """The one verdict, which is the same in both places."""
+        """Return the only verdict, and check that both places have the same one."""
         (body,) = [value for key, value in self.google.published if key == "gpu-smoke/verdict"]
         assert len(body.encode()) <= 1024
         (line,) = [line for line in serial.splitlines() if line.startswith("SMOKE-RESULT ")]

@@ -1,4 +1,4 @@
-"""A clock that goes on only when somebody sleeps."""
+"""A fake clock that advances only during a sleep."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from gpu_agent.clock import Clock
 
 
 class FakeClock(Clock):
-    """Starts at 1,000 s; the calendar is right unless `skew_sec` puts it ahead. A jitter is always all of it."""
+    """A clock that starts at 1,000 s. The calendar is right unless `skew_sec` puts it ahead. A jitter has its full
+    length.
+    """
 
     def __init__(self, skew_sec: float = 0) -> None:
         self.now_sec = 1_000.0
@@ -17,7 +19,7 @@ class FakeClock(Clock):
         return self.now_sec
 
     def true_unix(self) -> float:
-        """What a clock that is right would show."""
+        """Return the time of a clock that is right."""
         return 1_800_000_000 + self.now_sec
 
     def unix(self) -> float:

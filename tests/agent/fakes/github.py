@@ -1,7 +1,7 @@
-"""A GitHub that holds an App to its key, its clock, its permissions and the rules of the calls a runner needs.
+"""A fake GitHub that checks an App's key, clock and permissions, and the rules of the requests that a runner needs.
 
-`answer` is all of it, without a network. github_server.py serves it over HTTP; `ask_of` asks it on a fake clock.
-Messages are GitHub's own where one is known (octokit/auth-app.js@010203fa:src/hook.ts has the clock's).
+`answer` is the whole server without a network. github_server.py serves it over HTTP; `ask_of` calls it with a fake
+clock. Messages are GitHub's own if they are known (octokit/auth-app.js@010203fa:src/hook.ts has that about the clock).
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ ROUTES = {
 
 @dataclass
 class Fault:
-    """What happens to one request of a route instead of, or to, its answer."""
+    """A fault of one request to a route."""
 
     how: str = ""
-    """hang, drip, reset or truncated; nothing where there is a whole answer."""
+    """hang, drip, reset or truncated; empty for a complete answer."""
     status: int = 0
-    """0 for the honest answer, with `headers` over its own."""
+    """The status of the answer, with `headers` added; 0 for the normal answer."""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b'{"message": "a planned fault"}'
     done_anyway: bool = False
-    """The request is carried out, and only its answer is lost or replaced."""
+    """True if the request is carried out, and only its answer is lost or replaced."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer
-    """GitHub's answer of that status and message."""
+    """GitHub's answer with this status and message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -66,26 +66,27 @@ class FakeGithub:
         self.granted = {"organization_self_hosted_runners": "write", "administration": "write", "metadata": "read"}
         self.repositories = ["kernels", "website"]
         self.extra_permissions: dict[str, str] = {}
-        """Given on top of what a token is asked for, which GitHub never does."""
+        """Permissions that are added to each token although they were not requested. The real GitHub never does that.
+        """
         self.groups = {1: "Default", 2: "GitHub-hosted", 7: "gpu"}
         self.runners: dict[int, dict[str, Any]] = {}
         self.busy: set[int] = set()
         self.tokens: dict[str, dict[str, Any]] = {}
         self.faults: dict[str, list[Fault]] = {}
         self.asked: list[str] = []
-        """The route of every request, faulty or not."""
+        """The route of every request, with or without a fault."""
         self.bearers: list[str] = []
         self.headers: list[Mapping[str, str]] = []
 
     def fault_of(self, method: str, target: str) -> Fault | None:
-        """The next planned fault for a request, which it uses up."""
+        """Return the next planned fault for a request, and remove it from the plan."""
         route, _ = self._routed(method, target)
         self.asked.append(route)
         planned = self.faults.get(route, [])
         return planned.pop(0) if planned else None
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """The honest answer; `headers` by lower-case name."""
+        """Return the normal answer. `headers` has lower-case names."""
         date = {"date": formatdate(self.unix(), usegmt=True), "content-type": "application/json; charset=utf-8"}
         self.headers.append(headers)
         try:
@@ -131,7 +132,7 @@ class FakeGithub:
     def _new_token(self, installation: int, asked: dict[str, Any]) -> dict[str, Any]:
         if installation != self.installation:
             raise Refusal(404, "Not Found")
-        # An empty map stands for everything the installation has: whoever forgets to ask for less gets more.
+        # Without requested permissions, a token gets everything that the installation has.
         permissions = asked.get("permissions") or self.granted
         if any(self.granted.get(name) != level for name, level in permissions.items()):
             raise Refusal(422, "The permissions requested are not granted to this installation.")
@@ -142,7 +143,7 @@ class FakeGithub:
         given = {**permissions, "metadata": "read", **self.extra_permissions}
         self.tokens[token] = {"permissions": given, "repositories": repositories, "expires": self.unix() + 3600}
         value: dict[str, Any] = {"token": token, "expires_at": "2027-01-15T09:00:00Z", "permissions": given}
-        # Of an installation for selected repositories, as GitHub's own example is.
+        # An installation for selected repositories lists them, as in GitHub's own example.
         names = self.repositories if repositories is None else repositories
         return {**value, "repository_selection": "selected", "repositories": [{"name": name} for name in names]}
 
@@ -198,7 +199,7 @@ def _decoded(part: str) -> bytes:
 
 
 def ask_of(github: FakeGithub, clock: FakeClock) -> Callable[..., Answer]:
-    """http.ask without a network: faults cost time of the fake clock. Every request takes a tenth of a second."""
+    """Return a replacement of http.ask without a network. Faults advance the fake clock, and a request takes 0.1 s."""
 
     def ask(
         method: str,

@@ -1,4 +1,4 @@
-"""The fake GitHub over HTTP, faults and all."""
+"""Serves the fake GitHub over HTTP, including its faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DRIP_SEC = 1.0
 
 @contextmanager
 def serving(github: FakeGithub) -> Iterator[str]:
-    """The URL of its API, until the block ends; what hangs or drips then is let go."""
+    """Return the URL of its API. At the end of the block, requests that hang or drip are released."""
     over = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -59,7 +59,7 @@ def serving(github: FakeGithub) -> Iterator[str]:
                 self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Tests read what was asked from the fake."""
+            """Write no log, because tests read the requests from the fake."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

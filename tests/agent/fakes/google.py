@@ -1,4 +1,4 @@
-"""Google as a machine sees it: metadata server, Secret Manager and Cloud Logging in one server, with planted faults."""
+"""A fake Google: metadata server, Secret Manager and Cloud Logging in one server, with planned faults."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ TOKEN = "ya29.the-machines-own"
 
 @dataclass
 class Fault:
-    """What happens to the next `times` requests whose path contains `path`."""
+    """A fault of the next `times` requests whose path contains `path`."""
 
     path: str
     times: int = 1
     status: int = 0
-    """Answer this instead."""
+    """The status of the answer."""
     body: bytes = b""
     cut: bool = False
-    """Promise more than is sent."""
+    """True if the answer is shorter than its Content-Length."""
     hang: bool = False
-    """Say nothing until the server closes."""
+    """True if the server sends nothing until it closes."""
 
 
 @dataclass
 class FakeGoogle:
-    """One machine's; `attributes` are its metadata, `published` its guest attributes in the order they came."""
+    """The services of one machine. `attributes` are its metadata, and `published` its guest attributes in order."""
 
     attributes: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
-    """Below instance/ or project/; None of them answers 404."""
+    """Values below instance/ or project/. A value of None answers 404."""
     secrets: dict[str, bytes] = field(default_factory=dict)
     checksum: str | None = None
     published: list[tuple[str, str]] = field(default_factory=list)
@@ -48,13 +48,13 @@ class FakeGoogle:
     faults: list[Fault] = field(default_factory=list)
     etag: str = "e1"
     flavor: str = "Google"
-    """What its metadata server calls itself."""
+    """The value of the header Metadata-Flavor."""
     closing: threading.Event = field(default_factory=threading.Event)
     address: str = ""
     queries: list[float] = field(default_factory=list)
-    """When guest attributes were read or written, within Google's limits."""
+    """The times of reads and writes of guest attributes within Google's limits."""
     dropped: list[str] = field(default_factory=list)
-    """Guest attributes whose write was above the limits, and lost."""
+    """Guest attributes whose write was above the limits and was dropped."""
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class FakeGoogle:
 
     @property
     def environ(self) -> dict[str, str]:
-        """What tells the agent where all of this is."""
+        """Return the environment variables with the addresses of these services."""
         url = f"http://{self.address}"
         return {
             "GCE_METADATA_HOST": self.address,
@@ -81,19 +81,19 @@ class FakeGoogle:
         }
 
     def last(self, key: str) -> Any:
-        """The guest attribute as JSON, as it is at the end."""
+        """Return the last value of the guest attribute as JSON."""
         return json.loads([value for name, value in self.published if name == key][-1])
 
     def keys(self) -> list[str]:
-        """The machine's public keys, without those that were written again."""
+        """Return the machine's public keys, each once."""
         return list(dict.fromkeys(value for name, value in self.published if name == "gpu-agent/key"))
 
     def written(self) -> list[str]:
-        """Which guest attributes were written, in order."""
+        """Return the names of the written guest attributes, in order."""
         return [name for name, _ in self.published]
 
     def answer(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
-        """As Google would."""
+        """Return the answer of Google."""
         if path.startswith(ROOT):
             if headers.get("Metadata-Flavor") != "Google":
                 return 403, b"missing Metadata-Flavor:Google header"
@@ -119,7 +119,7 @@ class FakeGoogle:
         return (404, b"Not Found") if value is None else (200, value.encode())
 
     def _guest_attribute(self, method: str, name: str, value: str) -> tuple[int, bytes]:
-        """At most 10 queries a minute and 3 a second; beyond that a write is answered and lost.
+        """Allow at most 10 queries a minute and 3 a second. Above that a write is answered and dropped.
 
         docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes
         """
@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_PUT = do_POST = do_GET  # noqa: N815 - the base class looks for these names
 
     def _hold(self, path: str, seconds: float) -> None:
-        """Keep the answer back until the value changes, as the metadata server does."""
+        """Hold the answer back until the value changes, as the metadata server does."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and self.google.values["instance/preempted"] == "FALSE":
             if self.google.closing.wait(0.02):
@@ -185,12 +185,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone is what many a test is about."""
+        """Ignore the error of a client that has closed its connection, which many tests cause."""
 
 
 @contextmanager
 def serving(google: FakeGoogle) -> Iterator[FakeGoogle]:
-    """Serve it on this machine for as long as the block lasts."""
+    """Serve it on this computer until the end of the block."""
     server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"google": google}))
     google.address = f"127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

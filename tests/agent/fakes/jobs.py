@@ -1,13 +1,13 @@
-"""Runners and their jobs, as what the stand-in for GitHub's Listener does (runner.py)."""
+"""Programs for the fake Listener of runner.py: runners and their jobs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 STAGE = Path("/run/test")
-"""In it: `gpu` and `apps`, what nvidia-smi prints, and `go`, for which a job or a runner may wait."""
+"""The folder with `gpu` and `apps`, which nvidia-smi prints, and with `go`, for which a job or a runner may wait."""
 WAITS_FOR_GO = f"while not Path('{STAGE}/go').exists(): time.sleep(0.02)"
-# What GitHub's runner does around a job, and a job that tries to get at the machine's identity.
+# What a runner does around a job, and a job that tries to reach the machine's identity.
 _JOB = """
 def hook(stage):
     known = {"GITHUB_REPOSITORY": "acme/kernels", "GITHUB_RUN_ID": "77", "GITHUB_JOB": "train"}
@@ -32,5 +32,5 @@ WAITS = "signal.signal(signal.SIGINT, lambda *_: end(0))\nsay('ready')\nwhile Tr
 
 
 def job(does: str = "", before: str = "") -> str:
-    """A Listener that takes one job, which does this."""
+    """Return a Listener that takes one job and does this."""
     return _JOB.replace("DOES", does).replace("BEFORE", before)

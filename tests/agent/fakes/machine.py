@@ -1,4 +1,4 @@
-"""A machine inside this one, for what only root can try: a network, mounts, users and /run of its own.
+"""An emulated machine for tests that need root: with its own network, mounts, users and /run.
 
 internet side: namespace `cloud`, 10.2.0.2, with the metadata server's two addresses
 this machine:  10.2.0.1 towards it, bridge br0 10.1.0.1 towards
@@ -25,7 +25,7 @@ import pytest
 IPV4, IPV6 = "169.254.169.254", "fd20:ce::254"
 NOBODY = 65534
 PACKAGES = "nftables iptables iproute2 util-linux passwd"
-"""Those that .ci/run installs for these tests, by Debian's names."""
+"""The Debian packages that .ci/run installs for these tests."""
 _CLONE_NEWNS, _CLONE_NEWNET, _CLONE_NEWPID = 0x00020000, 0x40000000, 0x20000000  # linux/sched.h
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -66,7 +66,7 @@ ip -n box -6 route add default via fd00:1::1
 """
 
 DATAGRAMS = (67, 123, 547)  # DHCP, NTP and DHCPv6
-# Answers on ports 80 and 53 (TCP) of both addresses with one word, and on those of DATAGRAMS with what it was sent.
+# This server answers on ports 80 and 53 (TCP) of both addresses with one word. On the ports of DATAGRAMS it echoes.
 _SERVER = f"""
 import socket, threading
 def tcp(family, address, port):
@@ -118,7 +118,7 @@ for target in sys.argv[1:]:
 
 @functools.cache
 def open_python() -> str:
-    """A Python of at least 3.11 that any user may start; skip the test where there is none, as `needs` does."""
+    """Return a Python of at least 3.11 that any user may start. Without one, skip the test."""
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         check = [python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
         try:
@@ -130,7 +130,7 @@ def open_python() -> str:
 
 
 def needs(*programs: str) -> None:
-    """Skip the test where it cannot be tried, naming what is missing."""
+    """Skip the test if something is missing for it, and name what is missing."""
     if os.geteuid():
         left_out("needs root: sudo -E make test")
     missing = [program for program in programs if shutil.which(program) is None]
@@ -139,21 +139,23 @@ def needs(*programs: str) -> None:
 
 
 def left_out(why: str) -> NoReturn:
-    """Root in CI has what .ci/run installs: there nothing of the cage may go untried without anybody's notice."""
+    """Skip the test, but fail for root in CI, where .ci/run has installed everything."""
     if os.environ.get("CI") and not os.geteuid():
         pytest.fail(f"{why}; CI installs it in .ci/run, and skips nothing as root", pytrace=False)
     pytest.skip(why)
 
 
 def inside(work: Callable[[], Any]) -> Any:
-    """What `work` gives (as JSON) in a child whose network, processes, mounts, /etc, /home and /run end with it."""
+    """Return the result of `work` (as JSON) from a child process with its own network, processes, mounts, /etc, /home
+    and /run.
+    """
     needs("ip", "mount", "useradd", "setpriv")
     open_python()
     answers, answer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(answers)
-        # The processes' own numbers begin with the next child, and all of them end with it.
+        # The process ids of the new namespace begin with the next child. All its processes end with that child.
         libc = ctypes.CDLL(None, use_errno=True)
         failed = libc.unshare(_CLONE_NEWNS | _CLONE_NEWNET | _CLONE_NEWPID)
         first = 0 if failed else os.fork()
@@ -161,7 +163,7 @@ def inside(work: Callable[[], Any]) -> Any:
             os.waitpid(first, 0)
             os._exit(0)
         try:
-            # It is process 1 of its namespace, and all of its processes end with it.
+            # This child is process 1 of its namespace, and all processes of the namespace end with it.
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if failed:
                 raise OSError(ctypes.get_errno(), "unshare")
@@ -176,7 +178,7 @@ def inside(work: Callable[[], Any]) -> Any:
         with os.fdopen(answers, "rb") as stream:
             text = stream.read()
     except BaseException:
-        # A test that exceeds its time limit leaves no process behind.
+        # A test that exceeds its time limit must not leave a process behind.
         os.kill(child, signal.SIGKILL)
         raise
     finally:
@@ -187,13 +189,13 @@ def inside(work: Callable[[], Any]) -> Any:
 
 
 STARTED: list[subprocess.Popen[str]] = []
-"""Kept, as Python warns of a process that nobody holds any more; they end with the child."""
+"""The processes are stored, because Python warns of a process that no variable refers to. They end with the child."""
 
 
 def _set_up() -> None:
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "proc", "proc", "/proc"], check=True)
-    # On a file system of its own, so that useradd may replace files, and gone with the child.
+    # The folder is a separate file system, so that useradd can replace files. It disappears with the child.
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "etc", "/mnt"], check=True)
     shutil.copytree("/etc", "/mnt", symlinks=True, dirs_exist_ok=True)
     subprocess.run(["mount", "--move", "/mnt", "/etc"], check=True)
@@ -202,7 +204,7 @@ def _set_up() -> None:
 
 
 def network() -> None:
-    """The network in the module's words, with the metadata server answering."""
+    """Create the network of the module docstring, with a metadata server that answers."""
     subprocess.run(["sh", "-e"], input=_NETWORK, text=True, check=True)
     server = subprocess.Popen(
         ["ip", "netns", "exec", "cloud", sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True
@@ -213,14 +215,16 @@ def network() -> None:
 
 
 def network_down() -> None:
-    """What systemd-networkd's stop leaves: no interface is up, and nobody reaches anything."""
+    """Take all interfaces down, as the stop of systemd-networkd does."""
     for interface in ("lo", "h0", "br0"):
-        # The machine may be off by now, and this command killed with it.
+        # The machine may be off by now, and this command may have been killed with it.
         subprocess.run(["ip", "link", "set", interface, "down"], check=False)
 
 
 def network_up() -> None:
-    """The same network at the next boot. The kernel forgets routes and IPv6 addresses of an interface that is down."""
+    """Bring the same network up at the next boot. The kernel forgets routes and IPv6 addresses of an interface that is
+    down.
+    """
     again = (
         "lo up",
         "h0 up",
@@ -235,9 +239,9 @@ def network_up() -> None:
 
 
 def reach(*targets: str, uid: int | None = None, box: bool = False) -> list[str]:
-    """What each target ("address port") says to that user, or to root in the container.
+    """Return the answer of each target ("address port") to that user, or to root in the container.
 
-    It is `identity`, `time`, or the name of the error.
+    The answer is `identity`, `time`, or the name of the error.
     """
     where = ["ip", "netns", "exec", "box"] if box else []
     whom = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
@@ -247,7 +251,7 @@ def reach(*targets: str, uid: int | None = None, box: bool = False) -> list[str]
 
 
 def socket_of_engine(path: Path, mode: int) -> None:
-    """A socket that listens, as a container engine's would."""
+    """Create a socket that listens, as that of a container engine."""
     path.parent.mkdir(parents=True, exist_ok=True)
     program = (
         f"import os, socket, time; s = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); "

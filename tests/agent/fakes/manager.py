@@ -1,4 +1,4 @@
-"""The runner manager as a machine meets it: it registers a runner and seals that to the machine's key, or fails to."""
+"""A fake runner manager: it encrypts a runner's registration for the machine's key, or answers wrongly."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from gpu_agent.broker import key_pair
 from tests.agent.fakes.google import FakeGoogle
 
 if TYPE_CHECKING:
-    from tests.agent.fakes.live_machine import Github
+    from tests.agent.fakes.whole_machine import Github
 
 KEY, SEALED = "gpu-agent/key", "gpu-agent-registration"
 USELESS = ("never", "another key", "another machine", "no configuration", "truncated", "altered", "no base64")
-"""Ways to answer after which no runner may start."""
-# In the encrypted message, some blocks before its end.
+"""Answers after which no runner may start."""
+# The change is in the encrypted message, some blocks before its end.
 _ALTERED_BYTE = -100
 
 
 class Answer(NamedTuple):
-    """What it does with a machine's key."""
+    """The answer to a machine's key."""
 
     how: str = ""
-    """One of USELESS; a registration of the machine where it is empty."""
+    """One of USELESS; if empty, the answer is a registration of the machine."""
     after_sec: float = 0.05
 
 
 def serve(cloud: FakeGoogle, github: Github, answer: Answer, boots: int = 1) -> None:
-    """Answer the key of the last boot once; returns when the machine is off, at the latest."""
+    """Answer the key of the last boot once. Return when the machine is off, at the latest."""
     while len(cloud.keys()) < boots:
         if cloud.closing.wait(0.05):
             return
     if answer.how == "never" or cloud.closing.wait(answer.after_sec):
         return
-    told = cloud.last(KEY)
-    asked = {"name": told["machine"], "runner_group_id": 7, "labels": ["gpu", "l4"]}
-    _, made = github._register({"owner": "acme"}, {}, asked)
-    cloud.attributes[SEALED] = _sealed(told, made, answer.how)
+    published_key = cloud.last(KEY)
+    request = {"name": published_key["machine"], "runner_group_id": 7, "labels": ["gpu", "l4"]}
+    _, made = github._register({"owner": "acme"}, {}, request)
+    cloud.attributes[SEALED] = _sealed(published_key, made, answer.how)
 
 
-def _sealed(told: dict[str, str], made: dict[str, Any], how: str) -> str:
+def _sealed(published_key: dict[str, str], made: dict[str, Any], how: str) -> str:
     message = {
-        "machine": "l4-other-43" if how == "another machine" else told["machine"],
+        "machine": "l4-other-43" if how == "another machine" else published_key["machine"],
         "runnerId": made["runner"]["id"],
         "jitConfig": "" if how == "no configuration" else made["encoded_jit_config"],
     }
-    key = key_pair.make().certificate if how == "another key" else base64.b64decode(told["certificate"])
+    key = key_pair.make().certificate if how == "another key" else base64.b64decode(published_key["certificate"])
     to = x509.load_der_x509_certificate(key)
     envelope = pkcs7.PKCS7EnvelopeBuilder().set_data(json.dumps(message).encode()).add_recipient(to)
     sealed = bytearray(

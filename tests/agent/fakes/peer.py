@@ -1,4 +1,4 @@
-"""A server that says exactly these bytes, at its own pace."""
+"""A server that sends exactly the given bytes, at a given pace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Talk = Callable[["Peer", socket.socket], None]
 
 @dataclass
 class Peer:
-    """Where it listens, what it was told, and the event that ends its pauses."""
+    """The address of the server, the requests that it received, and the event that ends its pauses."""
 
     port: int
     requests: list[bytes] = field(default_factory=list)
@@ -22,19 +22,19 @@ class Peer:
 
     @property
     def url(self) -> str:
-        """Of its root."""
+        """Return the URL of the server's root."""
         return f"http://127.0.0.1:{self.port}"
 
 
 @contextmanager
 def peer(talk: Talk, tls: ssl.SSLContext | None = None) -> Iterator[Peer]:
-    """Lets `talk` have every connection, in threads that end with the block."""
+    """Serve each connection with `talk`, in threads that end with the block."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         made = Peer(listener.getsockname()[1])
         threads: list[threading.Thread] = []
 
         def one(connection: socket.socket) -> None:
-            # A caller that gives up resets the connection, and that is its right.
+            # A client that stops waiting resets the connection, which is no error here.
             with suppress(OSError), connection, _secured(connection, tls) as stream:
                 talk(made, stream)
 
@@ -59,7 +59,7 @@ def peer(talk: Talk, tls: ssl.SSLContext | None = None) -> Iterator[Peer]:
 
 
 def says(content: bytes) -> Talk:
-    """Reads a request's head, then says that and hangs up."""
+    """Read the head of a request, send the content, and close the connection."""
 
     def talk(made: Peer, stream: socket.socket) -> None:
         made.requests.append(_head(stream))
@@ -69,7 +69,7 @@ def says(content: bytes) -> Talk:
 
 
 def drips(content: bytes, every_sec: float = 0.02) -> Talk:
-    """Says it byte by byte; each comes long before a time-out that starts anew with every byte."""
+    """Send the content byte by byte. Each byte comes long before a time-out that restarts with every byte."""
 
     def talk(made: Peer, stream: socket.socket) -> None:
         made.requests.append(_head(stream))
@@ -82,12 +82,12 @@ def drips(content: bytes, every_sec: float = 0.02) -> Talk:
 
 
 def hangs(made: Peer, _stream: socket.socket) -> None:
-    """Takes the connection and says nothing, not even in TLS."""
+    """Accept the connection and send nothing, not even in TLS."""
     made.over.wait()
 
 
 def resets(_made: Peer, stream: socket.socket) -> None:
-    """Ends the connection as a machine does that dies."""
+    """Reset the connection, as a machine that fails does."""
     _head(stream)
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
 

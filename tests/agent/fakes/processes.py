@@ -1,4 +1,4 @@
-"""The processes of a machine of the test's, by number."""
+"""The processes of the test's machine, by process id."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def numbers() -> set[int]:
-    """All that there are."""
+    """Return the ids of all processes."""
     return {int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()}
 
 
 def children() -> dict[int, list[int]]:
-    """By parent; those that have ended are left out."""
+    """Return the processes by their parent, without those that have ended."""
     found: dict[int, list[int]] = {}
     for number in numbers():
         try:
@@ -28,7 +28,7 @@ def children() -> dict[int, list[int]]:
 
 
 def command(number: int) -> bytes:
-    """Its command line; nothing where it has ended."""
+    """Return the command line of a process, or an empty list if it has ended."""
     try:
         return Path(f"/proc/{number}/cmdline").read_bytes()
     except OSError:
@@ -36,7 +36,7 @@ def command(number: int) -> bytes:
 
 
 def child_of(parent: int) -> int:
-    """The one that runs the agent; LookupError where there is none."""
+    """Return the child process that runs the agent. Raises LookupError if it does not run."""
     for child in children().get(parent, []):
         if b"gpu_agent.pyz\0run" in command(child):
             return child
@@ -44,7 +44,7 @@ def child_of(parent: int) -> int:
 
 
 def kill_all_but(apart: set[int]) -> None:
-    """The machine is off: all of it at one moment, so that no script goes on because a command of it was killed."""
+    """Kill all other processes at once, as a power-off does. A script must not continue after its command is killed."""
     for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGKILL):
         for pid in numbers() - apart:
             with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A real systemd as the first process of a machine: what fakes/systemd.py is compared with."""
+"""A real systemd as the first process of a machine, with which fakes/systemd.py is compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.agent.fakes import machine, processes
 from tests.agent.fakes.systemd import Systemd, Unit
 
 PROGRAM, UNITS = Path("/lib/systemd/systemd"), Path("/lib/systemd/system")
-# systemd(1), "Signals": starts poweroff.target, as logind does when the power button of a VM is pressed.
+# systemd(1), "Signals": this signal starts poweroff.target, as logind does for the power button of a VM.
 _POWER_OFF = signal.SIGRTMIN + 4
 _COPIED = (
     "basic.target", "sysinit.target", "shutdown.target", "poweroff.target", "final.target", "umount.target",
@@ -29,7 +29,7 @@ _COPIED = (
     "systemd-journald.service",
 )  # fmt: skip
 _OWN = {
-    # The properties of Google's unit, as fakes/systemd.py names its source.
+    # The properties of Google's unit. fakes/systemd.py names the source.
     "google-startup-scripts.service": """[Unit]
 Wants=network-online.target
 After=network-online.target
@@ -75,7 +75,7 @@ exec env -i PATH="$PATH" container=test \
 
 
 def needs() -> None:
-    """Skip the test where no systemd can be had, naming what is missing."""
+    """Skip the test if no systemd can run here, and name what is missing."""
     machine.needs("unshare", "ip")
     if not PROGRAM.exists() or not shutil.which("systemd-run"):
         machine.left_out("needs systemd: apt-get install systemd")
@@ -84,10 +84,10 @@ def needs() -> None:
 
 
 class RealSystemd(Systemd):
-    """It boots with Google's unit, a network that its stop takes down, and one of the image's timers."""
+    """A systemd that boots with the script's unit, a network that goes down with its unit, and a timer of the image."""
 
     def start_script(self, command: Sequence[str]) -> None:
-        """Boot it; the script is the last of `command`."""
+        """Boot it. The script is the last word of `command`."""
         units, wants = self.folder / "units", self.folder / "units" / "multi-user.target.wants"
         wants.mkdir(parents=True, exist_ok=True)
         for name in _COPIED:
@@ -95,7 +95,7 @@ class RealSystemd(Systemd):
         script = self.folder / "startup-script"
         shutil.copy(command[-1], script)
         runner = self.folder / "script-runner"
-        # As google_metadata_script_runner does: the script's file is gone when the script has ended.
+        # As in google_metadata_script_runner, the script's file is removed when the script has ended.
         runner.write_text(f"#!/bin/sh\n{command[0]} {script} | cat\nrm {script}\n")
         runner.chmod(0o755)
         for name, text in _OWN.items():
@@ -107,7 +107,7 @@ class RealSystemd(Systemd):
         Path("/etc/systemd/system.conf").write_text(f"[Manager]\nDefaultEnvironment={quoted}\n")
         master, slave = os.openpty()
         os.set_inheritable(slave, True)
-        # A cgroup of the machine's own, which its cgroup namespace shows as the root.
+        # The machine has its own cgroup, which its cgroup namespace shows as the root.
         self._cgroup = Path(tempfile.mkdtemp(prefix="gpu-ci-test-", dir=_cgroups()))
         boot = _BOOT.format(console=os.ttyname(slave), units=units, program=PROGRAM)
         self.runner = subprocess.Popen(
@@ -124,18 +124,18 @@ class RealSystemd(Systemd):
 
     @property
     def first(self) -> int:
-        """systemd's own process."""
+        """Return the first process of systemd."""
         return processes.children()[self.runner.pid][0]
 
     def unit(self, name: str) -> Unit | None:
-        """The agent's, by its command line."""
+        """Return the unit of the agent, found by its command line."""
         for each in processes.numbers():
             if processes.command(each).endswith(b"gpu-agent-boot.sh\0in-unit\0"):
                 return Unit(each, {})
         return None
 
     def look(self, apart: set[int]) -> None:
-        """See whether it has gone off."""
+        """Check if the machine has been switched off."""
         self.off = self.runner.poll() is not None
 
     def stop(self, apart: set[int]) -> None:
@@ -143,14 +143,14 @@ class RealSystemd(Systemd):
         os.kill(self.first, _POWER_OFF)
 
     def close(self) -> None:
-        """Remove its cgroups; none of its processes runs any more."""
+        """Remove its cgroups, after all its processes have ended."""
         self.runner.wait()
         for folder, _, _ in os.walk(self._cgroup, topdown=False):
             Path(folder).rmdir()
 
 
 def _copy(terminal: int, console: IO[bytes]) -> None:
-    """Each line without the name that journald puts in front, as whoever reads a serial port looks for the rest."""
+    """Copy each line without the program name that journald adds, as readers of a serial port expect."""
     with console, os.fdopen(terminal, "rb") as lines, contextlib.suppress(OSError):
         for line in lines:
             console.write(_NAME.sub(b"", line.replace(b"\r", b"")))

@@ -1,4 +1,4 @@
-"""A stand-in for GitHub's runner: the archive of a release, whose Runner.Listener does what the test tells it."""
+"""A fake runner: the archive of a release, whose Runner.Listener runs the code that the test gives it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from typing import NamedTuple
 VERSION = "2.336.0"
 SECRET = "planted-credential-of-one-registration"
 
-# Reads the blob as the runner does (Runner.cs): each of its files goes into the folder above its own. Then it takes the
-# variable out of its environment, and does what `does` says, in which `say` writes a line and `end` ends it.
+# The program reads the blob as the runner does (Runner.cs): it writes each file of the blob into the parent folder of
+# its own folder. It then removes the variable from its environment and runs `does`, in which `say` writes a line and
+# `end` exits.
 _LISTENER = """#!{python}
 import base64, json, os, signal, subprocess, sys, time
 from pathlib import Path
@@ -57,8 +58,8 @@ class Entry(NamedTuple):
     target: str = ""
 
 
-# .NET ends so where the image has no libicu (dotnet/runtime, GlobalizationMode.LoadICU), whatever it is asked for: the
-# Listener names its culture before it reads its arguments (actions/runner@258d6c8:src/Runner.Listener/Program.cs).
+# On an image without libicu, .NET exits like this for any command (dotnet/runtime, GlobalizationMode.LoadICU). The
+# Listener sets its culture before it reads its arguments (actions/runner@258d6c8:src/Runner.Listener/Program.cs).
 NO_LIBICU = """
 say("Process terminated. Couldn't find a valid ICU package installed on the system. Please install libicu.")
 say("   at System.Environment.FailFast(System.String)")
@@ -67,13 +68,13 @@ os.abort()
 
 
 def listener(python: str, does: str = "end(0)", loads: str = "", version: str = VERSION) -> Entry:
-    """The program of the archive; `loads` is what it does before it looks at its arguments."""
+    """Return the program of the archive. It runs `loads` before it reads its arguments."""
     text = _LISTENER.format(python=python, does=does, loads=loads, version=version)
     return Entry("./bin/Runner.Listener", text, 0o755)
 
 
 def archive(*entries: Entry) -> bytes:
-    """A release's archive, made of "." and its files owned by GitHub's build user as in the real ones."""
+    """Return the archive of a release: "." and its files, owned by GitHub's build user as in the real one."""
     made = io.BytesIO()
     folders = [Entry(name, mode=0o775, kind=tarfile.DIRTYPE) for name in ("./", "./bin", "./externals")]
     with tarfile.open(fileobj=made, mode="w:gz") as tar:
@@ -91,21 +92,21 @@ def sha256(content: bytes) -> str:
 
 
 def jitconfig(**settings: object) -> str:
-    """A blob as GitHub makes it: the files of the runner's root, each in base64, in JSON, in base64."""
+    """Return a blob in GitHub's form: the files of the runner's root, each in base64, in JSON, in base64."""
     files = {".runner": json.dumps(settings), ".credentials": json.dumps({"token": SECRET})}
     return encoded(json.dumps({name: encoded(text) for name, text in files.items()}))
 
 
 def encoded(text: str) -> str:
-    """As base64."""
+    """Return the text in base64."""
     return base64.b64encode(text.encode()).decode()
 
 
 @contextmanager
 def releases(answer: Callable[[int], tuple[int, bytes, int]]) -> Iterator[tuple[str, list[str]]]:
-    """A server of releases: its URL and the paths it was asked for.
+    """Serve releases. Return the URL, and the paths of the requests.
 
-    `answer` gets how often it was asked before, and gives the status, the body, and how long it says that is.
+    `answer` receives the number of earlier requests. It returns the status, the body, and the value of Content-Length.
     """
     asked: list[str] = []
 
@@ -131,5 +132,5 @@ def releases(answer: Callable[[int], tuple[int, bytes, int]]) -> Iterator[tuple[
 
 
 def files_with(text: str, folder: Path) -> list[str]:
-    """Every file below that holds the text."""
+    """Return every file below the folder that contains the text."""
     return [str(path) for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]

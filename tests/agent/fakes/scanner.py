@@ -1,6 +1,6 @@
-"""Looks for planted secrets everywhere a machine could leave one, all the time that it lives.
+"""Searches for planted secrets in every place where a machine could leave one, while the machine runs.
 
-It keeps what it sees and searches it at the end, because some secrets, such as tokens, are only made meanwhile.
+The scanner stores what it reads and searches it at the end, because some secrets, such as tokens, are created later.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import NamedTuple
 _PROCESSES_SEC = 0.02
 _FILES_SEC = 0.1
 _TRIES = 5
-# No file of a machine of the tests is longer, and a secret at its end would still be an odd place.
+# No file of a test's machine is longer. A secret behind this limit is not expected.
 _FILE_BYTES = 4_000_000
 
 
 class Finding(NamedTuple):
-    """A secret where it lay."""
+    """A secret and the place where it was found."""
 
     secret: str
-    """Its label."""
+    """The label of the secret."""
     kind: str
     """argv, environ, file, or the name of an output."""
     where: str
-    """The process's command line or the file's path."""
+    """The command line of the process, or the path of the file."""
 
 
 class Scanner:
-    """Everything of the processes but `apart`, and of the files below `folders`, since it was made."""
+    """Scans all processes except `apart`, and all files below `folders`, from its creation on."""
 
     def __init__(self, folders: Sequence[Path], apart: Sequence[int] = ()) -> None:
         self._folders, self._apart = folders, set(map(str, apart))
@@ -43,7 +43,7 @@ class Scanner:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Look again and again, and once more at the end."""
+        """Scan repeatedly during the block, and once more at its end."""
         over = threading.Event()
 
         def look() -> None:
@@ -65,7 +65,7 @@ class Scanner:
             self.look_at_files()
 
     def look_at_processes(self) -> None:
-        """The command line and the environment of each that lives."""
+        """Read the command line and the environment of each live process."""
         self.rounds += 1
         for name in os.listdir("/proc"):  # noqa: PTH208 - fifty times a second
             if not name.isdigit() or name in self._apart:
@@ -73,7 +73,8 @@ class Scanner:
             for _ in range(_TRIES):
                 try:
                     arguments, environ = _read(f"/proc/{name}/cmdline"), _read(f"/proc/{name}/environ")
-                    # One that becomes another program meanwhile is looked at again: its two would not belong together.
+                    # If a process starts another program meanwhile, it is read again. Otherwise the two values would
+                    # not belong together.
                     if arguments and arguments == _read(f"/proc/{name}/cmdline"):
                         self._processes.add((arguments, environ))
                         break
@@ -81,7 +82,7 @@ class Scanner:
                     break  # it has just ended
 
     def look_at_files(self) -> None:
-        """Each file that is new or another since the last look."""
+        """Read each file that is new or has changed since the last scan."""
         for folder in self._folders:
             for path, _, names in os.walk(folder):
                 for name in names:
@@ -95,7 +96,7 @@ class Scanner:
                         continue
 
     def findings(self, planted: Mapping[str, Sequence[str]], outputs: Mapping[str, str]) -> list[Finding]:
-        """Where any form of each secret was seen, each place once."""
+        """Return each place in which any form of a secret was found, once."""
         found: set[Finding] = set()
         needles = [(label, form.encode()) for label, forms in planted.items() for form in forms]
         for label, needle in needles:

@@ -1,4 +1,4 @@
-"""systemd as a Compute Engine VM has it: units that a stop of the machine and an OOM kill reach, each in its own way.
+"""A fake systemd of a Compute Engine VM: its units, and how a stop of the machine and an OOM kill end them.
 
 It follows systemd.kill(5), systemd.service(5) and systemd-run(1); `test_systemd.py` compares it with a real systemd.
 The startup script's unit is Google's (GoogleCloudPlatform/guest-agent@df9d203 and google-guest-agent@1adda70,
@@ -25,9 +25,10 @@ from tests.agent.fakes import processes
 BOOTED = Path("/run/systemd/system")
 DEFAULTS = {"KillMode": "control-group", "OOMPolicy": "stop", "FailureAction": "none", "TimeoutStopSec": "90"}
 STARTUP = {"KillMode": "process", "StandardOutput": "journal+console"}
-# From the first SIGTERM of systemd-shutdown's last sweep to its SIGKILL; a machine's is DefaultTimeoutStopSec, 90 s.
+# The time from the first SIGTERM of systemd-shutdown's last step to its SIGKILL. A real machine uses
+# DefaultTimeoutStopSec, 90 s.
 _SWEEP_SEC = 1.0
-# As google_metadata_script_runner does it: what the script prints goes on line by line, and no signal does.
+# As google_metadata_script_runner does: it forwards the script's output line by line, and no signal.
 _SCRIPT_RUNNER = """
 import subprocess, sys
 script = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -45,12 +46,12 @@ class Unit(NamedTuple):
     properties: Mapping[str, str]
 
     def says(self, name: str) -> str:
-        """A property of it, or systemd's default."""
+        """Return a property of the unit, or systemd's default."""
         return self.properties.get(name, DEFAULTS.get(name, ""))
 
     @property
     def status(self) -> int | None:
-        """The wait status of its main process once that has ended."""
+        """Return the wait status of its main process after the process has ended."""
         with suppress(ChildProcessError):
             ended = os.waitid(os.P_PID, self.main, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             return ended.si_status if ended else None
@@ -58,14 +59,16 @@ class Unit(NamedTuple):
 
 
 class Systemd:
-    """One machine's. It is the first process of the machine's process namespace, so orphans become its children."""
+    """The systemd of one machine. It is the first process of the process namespace, so it adopts orphans."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], network_down: Callable[[], None]) -> None:
-        """`environ` is what the image gives every service; `network_down` runs when the network's units stop."""
+        """Create it. `environ` is the environment that the image gives every service. `network_down` runs when the
+        network stops.
+        """
         self.folder = folder
         self.console = folder / "console"
         self.off = False
-        """The machine is off, by systemd."""
+        """True if systemd has switched the machine off."""
         self._environ, self._network_down = environ, network_down
         self._failed: set[int] = set()
         self._stopping: threading.Thread | None = None
@@ -82,7 +85,7 @@ class Systemd:
         (self.folder / "google-startup-scripts.unit").write_text(json.dumps([self.runner.pid, STARTUP]))
 
     def run_script(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Run google_metadata_script_runner, as its unit does, and people who want a script to run again."""
+        """Run google_metadata_script_runner, as its unit does, or as a user who wants the script to run again."""
         with self.console.open("wb") as console:
             return subprocess.Popen(
                 [sys.executable, "-c", _SCRIPT_RUNNER, *command],
@@ -94,17 +97,17 @@ class Systemd:
             )
 
     def unit(self, name: str) -> Unit | None:
-        """A unit that was started; None where there was none of this name."""
+        """Return the unit of this name that was started, or None."""
         file = self.folder / f"{name}.unit"
         return Unit(*json.loads(file.read_text())) if file.exists() else None
 
     def units(self) -> dict[str, Unit]:
-        """Those that run, by name."""
+        """Return the running units by name."""
         found = {file.stem: Unit(*json.loads(file.read_text())) for file in self.folder.glob("*.unit")}
         return {name: unit for name, unit in found.items() if unit.status is None}
 
     def look(self, apart: set[int]) -> None:
-        """End what outlives the main process of a transient unit, and act on its failure."""
+        """End the processes that outlive the main process of a transient unit, and apply its reaction to a failure."""
         unit = self.unit("gpu-agent")
         if unit is None or unit.status is None or unit.main in self._failed:
             return
@@ -114,7 +117,7 @@ class Systemd:
         self.off = bool(unit.status) and unit.says("FailureAction") == "poweroff"
 
     def stop(self, apart: set[int]) -> None:
-        """The machine goes down: its units stop, then its network, then whatever still runs; it returns at once."""
+        """Shut the machine down and return at once: its units stop, then its network, then all other processes."""
         self._stopping = threading.Thread(target=self._stop, args=(apart,), daemon=True)
         self._stopping.start()
 
@@ -133,7 +136,9 @@ class Systemd:
         self.off = True
 
     def _stop_unit(self, unit: Unit, apart: set[int]) -> None:
-        """By its KillMode: `process` and `mixed` signal the main process alone; `mixed` kills the others after it."""
+        """Stop a unit by its KillMode. `process` and `mixed` signal only the main process; `mixed` then kills the
+        others.
+        """
         kill_mode = unit.says("KillMode")
         members = processes.numbers() - apart if kill_mode == "control-group" else {unit.main}
         for number in members:
@@ -147,13 +152,13 @@ class Systemd:
             processes.kill_all_but(apart | {self.runner.pid})
 
     def oom_killed(self, apart: set[int]) -> None:
-        """The kernel has killed a process for want of memory: what the OOMPolicy of its unit does about it."""
+        """Apply the OOMPolicy of the unit whose process the kernel has killed because the memory was full."""
         unit = self.unit("gpu-agent") or self.unit("google-startup-scripts")
         if unit and unit.says("OOMPolicy") == "stop":
             self._stop_unit(unit, apart)
 
     def close(self) -> None:
-        """Wait for what a stop still does: it must not reach into the next boot."""
+        """Wait for a stop in progress, so that it does not reach into the next boot."""
         if self._stopping:
             self._stopping.join(_SWEEP_SEC + 5)
 

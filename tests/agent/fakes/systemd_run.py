@@ -1,6 +1,6 @@
 """systemd-run(1) for fakes/systemd.py: `systemd_run.py FOLDER OPTIONS COMMAND`.
 
-As the real one, it gives the command nothing of its own environment, folder or streams.
+As the real program, it does not give the command its own environment, folder or streams.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Of a transient service; systemd 252 takes each of them (`test_systemd.py`).
+# The options of a transient service that systemd 252 accepts (`test_systemd.py`).
 KNOWN = {
     "After", "FailureAction", "KillMode", "LogRateLimitIntervalSec", "OOMPolicy", "RefuseManualStop", "StandardOutput",
     "TimeoutStopSec",
@@ -19,7 +19,7 @@ FLAGS = ("--collect", "--quiet")
 
 
 def run(folder: Path, arguments: list[str]) -> int:
-    """Start the unit; its main process is running when this returns."""
+    """Start the unit. Its main process runs when this returns."""
     name, properties = "", {}
     while arguments and arguments[0].startswith("-"):
         option = arguments.pop(0)
@@ -42,7 +42,7 @@ def run(folder: Path, arguments: list[str]) -> int:
         text = f"Unit {name}.service was already loaded or has a fragment file."
         print(f"Failed to start transient service unit: {text}", file=sys.stderr)
         return 1
-    # Standard output is the journal's, and the serial port shows that only where the unit copies it to the console.
+    # Standard output goes to the journal. The serial port shows it only if the unit copies it to the console.
     shown = folder / "console" if properties.get("StandardOutput", "").endswith("+console") else Path("/dev/null")
     with shown.open("wb") as output:
         main = subprocess.Popen(
@@ -54,7 +54,7 @@ def run(folder: Path, arguments: list[str]) -> int:
             cwd="/",
             start_new_session=True,
         )
-    # Whole at once for those who read it meanwhile.
+    # The file is written in one step, because other processes may read it meanwhile.
     part = unit.with_suffix(".part")
     part.write_text(json.dumps([main.pid, properties]))
     part.rename(unit)
@@ -63,7 +63,7 @@ def run(folder: Path, arguments: list[str]) -> int:
 
 
 def _runs(pid: int) -> bool:
-    """A process that has ended and was not waited for has no command line."""
+    """Return True if the process runs. A process that has ended and was not waited for has no command line."""
     command = Path(f"/proc/{pid}/cmdline")
     return command.exists() and bool(command.read_bytes())
 

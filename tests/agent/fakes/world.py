@@ -1,4 +1,4 @@
-"""An agent, its GitHub and the clock between them."""
+"""An agent, a fake GitHub, and the clock of both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RUNNER = RunnerConfig(version="2.330.0", sha256={})
 
 
 class World:
-    """The agent's side and GitHub's, on one fake clock."""
+    """The agent and GitHub on one fake clock."""
 
     def __init__(self, key: bytes, public_key: RSAPublicKey) -> None:
         self.key = key

@@ -1,4 +1,4 @@
-"""Any sequence of faults, at any point of a registration: it ends in time, in one of its ways, without a secret."""
+"""Any sequence of faults in a registration: it ends in time, in an expected way, and reveals no secret."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ FAULTS = st.builds(
     skew_sec=st.sampled_from([0, -3600, 3600]),
     repository=st.sampled_from(["", "kernels"]),
 )
-def test_whatever_comes_it_ends_in_time_asks_no_sooner_than_it_may_and_tells_no_secret(
+def test_any_faults_end_in_time_without_an_early_retry_or_a_revealed_secret(
     app_key: bytes,
     public_key: RSAPublicKey,
     faults: dict[str, list[Fault]],
@@ -83,10 +83,11 @@ def test_whatever_comes_it_ends_in_time_asks_no_sooner_than_it_may_and_tells_no_
     except AgentExit as ended:
         said = ended
     assert world.clock.now() <= deadline
-    # Each route as often as there were faults, and once more; a name taken, another clock and pages of groups besides.
+    # Each route has at most one request for each fault and one more, except for taken names, a clock difference and
+    # pages of groups.
     planned = sum(map(len, faults.values()))
     assert len(world.github.asked) <= planned + 3 + 3 + 1
     assert len(world.github.runners) <= 1 + planned
-    told = f"{said!r} {said}"
+    output = f"{said!r} {said}"
     for secret in ["planted", *world.github.bearers, *app_key.decode().splitlines()[1:-1]]:
-        assert secret not in told
+        assert secret not in output

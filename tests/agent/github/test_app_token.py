@@ -1,4 +1,4 @@
-"""The App's token is what GitHub takes, and its key is seen by openssl alone."""
+"""The App's token is valid at GitHub, and only openssl sees its key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_it_is_a_jwt_that_names_the_app_from_a_minute_ago_for_five_minutes(app_k
     assert "=" not in token
 
 
-def test_every_form_in_which_an_rsa_key_is_kept_signs_the_same(app_key: bytes):
+def test_every_format_of_an_rsa_key_gives_the_same_signature(app_key: bytes):
     forms = [
         app_key,
         openssl("pkcs8", "-topk8", "-nocrypt", content=app_key),
@@ -63,7 +63,7 @@ def unusable() -> dict[str, bytes]:
     }
 
 
-def test_what_is_no_rsa_key_stops_the_pool_and_is_not_quoted():
+def test_a_secret_that_is_no_rsa_key_stops_the_pool_and_is_not_quoted():
     for name, secret in unusable().items():
         with pytest.raises(AgentExit) as ended:
             app_jwt("1", secret, NOW)
@@ -93,7 +93,7 @@ def test_a_signature_of_an_openssl_that_fails_is_not_used(
 def test_openssl_gets_the_key_through_a_pipe_and_nothing_else(
     app_key: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    """A stand-in writes down what any process of the machine could see of it, and goes on as the real one."""
+    """A fake openssl records what any process of the machine could see, and then runs the real one."""
     stand_in = tmp_path / "openssl"
     stand_in.write_text(
         f"#!/bin/bash\ntr '\\0' '\\n' </proc/$$/cmdline >{tmp_path}/argv\nenv >{tmp_path}/environ\n"

@@ -1,4 +1,6 @@
-"""Whatever GitHub and the network do, the agent ends in time, asks no sooner than it may, and tells no secret."""
+"""For any fault of GitHub or the network, the agent ends in time, retries no sooner than allowed, and reveals no
+secret.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ SECONDARY = b'{"message": "You have exceeded a secondary rate limit. Please wait
     ],
     ids=lambda fault: f"{fault.how}{fault.status or ''}-{len(fault.body)}",
 )
-def test_what_passes_is_asked_again_after_1_2_and_4_seconds(world: World, route: str, fault: Fault):
+def test_a_temporary_fault_is_retried_after_1_2_and_4_seconds(world: World, route: str, fault: Fault):
     world.github.faults[route] = [fault] * 3
     assert world.register().runner_id == 101
     assert world.github.asked.count(route) == 4
@@ -47,14 +49,14 @@ def test_what_passes_is_asked_again_after_1_2_and_4_seconds(world: World, route:
 
 @EVERY_ROUTE
 @pytest.mark.parametrize("how", ["hang", "drip"])
-def test_a_request_without_an_answer_is_given_up_after_30_seconds(world: World, route: str, how: str):
+def test_a_request_without_an_answer_ends_after_30_seconds(world: World, route: str, how: str):
     world.github.faults[route] = [Fault(how)]
     begun = world.clock.now()
     assert world.register().runner_id == 101
     assert 30 <= world.clock.now() - begun <= 32
 
 
-def test_a_github_that_stays_away_ends_it_before_the_deadline(world: World):
+def test_a_github_that_never_answers_ends_the_agent_before_the_deadline(world: World):
     world.github.faults["token"] = [Fault(status=503, body=b'{"message": "down"}')] * 100
     begun = world.clock.now()
     assert world.ended() == (
@@ -76,14 +78,16 @@ def test_a_github_that_stays_away_ends_it_before_the_deadline(world: World):
         pytest.param(Fault(status=403, headers={"X-RateLimit-Remaining": "0"}), [90], id="403 without a reset"),
     ],
 )
-def test_a_limit_is_waited_for_and_no_longer_than_half_more(world: World, route: str, fault: Fault, waits: list[float]):
+def test_a_rate_limit_is_waited_for_and_at_most_half_as_long_again(
+    world: World, route: str, fault: Fault, waits: list[float]
+):
     world.github.faults[route] = [fault]
     assert world.register().runner_id == 101
     assert world.clock.slept == waits
 
 
 @pytest.mark.parametrize("skew_sec", [0, 20])
-def test_the_hours_reset_and_a_date_count_by_githubs_clock(world: World, skew_sec: float):
+def test_the_reset_of_the_hourly_limit_and_a_date_are_on_githubs_clock(world: World, skew_sec: float):
     world.clock.skew_sec = skew_sec
     reset = str(int(world.clock.true_unix() + 40))
     exhausted = Fault(status=403, headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset})
@@ -96,7 +100,7 @@ def test_the_hours_reset_and_a_date_count_by_githubs_clock(world: World, skew_se
     assert world.clock.slept == pytest.approx([60, 60], abs=2)
 
 
-def test_a_limit_that_outlasts_the_deadline_ends_it_at_once(world: World):
+def test_a_rate_limit_beyond_the_deadline_ends_the_agent_at_once(world: World):
     reset = str(int(world.clock.true_unix() + 3000))
     exhausted = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}
     world.github.faults["register"] = [Fault(status=403, headers=exhausted, body=b'{"message": "too many"}')]
@@ -109,7 +113,7 @@ def test_a_limit_that_outlasts_the_deadline_ends_it_at_once(world: World):
 
 @EVERY_ROUTE
 @pytest.mark.parametrize("status", [301, 400, 403, 404, 410, 422])
-def test_a_refusal_is_not_asked_again(world: World, route: str, status: int):
+def test_a_refusal_is_not_retried(world: World, route: str, status: int):
     world.github.faults[route] = [Fault(status=status, body=b'{"message": "no,\\nno"}')]
     ended = world.ended()
     assert ended.startswith(f"refused: GitHub answered {status} to a request for ")
@@ -146,7 +150,7 @@ def test_a_token_that_is_refused_with_no_time_left_is_refused_and_not_called_lat
 
 
 @pytest.mark.parametrize("skew_sec", [-3600, 3600, -400, 400])
-def test_a_machine_whose_clock_is_off_goes_by_githubs(world: World, skew_sec: float):
+def test_a_machine_whose_clock_is_wrong_uses_githubs_clock(world: World, skew_sec: float):
     world.clock.skew_sec = skew_sec
     agent = world.agent()
     assert agent.register("runner-a", RUNNER, world.clock.now() + 300).runner_id == 101
@@ -169,7 +173,7 @@ def test_a_clock_that_is_off_does_not_hide_a_wrong_key(world: World, other_key: 
     assert world.github.asked == ["token", "token"]
 
 
-def test_a_wrong_date_is_believed_once(world: World):
+def test_a_wrong_date_of_github_is_used_only_once(world: World):
     wrong = Fault(status=401, headers={"Date": "Thu, 01 Jan 2026 00:00:00 GMT"})
     world.github.faults["token"] = [wrong] * 5
     assert world.ended().startswith("refused: GitHub answered 401")
@@ -190,7 +194,7 @@ def test_the_deadline_holds_over_http(app_key: bytes, public_key: RSAPublicKey, 
     assert github.runners == {}
 
 
-def test_a_limit_is_never_asked_again_before_its_time(world: World):
+def test_no_request_is_sent_before_a_rate_limit_ends(world: World):
     moments: list[float] = []
     honest = world.github.fault_of
     world.github.fault_of = lambda *request: (moments.append(world.clock.now()), honest(*request))[1]  # type: ignore
@@ -200,6 +204,6 @@ def test_a_limit_is_never_asked_again_before_its_time(world: World):
     assert [gap >= asked for gap, asked in zip(gaps, (5, 60, 17), strict=True)] == [True] * 3
 
 
-def test_a_token_that_comes_back_in_a_message_is_not_told(world: World):
+def test_a_token_in_githubs_message_is_not_repeated(world: World):
     world.github.faults["groups"] = [Fault(status=404, body=b'{"message": "who is ghs_planted0?"}')]
     assert "404 to a request for the runner groups: who is …?" in world.ended()

@@ -1,4 +1,4 @@
-"""What GitHub refuses, and what is refused before GitHub is asked, ends at once and is told in words that help."""
+"""A refusal by GitHub, or before a request to GitHub, ends the agent at once with a helpful message."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_another_key_is_refused_after_one_request(world: World, other_key: bytes
         ),
     ],
 )
-def test_what_the_app_may_not_is_refused_at_once(world: World, changes: dict[str, Any], words: str):
+def test_a_request_without_the_apps_permission_is_refused_at_once(world: World, changes: dict[str, Any], words: str):
     assert world.ended(**changes).startswith(f"refused: {words}")
     assert world.clock.slept == []
 
@@ -59,21 +59,21 @@ def test_an_app_without_the_permission_is_refused(world: World):
 
 
 @pytest.mark.parametrize("more", [{"contents": "read"}, {"organization_self_hosted_runners": "admin"}])
-def test_a_token_that_may_do_more_than_was_asked_for_is_not_used(world: World, more: dict[str, str]):
+def test_a_token_with_more_permissions_than_requested_is_not_used(world: World, more: dict[str, str]):
     world.github.extra_permissions = more
     [(name, level)] = more.items()
     assert world.ended() == f"refused: GitHub's token has more permissions than requested: {name}: {level}"
     assert world.github.asked == ["token"]
 
 
-def test_a_token_for_more_repositories_than_were_asked_for_is_not_used(world: World):
+def test_a_token_for_more_repositories_than_requested_is_not_used(world: World):
     body = {"token": "ghs_planted", "permissions": {}, "repositories": [{"name": "kernels"}, {"name": "website"}]}
     world.github.faults["token"] = [Fault(status=201, body=json.dumps(body).encode())]
     assert world.ended(repository="kernels").endswith("has more permissions than requested: repository website")
 
 
 @pytest.mark.parametrize("count", [0, 101])
-def test_labels_that_github_would_refuse_end_it_before_anything_is_asked(world: World, count: int):
+def test_labels_that_github_would_refuse_end_the_agent_before_any_request(world: World, count: int):
     assert world.ended(labels=["l"] * count) == f"no-config: github.labels: expected 1 to 100 labels, got {count}"
     assert world.github.asked == []
 

@@ -1,4 +1,4 @@
-"""A runner is registered once, with the least that a token may do, and GitHub's refusals are told in its words."""
+"""A runner is registered once, with the smallest permission, and GitHub's refusals are quoted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_group_is_found_on_whichever_page_it_is(world: World):
     assert world.github.runners[101]["runner_group_id"] == 250
 
 
-def test_a_group_that_is_not_there_is_refused_with_those_that_are(world: World):
+def test_a_missing_group_is_refused_with_the_names_of_the_existing_groups(world: World):
     assert world.ended(runner_group="GPU") == (
         "refused: acme has no runner group named 'GPU', only Default, GitHub-hosted, gpu"
     )
@@ -97,7 +97,7 @@ def test_a_registration_whose_answer_was_lost_is_made_again_under_another_name(w
     assert [runner["name"] for runner in world.github.runners.values()] == ["runner-a", "runner-a-2"]
 
 
-def test_a_rehearsal_asks_for_all_but_the_registration(world: World):
+def test_a_rehearsal_sends_every_request_except_the_registration(world: World):
     world.agent().rehearse(world.clock.now() + 60)
     assert world.github.asked == ["token", "groups"]
     world.agent(repository="kernels").rehearse(world.clock.now() + 60)
@@ -111,20 +111,20 @@ def test_a_rehearsal_fails_where_a_registration_would(world: World):
             world.agent(**changes).rehearse(world.clock.now() + 60)
 
 
-def test_a_registration_can_be_taken_back(world: World):
+def test_a_registered_runner_can_be_removed(world: World):
     agent, registration = world.agent(), world.register()
     assert agent.remove(registration.runner_id, world.clock.now() + 60)
     assert world.github.runners == {}
     assert agent.remove(registration.runner_id, world.clock.now() + 60), "one that is gone is gone"
 
 
-def test_a_busy_runner_is_not_taken_back(world: World):
+def test_a_busy_runner_is_not_removed(world: World):
     registration = world.register()
     world.github.busy.add(registration.runner_id)
     assert not world.agent().remove(registration.runner_id, world.clock.now() + 60)
 
 
-def test_taking_back_never_raises(world: World):
+def test_the_removal_of_a_runner_never_raises(world: World):
     registration = world.register()
     for fault in (Fault("hang"), Fault(status=500), Fault(status=401)):
         world.github.faults["remove"] = [fault] * 50
@@ -133,13 +133,13 @@ def test_taking_back_never_raises(world: World):
     assert not world.agent().remove(registration.runner_id, world.clock.now() + 60)
 
 
-def test_what_is_secret_is_in_no_repr(world: World):
+def test_no_repr_contains_a_secret(world: World):
     registration, agent = world.register(), world.agent()
     assert "planted" not in repr(registration) + str(registration)
     assert "PRIVATE" not in repr(agent) + str(agent)
 
 
-def test_an_enterprise_server_is_asked_under_its_own_path(world: World):
+def test_requests_to_an_enterprise_server_have_its_path(world: World):
     urls: list[str] = []
     asking = ask_of(world.github, world.clock)
 
@@ -168,7 +168,7 @@ def test_it_registers_over_http(app_key: bytes, public_key: RSAPublicKey):
     assert github.asked == ["token", "groups", "register", "token", "remove"]
 
 
-def test_the_sandbox_can_put_its_own_github_in_place(
+def test_the_sandbox_can_replace_githubs_address(
     app_key: bytes, public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch
 ):
     clock, github = Clock(), FakeGithub(public_key, time.time)
@@ -178,7 +178,7 @@ def test_the_sandbox_can_put_its_own_github_in_place(
     assert github.asked == ["token", "groups"]
 
 
-def test_a_stop_while_a_runner_is_taken_back_is_no_answer_of_githubs(world: World) -> None:
+def test_a_stop_during_the_removal_of_a_runner_ends_the_agent(world: World) -> None:
     agent = world.agent()
 
     def stopped(*_: object, **__: object) -> Answer:

@@ -1,4 +1,4 @@
-"""What the agent asks of Google, against a server that answers as Google does, or does not."""
+"""The agent's requests to Google, with a fake server that answers like Google or fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY = b"-----BEGIN RSA PRIVATE KEY-----\nMII=\n-----END RSA PRIVATE KEY-----\n"
 
 
 class Ticking(FakeClock):
-    """Real time runs on, and a sleep takes none of it."""
+    """A clock with real time, in which a sleep takes no time but is counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,31 +48,31 @@ def secret(google: FakeGoogle, within_sec: float = 600, grant_sec: float = 120) 
 
 
 def refused(google: FakeGoogle, within_sec: float = 300, reason: str = "no-secret") -> tuple[str, float]:
-    """What asking for the secret ended with for this reason, and after how much waiting."""
+    """Return the detail and the waits of a read of the secret that ended with this reason."""
     clock = Ticking()
     with pytest.raises(AgentExit) as raised:
         host(google, clock).secret(NAME, clock.now() + within_sec, 120)
     assert raised.value.end.reason == reason
-    # A Secret Manager that is down stops no pool: the next machine may well be answered.
+    # A failure of Secret Manager stops no pool, because the next machine may get an answer.
     assert raised.value.end.stops_pool == (reason == "no-secret")
     return raised.value.detail, sum(clock.slept)
 
 
-def test_an_attribute_that_is_there_and_one_that_is_not(google: FakeGoogle) -> None:
+def test_an_existing_attribute_is_returned_and_a_missing_one_is_none(google: FakeGoogle) -> None:
     google.attributes["gpu-agent-config"] = "{}"
     assert host(google).attribute("gpu-agent-config") == "{}"
     assert host(google).attribute("gpu-ci-role") is None
 
 
 @pytest.mark.parametrize("fault", [Fault("x", 3, status=503), Fault("x", 3, status=403), Fault("x", 3, cut=True)])
-def test_a_metadata_server_that_stumbles_is_asked_again(google: FakeGoogle, fault: Fault) -> None:
+def test_a_failed_request_to_the_metadata_server_is_retried(google: FakeGoogle, fault: Fault) -> None:
     google.attributes["x"] = "value"
     google.faults = [fault]
     assert host(google).attribute("x") == "value"
     assert len(google.asked) == 4
 
 
-def test_a_metadata_server_that_is_not_there_is_given_up_after_two_minutes(google: FakeGoogle) -> None:
+def test_a_missing_metadata_server_ends_the_read_after_two_minutes(google: FakeGoogle) -> None:
     google.faults = [Fault("x", 1000, status=503)]
     clock = Ticking()
     with pytest.raises(AgentExit, match="timed-out: the metadata server answered 503 to instance/attributes/x"):
@@ -80,7 +80,7 @@ def test_a_metadata_server_that_is_not_there_is_given_up_after_two_minutes(googl
     assert 110 <= sum(clock.slept) <= 120
 
 
-def test_a_runners_name_is_not_that_of_the_machine_that_had_its_name_before(google: FakeGoogle) -> None:
+def test_a_runner_is_named_differently_from_that_of_an_earlier_machine(google: FakeGoogle) -> None:
     assert host(google).name() == "l4-x7k2-42"
 
 
@@ -104,7 +104,7 @@ def test_a_guest_attribute_that_meets_a_busy_server_is_written_later(google: Fak
 def test_a_guest_attribute_that_google_dropped_is_written_again(google: FakeGoogle) -> None:
     clock = Ticking()
     google.clock = clock.now
-    google.queries = [clock.now()] * 3  # as of a reader that asks too often
+    google.queries = [clock.now()] * 3  # This is the effect of another reader that sends too many queries.
     host(google, clock).publish("gpu-smoke/verdict", "{}")
     assert google.dropped == ["gpu-smoke/verdict"]
     assert google.published == [("gpu-smoke/verdict", "{}")]
@@ -113,7 +113,7 @@ def test_a_guest_attribute_that_google_dropped_is_written_again(google: FakeGoog
 def test_a_guest_attribute_that_still_has_its_old_value_is_written_again(google: FakeGoogle) -> None:
     clock = Ticking()
     google.clock = clock.now
-    google.queries = [clock.now() - 0.9] * 3  # the write is above the limit, and the reading after it is not
+    google.queries = [clock.now() - 0.9] * 3  # The write is above the limit, and the next read is below it.
     google.published = [("gpu-smoke/verdict", "old")]
     host(google, clock).publish("gpu-smoke/verdict", "{}")
     assert google.dropped == ["gpu-smoke/verdict"]
@@ -144,7 +144,7 @@ def test_an_agent_and_its_supervisor_together_stay_below_three_queries_a_second(
     assert sorted(google.published) == [("gpu-agent/key", "{}"), ("gpu-smoke/verdict", "{}")]
 
 
-def test_a_guest_attribute_that_nobody_takes_is_an_error_in_the_end(google: FakeGoogle) -> None:
+def test_a_guest_attribute_that_is_never_accepted_is_an_error(google: FakeGoogle) -> None:
     google.faults = [Fault("guest-attributes", 1000, status=503)]
     with pytest.raises(OSError, match="the metadata server answered 503"):
         host(google).publish("gpu-agent/end", "{}")
@@ -157,12 +157,12 @@ def test_a_secret_comes_whole(google: FakeGoogle, checksum: str | None) -> None:
     assert google.asked[-1] == f"GET /v1/{NAME}/versions/latest:access"
 
 
-def test_a_secret_that_differs_from_its_checksum_is_not_taken(google: FakeGoogle) -> None:
+def test_a_secret_that_differs_from_its_checksum_is_not_used(google: FakeGoogle) -> None:
     google.secrets[NAME], google.checksum = KEY, "1"
     assert refused(google, reason="secrets-unreachable")[0].startswith(f"{NAME}: the payload differs from its checksum")
 
 
-def test_a_secret_that_is_not_there_is_refused_at_once_in_googles_words(google: FakeGoogle) -> None:
+def test_a_missing_secret_is_refused_at_once_with_googles_message(google: FakeGoogle) -> None:
     assert refused(google) == (f"{NAME}: 404 Secret [{NAME}] not found.", 0)
 
 
@@ -202,7 +202,7 @@ def test_secret_manager_is_asked_again_until_the_deadline(google: FakeGoogle, st
     assert 180 <= waited <= 200
 
 
-def test_a_machine_that_cannot_tell_who_it_is_says_what_was_refused(google: FakeGoogle) -> None:
+def test_a_machine_that_does_not_know_its_account_reports_the_refusal(google: FakeGoogle) -> None:
     del google.values["instance/service-accounts/default/email"]
     google.faults = [Fault(":access", 1000, status=403)]
     assert refused(google)[0] == f"{NAME}: 403"
@@ -219,12 +219,12 @@ def test_an_answer_without_a_payload_is_no_secret(google: FakeGoogle, body: byte
     assert refused(google, reason="secrets-unreachable")[0].startswith(f"{NAME}: the answer has no payload")
 
 
-def test_a_machine_without_a_service_account_has_nothing_to_ask_with(google: FakeGoogle) -> None:
+def test_a_machine_without_a_service_account_cannot_read_a_secret(google: FakeGoogle) -> None:
     del google.values["instance/service-accounts/default/token"]
     assert refused(google)[0] == "the machine has no service account"
 
 
-def test_no_secret_is_in_what_is_said_about_it(google: FakeGoogle) -> None:
+def test_no_error_about_a_secret_contains_its_value(google: FakeGoogle) -> None:
     google.faults = [Fault(":access", 1, status=400, body=json.dumps({"error": {"message": f"no {TOKEN}"}}).encode())]
     assert refused(google)[0] == f"{NAME}: 400 no [redacted]"
 
@@ -249,14 +249,14 @@ def test_a_log_that_is_down_ends_no_machine(google: FakeGoogle, path: str) -> No
     host(google).log("INFO", "fine", 5)
 
 
-def test_a_preemption_is_heard_while_it_is_waited_for(google: FakeGoogle) -> None:
+def test_a_preemption_ends_the_wait_for_a_notice(google: FakeGoogle) -> None:
     google.faults = [Fault("instance/preempted", 1, status=503)]
     google.values["instance/preempted"] = "TRUE"
     words = "Google preempts the machine (instance/preempted is TRUE)"
     assert host(google).notice(30) == Notice("preempted", words)
 
 
-def test_the_end_of_the_host_is_heard_and_a_migration_is_none(google: FakeGoogle) -> None:
+def test_the_end_of_the_host_is_a_notice_and_a_migration_is_not(google: FakeGoogle) -> None:
     google.values["instance/maintenance-event"] = "MIGRATE_ON_HOST_MAINTENANCE"
     assert host(google).notice(0) is None
     google.values["instance/maintenance-event"] = "TERMINATE_ON_HOST_MAINTENANCE"
@@ -264,7 +264,7 @@ def test_the_end_of_the_host_is_heard_and_a_migration_is_none(google: FakeGoogle
     assert host(google).notice(0) == Notice("maintenance", words)
 
 
-def test_a_metadata_server_that_holds_nothing_back_is_asked_once_a_second(google: FakeGoogle) -> None:
+def test_a_metadata_server_that_answers_at_once_gets_one_request_a_second(google: FakeGoogle) -> None:
     google.faults = [Fault("instance/", 1000, status=503)]
     clock = Ticking()
     assert host(google, clock).notice(5) is None
@@ -272,7 +272,7 @@ def test_a_metadata_server_that_holds_nothing_back_is_asked_once_a_second(google
 
 
 @pytest.mark.parametrize("etag", ["a b&timeout_sec=9#", "\xff\x80"])
-def test_whatever_the_servers_etag_the_next_notice_is_heard(google: FakeGoogle, etag: str) -> None:
+def test_the_next_notice_arrives_after_any_etag(google: FakeGoogle, etag: str) -> None:
     google.etag = etag
     heard = host(google)
     assert heard.notice(1.9) is None
@@ -282,12 +282,12 @@ def test_whatever_the_servers_etag_the_next_notice_is_heard(google: FakeGoogle, 
     assert (sent[-1]["last_etag"], sent[-1]["timeout_sec"]) == ([etag], ["1"])
 
 
-def test_a_path_that_fits_into_no_url_is_no_answer() -> None:
+def test_a_path_that_does_not_fit_into_a_url_gives_no_answer() -> None:
     assert Metadata("127.0.0.1:1", Ticking()).glance("instance/pre empted\n", 1) == ("", "")
 
 
 def test_the_checksum_is_that_of_the_standard() -> None:
-    """RFC 3720, appendix B.4, and the check value of CRC-32/ISCSI."""
+    """The values are from RFC 3720, appendix B.4, and the check value of CRC-32/ISCSI."""
     assert crc32c(b"123456789") == 0xE3069283
     assert crc32c(bytes(32)) == 0x8A9136AA
     assert crc32c(b"\xff" * 32) == 0x62A8AB43
@@ -295,14 +295,12 @@ def test_the_checksum_is_that_of_the_standard() -> None:
 
 
 @pytest.mark.parametrize(("fails", "asked"), [(0, 1), (2, 3)])
-def test_a_machine_that_does_not_go_off_at_once_is_told_again(
-    google: FakeGoogle, tools: Tools, fails: int, asked: int
-) -> None:
-    told = tools.folder / "told"
-    tools.add("shutdown", f'echo "$*" >>{told}; (($(wc -l <{told}) > {fails}))')
+def test_the_power_off_is_repeated_if_it_fails(google: FakeGoogle, tools: Tools, fails: int, asked: int) -> None:
+    calls = tools.folder / "told"
+    tools.add("shutdown", f'echo "$*" >>{calls}; (($(wc -l <{calls}) > {fails}))')
     tools.only("wc")
     host(google).power_off()
-    assert told.read_text() == "-h now\n" * asked
+    assert calls.read_text() == "-h now\n" * asked
 
 
 @pytest.mark.parametrize("there", [True, False])

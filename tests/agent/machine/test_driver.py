@@ -1,4 +1,4 @@
-"""The driver from each of its sources, with stand-ins for the commands that bring it."""
+"""The driver from each of its sources, with stubs for the programs that install it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Driven:
         shutil.copyfileobj(io.BytesIO(b"the installer"), sink)
 
     def installs(self, text: str) -> None:
-        """What python3 does, which is only asked to run the installer."""
+        """Replace python3, which is only used to run the installer."""
         self.tools.add("python3", f'echo "${{*:2}}" >>"{self.folder}/calls"\n{text}')
 
     def has_driver(self) -> None:
@@ -87,7 +87,7 @@ def test_an_image_without_nvidia_smi_is_left_to_the_check(driven: Driven) -> Non
     assert driven.clock.slept == []
 
 
-def test_an_images_driver_that_does_not_load_is_given_up_after_a_minute(driven: Driven) -> None:
+def test_an_image_whose_driver_does_not_load_fails_after_a_minute(driven: Driven) -> None:
     assert driven.fails(DriverConfig()) == "nvidia-smi does not answer: No devices were found"
     assert sum(driven.clock.slept) == 58
 
@@ -173,7 +173,7 @@ def test_a_machine_that_is_restarted_again_and_again_has_no_driver(driven: Drive
     )
 
 
-def test_a_note_that_an_earlier_boot_did_not_finish_is_made_anew(driven: Driven) -> None:
+def test_an_incomplete_file_of_an_earlier_boot_is_written_again(driven: Driven) -> None:
     driven.machine.state.mkdir()
     for name in ("restarts", "began"):
         (driven.machine.state / name).write_text("")
@@ -195,9 +195,7 @@ def test_the_deadline_counts_from_the_first_boot_where_there_may_be_another(
 
 
 @pytest.mark.parametrize("source", [INSTALLER, COS])
-def test_on_a_computer_that_is_no_machine_of_google_no_driver_is_installed(
-    driven: Driven, source: DriverConfig
-) -> None:
+def test_no_driver_is_installed_outside_compute_engine(driven: Driven, source: DriverConfig) -> None:
     driven.machine = Machine(
         driven.clock, driven.serial.append, driven.folder, driven.folder / "state", is_google=False
     )
@@ -217,6 +215,6 @@ def test_container_optimized_os_gets_its_driver_by_commands_of_the_machine_itsel
     ]
 
 
-def test_a_driver_that_container_optimized_os_has_not_is_named(driven: Driven) -> None:
+def test_a_driver_that_container_optimized_os_lacks_is_named(driven: Driven) -> None:
     driven.tools.add("cos-extensions", 'echo "no such driver" >&2; exit 1')
     assert driven.fails(COS) == "Container-Optimized OS could not install driver R580: no such driver"

@@ -1,4 +1,4 @@
-"""Whether a GPU is fit for a job, by a stand-in for nvidia-smi that is really started, and a log of the test's."""
+"""Checks of the GPUs before and after a job, with a stub of nvidia-smi in its own process, and a fake kernel log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOBODY = User("nobody", 65534, 65534, Path("/nonexistent"))
 
 
 class Machine(System):
-    """nvidia-smi in a folder of the test's, which answers with two files; and a kernel log."""
+    """A machine with an nvidia-smi that prints two files, and with a kernel log."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(run_folder=folder)
@@ -39,7 +39,7 @@ class Machine(System):
 
     def script(self, text: str) -> None:
         path = self.folder / "nvidia-smi"
-        # The kernel reads no interpreter whose path has a blank in it.
+        # The kernel accepts no interpreter whose path contains a space.
         path.with_suffix(".py").write_text(f"import sys\n{text}")
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$0.py" "$@"\n')
         path.chmod(0o755)
@@ -62,13 +62,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def test_what_the_check_left_is_what_later_looks_are_compared_with(machine: Machine) -> None:
+def test_later_checks_compare_with_the_state_after_the_smoke_check(machine: Machine) -> None:
     machine.gpus(f"{ONE}, 3, 0\n{TWO}, 5, [N/A]")
     assert at_boot(machine) == Gpus({ONE: 3, TWO: 5}, {ONE: 0, TWO: 0})
     assert (machine.folder / "persistent").exists()
 
 
-def test_a_gpu_that_is_as_it_was_is_fit(machine: Machine) -> None:
+def test_an_unchanged_gpu_is_usable(machine: Machine) -> None:
     assert gpu_problem(machine, FIT) == ""
 
 
@@ -91,12 +91,12 @@ def test_a_gpu_that_is_as_it_was_is_fit(machine: Machine) -> None:
         ("No devices were found", "nvidia-smi says: No devices were found"),
     ],
 )
-def test_each_difference_is_told(machine: Machine, gpus: str, words: str) -> None:
+def test_each_difference_is_reported(machine: Machine, gpus: str, words: str) -> None:
     machine.gpus(gpus)
     assert gpu_problem(machine, FIT) == words
 
 
-def test_errors_that_were_there_at_the_check_are_not_new(machine: Machine) -> None:
+def test_errors_from_before_the_check_do_not_count(machine: Machine) -> None:
     machine.gpus(f"{ONE}, 3, 2")
     assert gpu_problem(machine, Gpus({ONE: 3}, {ONE: 2})) == ""
 
@@ -115,11 +115,12 @@ def test_a_process_on_the_gpu_is_named(machine: Machine) -> None:
         ),
         ("NVRM: Xid (PCI:0000:00:04): 13, pid=4242, name=python3, Graphics SM Warp Exception", ""),
         ("NVRM: Xid (PCI:0000:00:04): 31, pid=4242, name=python3, MMU Fault", ""),
-        # A job may write into its own name, and the kernel logs that: only a line of the driver's own counts.
+        # A job may choose the name of its process, and the kernel logs that name. Only a line of the driver itself
+        # counts.
         ("a.out[7]: segfault at 0 NVRM: Xid (PCI:0000:00:04): 79, ip 0", ""),
     ],
 )
-def test_the_kernels_log_is_read_for_what_a_job_cannot_mend(machine: Machine, line: str, words: str) -> None:
+def test_fatal_errors_in_the_kernels_log_are_reported(machine: Machine, line: str, words: str) -> None:
     machine.log = ["usb 1-1: new device", line]
     assert gpu_problem(machine, FIT) == words
 
@@ -128,10 +129,8 @@ def test_the_fatal_xids_are_those_that_gpu_smoke_answers_with_an_action() -> Non
     assert {code for code, xid in XIDS.items() if xid.action} == FATAL_XIDS
 
 
-def test_an_nvidia_smi_that_hangs_is_unfit_and_costs_no_more_than_its_deadline(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its child holds the pipe open: waiting for the end of the output would last as long as that."""
+def test_an_nvidia_smi_that_hangs_fails_at_its_deadline(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its child keeps the pipe open, so a wait for the end of the output would last as long as the child."""
     monkeypatch.setattr(gpu_health, "TIMEOUT_SEC", 0.5)
     machine.script(
         "import subprocess, time\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\ntime.sleep(60)\n"
@@ -151,7 +150,7 @@ def test_an_nvidia_smi_that_hangs_is_unfit_and_costs_no_more_than_its_deadline(
         ("sys.exit(9)", "nvidia-smi failed (9): exit code 9"),
     ],
 )
-def test_an_nvidia_smi_that_fails_is_unfit(machine: Machine, script: str, words: str) -> None:
+def test_an_nvidia_smi_that_fails_makes_the_gpu_unusable(machine: Machine, script: str, words: str) -> None:
     machine.script(script)
     assert gpu_problem(machine, FIT) == words
     with pytest.raises(AgentExit) as ended:
@@ -159,13 +158,13 @@ def test_an_nvidia_smi_that_fails_is_unfit(machine: Machine, script: str, words:
     assert str(ended.value) == f"gpu-unhealthy: {words}"
 
 
-def test_a_machine_without_nvidia_smi_is_unfit(machine: Machine) -> None:
+def test_a_machine_without_nvidia_smi_has_no_usable_gpu(machine: Machine) -> None:
     (machine.folder / "nvidia-smi").unlink()
     assert gpu_problem(machine, FIT) == "nvidia-smi failed (127): nvidia-smi: No such file or directory"
 
 
 class Ticking(Clock):
-    """Time that passes only by sleeping; each second something may happen."""
+    """A clock that advances only during a sleep. Each second something may happen."""
 
     def __init__(self, machine: Machine, happens: dict[int, str]) -> None:
         self.seconds, self.machine, self.happens = 0.0, machine, happens
@@ -180,13 +179,13 @@ class Ticking(Clock):
 
 
 class Alone(Machine):
-    """No process of the user's is looked for."""
+    """A system that finds no process of the user."""
 
     def kill_all_of(self, user: User, clock: Clock, deadline: float) -> bool:
         return True
 
 
-def test_the_memory_of_the_last_job_has_half_a_minute_to_go(machine: Machine) -> None:
+def test_the_memory_of_a_job_may_be_freed_for_half_a_minute(machine: Machine) -> None:
     machine.__class__ = Alone
     machine.gpus(f"{ONE}, 70000, 0")
     clock = Ticking(machine, {3: f"{ONE}, 3, 0"})
@@ -194,7 +193,7 @@ def test_the_memory_of_the_last_job_has_half_a_minute_to_go(machine: Machine) ->
     assert clock.seconds == 3
 
 
-def test_memory_that_stays_after_the_job_is_told(machine: Machine) -> None:
+def test_memory_that_stays_in_use_after_the_job_is_reported(machine: Machine) -> None:
     machine.__class__ = Alone
     machine.gpus(f"{ONE}, 70000, 0")
     clock = Ticking(machine, {})

@@ -1,4 +1,4 @@
-"""What a job may take of the machine: processes, threads, and its turn when memory is short."""
+"""The limits of a job: processes, threads, and its score when the memory is full."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLICE = "sys/fs/cgroup/system.slice/google-startup-scripts.service"
 
 
 def machine_of(root: Path, **files: str) -> Path:
-    """Its bounds, as the kernel shows them."""
+    """Return the limits of a machine, as the kernel shows them."""
     for name, text in {
         "proc/sys/kernel/threads-max": "100000",
         "proc/sys/kernel/pid_max": "4194304",
@@ -37,7 +37,7 @@ def machine_of(root: Path, **files: str) -> Path:
         ({"proc/sys/kernel/pid_max": "32768"}, 24_576),
         ({f"{SLICE}/pids.max": "4915"}, 3_686),
         ({"sys/fs/cgroup/system.slice/pids.max": "1000", f"{SLICE}/pids.max": "4915"}, 750),
-        # Version 1, and a container that sees its own cgroup as the root of all.
+        # Version 1 of cgroups, and a container that sees its own cgroup as the root.
         ({"proc/self/cgroup": "8:pids:/\n0::/"}, 75_000),
     ],
 )
@@ -53,7 +53,7 @@ def test_a_job_may_have_no_more_than_the_agents_own_limit(tmp_path: Path, monkey
     assert limits.most_tasks(machine_of(tmp_path)) == 300
 
 
-def test_a_job_is_held_to_them_and_cannot_lift_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_gets_the_limits_and_cannot_remove_them(monkeypatch: pytest.MonkeyPatch) -> None:
     machine.needs(*limits.NEEDED)
     monkeypatch.setattr(limits, "most_tasks", lambda: 321)
     program = (

@@ -1,4 +1,4 @@
-"""The last way to switch a machine off, which is to be none for any other computer."""
+"""The last way to switch a machine off, which must not switch any other computer off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_agent.machine import power
 
 
 class Kernel:
-    """One that stays up."""
+    """A kernel that records the call and stays on."""
 
     asked: list[int]
 
@@ -24,7 +24,7 @@ class Kernel:
     ("maker", "user", "asked"),
     [("Google Compute Engine", 0, [0x4321FEDC]), ("Google Compute Engine", 1000, []), ("KVM", 0, []), (None, 0, [])],
 )
-def test_only_root_on_a_machine_of_googles_switches_it_off_by_the_kernel_alone(
+def test_only_root_on_a_compute_engine_vm_switches_it_off_with_the_kernel(
     maker: str | None, user: int, asked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = Kernel()

@@ -1,4 +1,4 @@
-"""The serial port, stuck, closed and read again, as a real pipe."""
+"""The serial port as a real pipe that is stuck, closed, or read again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_each_line_is_written_when_write_returns_and_in_order() -> None:
     assert lines == [str(number) for number in range(100)]
 
 
-def test_a_port_that_nobody_reads_holds_up_one_line_and_gets_the_latest_when_it_is_read_again(
+def test_a_port_that_is_not_read_delays_one_line_and_gets_the_latest_lines_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(serial_port, "_WAIT_SEC", 0.01)
@@ -42,7 +42,7 @@ def test_a_port_that_nobody_reads_holds_up_one_line_and_gets_the_latest_when_it_
     assert lines[-1] == "again"
 
 
-def test_a_port_that_is_closed_takes_nothing_and_ends_nothing() -> None:
+def test_a_closed_port_causes_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     port = Serial(lambda text: os.write(writer, text.encode()))
@@ -52,7 +52,7 @@ def test_a_port_that_is_closed_takes_nothing_and_ends_nothing() -> None:
     os.close(writer)
 
 
-def test_a_child_writes_by_itself_what_comes_after_the_fork_also_when_its_parent_is_stuck(
+def test_a_child_process_writes_its_own_lines_even_if_its_parent_is_stuck(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(serial_port, "_WAIT_SEC", 0.01)
@@ -79,7 +79,7 @@ def test_a_child_writes_by_itself_what_comes_after_the_fork_also_when_its_parent
     os.close(writer)
 
 
-def test_a_device_takes_whole_lines_and_what_is_no_terminal_takes_none(tmp_path: Path) -> None:
+def test_a_device_accepts_lines_only_if_it_is_a_terminal(tmp_path: Path) -> None:
     port, terminal = os.openpty()
     (tmp_path / "file").touch()
     write = Device((str(tmp_path / "gone"), str(tmp_path / "file"), os.ttyname(terminal))).write

@@ -1,4 +1,4 @@
-"""Root's own operations, each tried for real: processes, users, and the kernel's log."""
+"""The tasks of root, carried out for real: processes, users, and the kernel's log."""
 
 from __future__ import annotations
 
@@ -55,25 +55,25 @@ def test_a_command_that_hangs_is_killed_with_its_children() -> None:
 
     done = HERE.run(python(program), timeout_sec=1)
     assert done == Output(TIMED_OUT, f"{sys.executable} did not end within 1 s")
-    deadline = time.monotonic() + 20  # a process that is killed is gone a moment later
+    deadline = time.monotonic() + 20  # A killed process disappears a moment later.
     while running() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not running()
 
 
-def test_the_first_line_that_says_something_stands_for_the_rest() -> None:
+def test_the_first_line_with_text_represents_the_output() -> None:
     assert Output(1, "\n  first  \nsecond\n").line == "first"
     assert Output(9, " \n").line == "exit code 9"
     assert len(Output(1, "x" * 999).line) == 200
 
 
-def test_what_must_succeed_ends_the_machine_with_its_words() -> None:
+def test_a_failed_required_command_ends_the_machine_with_its_output() -> None:
     with pytest.raises(AgentExit) as ended:
         HERE.must("no-runner", python("import sys; sys.exit('no room')"))
     assert str(ended.value) == f"no-runner: {sys.executable} failed (1): no room"
 
 
-def test_a_process_of_a_user_has_that_users_rights_and_dies_with_whom_it_belongs_to() -> None:
+def test_a_process_of_a_user_has_the_users_rights_and_ends_with_its_parent() -> None:
     machine.needs("setpriv")
     process = HERE.start(["cat", "/proc/self/status"], SOMEBODY, environment={"PATH": system.PATH}, folder=Path("/"))
     said, _ = process.communicate()
@@ -91,7 +91,7 @@ def test_a_process_has_the_groups_it_is_given_and_no_others(groups: tuple[int, .
     assert said.split() == [str(NOBODY), *map(str, groups)]
 
 
-def test_everything_of_a_user_is_ended_and_nothing_of_anybody_elses() -> None:
+def test_all_processes_of_a_user_end_and_no_others() -> None:
     def work() -> list[object]:
         user = HERE.runner_user()
         mine = subprocess.Popen(["sleep", "60"])
@@ -105,15 +105,15 @@ def test_everything_of_a_user_is_ended_and_nothing_of_anybody_elses() -> None:
     assert machine.inside(work) == [True, [], None, [-9, -9, -9]]
 
 
-def test_a_process_that_a_walk_over_proc_misses_is_ended_too() -> None:
-    """One that forks and exits all the time is found by such a walk now and then."""
+def test_a_process_that_a_scan_of_proc_misses_is_ended_too() -> None:
+    """A scan of /proc finds a process that forks and exits all the time only sometimes."""
 
     def work() -> list[object]:
         user = HERE.runner_user()
         process = HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/"))
         while HERE.commands_of(user) != [["sleep", "60"]]:
             time.sleep(0.01)
-        processes.of = lambda *_: iter(())  # the child's own; it ends with it
+        processes.of = lambda *_: iter(())  # This changes only the child process in which `work` runs.
         return [HERE.kill_all_of(user, Clock(), Clock().now() + 30), process.poll() or process.wait(10)]
 
     assert machine.inside(work) == [True, -9]
@@ -134,12 +134,12 @@ def test_the_processes_of_a_users_containers_are_ended_too() -> None:
 
 def test_a_users_processes_are_ended_without_starting_another() -> None:
     def work() -> list[object]:
-        processes.end_all_of("gpu-runner")  # there is none yet
+        processes.end_all_of("gpu-runner")  # The user has no process yet.
         user = HERE.runner_user()
         others = [HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/")) for _ in range(3)]
         while [words[0] for words in HERE.commands_of(user)] != ["sleep"] * 3:
             time.sleep(0.01)
-        subprocess.Popen = None  # type: ignore[misc,assignment] # the child's own; it ends with it
+        subprocess.Popen = None  # type: ignore[misc,assignment] # only in the child process of `work`
         os.fork = None  # type: ignore[assignment]
         processes.end_all_of("gpu-runner")
         return [HERE.commands_of(user), [other.wait() for other in others]]
@@ -147,7 +147,7 @@ def test_a_users_processes_are_ended_without_starting_another() -> None:
     assert machine.inside(work) == [[], [-9, -9, -9]]
 
 
-def test_a_process_that_calls_itself_what_is_no_text_is_found_all_the_same() -> None:
+def test_a_process_whose_name_is_not_valid_text_is_found() -> None:
     def work() -> list[str]:
         user = HERE.runner_user()
         program = "import ctypes, time; ctypes.CDLL(None).prctl(15, bytes([255, 254])); print(); time.sleep(60)"
@@ -160,7 +160,7 @@ def test_a_process_that_calls_itself_what_is_no_text_is_found_all_the_same() -> 
     assert machine.inside(work) == [machine.open_python()]
 
 
-def test_lent_ids_are_read_past_lines_that_are_none() -> None:
+def test_subordinate_ids_are_read_despite_invalid_lines() -> None:
     def work() -> list[Lent]:
         Path("/etc/subuid").write_text("# lent\n\nuser:100000:65536\n1000:200000:10\nbroken:1\n")
         return [(each.owner, each.ids.start, each.ids.stop) for each in processes.lent_ids("uid")]  # type: ignore[misc]
@@ -181,7 +181,7 @@ def test_a_runner_user_that_is_root_is_refused() -> None:
     assert machine.inside(work) == "not-isolated: gpu-runner is root on this image"
 
 
-def test_a_runner_user_of_the_images_gets_the_home_it_has_not() -> None:
+def test_a_runner_user_of_the_image_gets_a_missing_home() -> None:
     def work() -> list[object]:
         home = Path("/home/of/gpu-runner")
         subprocess.run(["useradd", "--system", "--home-dir", str(home), "--no-create-home", "gpu-runner"], check=True)
@@ -211,7 +211,7 @@ def test_the_runner_user_cannot_log_in_also_where_the_image_gave_it_a_shell(
 
 
 class Scheduled(System):
-    """An image that has cron and at, or one of them."""
+    """An image with cron and at, or with one of them."""
 
     programs: tuple[str, ...] = ("crontab", "at")
 
@@ -225,7 +225,7 @@ def turned_away() -> dict[str, str]:
     }
 
 
-def test_cron_and_at_turn_the_runner_user_away_and_whom_they_turned_away_before() -> None:
+def test_cron_and_at_deny_the_runner_user_and_all_users_denied_before() -> None:
     def work() -> list[dict[str, str]]:
         for path in [*Path("/etc").glob("cron.*y"), *Path("/etc").glob("at.*")]:
             path.unlink() if path.is_file() else None
@@ -276,7 +276,7 @@ def test_the_gpus_device_files_give_their_group_only_where_others_may_not_use_th
 
 
 def may_read_kernel_log() -> bool:
-    """With kernel.dmesg_restrict a user may open it, and read nothing of it."""
+    """Return True if the kernel's log can be read. With kernel.dmesg_restrict a user can open it but read nothing."""
     try:
         log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -313,7 +313,7 @@ def _words(process: Path) -> bytes:
 
 
 @pytest.mark.parametrize(("program", "there"), [("useradd", False), ("usermod", True)])
-def test_a_runner_user_that_cannot_be_made_is_no_hole_in_the_cage(program: str, there: bool) -> None:
+def test_the_agent_ends_if_the_runner_user_cannot_be_created(program: str, there: bool) -> None:
     def work() -> str:
         if there:
             with Path("/etc/passwd").open("a") as file:

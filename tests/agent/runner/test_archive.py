@@ -1,4 +1,6 @@
-"""The runner's archive: found baked, or fetched and compared with its pin; nothing of another one is ever unpacked."""
+"""The runner's archive is found in the image, or downloaded and compared with its checksum. No other archive is
+unpacked.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ GOOD = runner.archive(runner.listener("/usr/bin/python3"))
 
 
 class Quick(Clock):
-    """Waits take no time; the deadline still comes."""
+    """A clock whose waits take no time. The deadline still comes."""
 
     waited = 0.0
 
@@ -38,7 +40,7 @@ class Quick(Clock):
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    # Nothing is to be asked of anybody but a test's own server.
+    # Only the test's own server may be used.
     monkeypatch.setenv("GPU_AGENT_RUNNER_URL", "http://127.0.0.1:1")
     return System(tmp_path / "run", tmp_path / "state", tmp_path / "baked")
 
@@ -62,13 +64,13 @@ def bake(system: System, sha256: str) -> Path:
     return folder
 
 
-def test_a_baked_runner_of_the_pinned_archive_is_taken_without_asking_anybody(system: System) -> None:
+def test_a_runner_in_the_image_with_the_pinned_checksum_needs_no_download(system: System) -> None:
     folder = bake(system, runner.sha256(GOOD))
     assert get(system, config()) == folder
 
 
 @pytest.mark.parametrize("path", ["", "bin", "bin/Runner.Listener", MARKER])
-def test_a_baked_runner_that_others_may_write_is_not_taken(system: System, path: str) -> None:
+def test_a_runner_in_the_image_that_other_users_may_write_is_not_used(system: System, path: str) -> None:
     folder = bake(system, runner.sha256(GOOD))
     (folder / path).chmod(0o775)
     said: list[str] = []
@@ -78,7 +80,7 @@ def test_a_baked_runner_that_others_may_write_is_not_taken(system: System, path:
 
 
 @pytest.mark.parametrize("path", ["", "bin", "bin/Runner.Listener", MARKER])
-def test_a_baked_runner_of_another_user_is_not_taken(system: System, path: str) -> None:
+def test_a_runner_in_the_image_of_another_user_is_not_used(system: System, path: str) -> None:
     machine.needs()
     folder = bake(system, runner.sha256(GOOD))
     os.chown(folder / path, NOBODY, 0)
@@ -88,7 +90,9 @@ def test_a_baked_runner_of_another_user_is_not_taken(system: System, path: str) 
     assert said == [f"gpu-agent: {folder} is not used: a user other than root may change {folder / path}"]
 
 
-def test_why_a_baked_runner_is_not_taken_is_said(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_why_a_runner_in_the_image_is_not_used_is_written(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, sha256 = bake(system, "0" * 64), runner.sha256(GOOD)
     with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (base, _):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", base)
@@ -102,7 +106,7 @@ def test_why_a_baked_runner_is_not_taken_is_said(system: System, monkeypatch: py
         assert said == [f"gpu-agent: {folder} is not used: {folder / MARKER}: No such file or directory"]
 
 
-def test_a_baked_runner_of_another_archive_is_left_and_the_pinned_one_fetched(
+def test_the_pinned_runner_is_downloaded_if_the_image_has_another_one(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bake(system, "0" * 64)
@@ -112,8 +116,8 @@ def test_a_baked_runner_of_another_archive_is_left_and_the_pinned_one_fetched(
     assert asked == [f"/v{VERSION}/actions-runner-linux-x64-{VERSION}.tar.gz"]
 
 
-def test_a_fetched_runner_is_roots_and_nobody_elses_to_write(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where its archive says otherwise: set-user-ID bits and everybody's right to write are left out."""
+def test_only_root_may_write_a_downloaded_runner(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The archive contains set-user-ID bits and write permission for everyone, which are removed."""
     content = runner.archive(
         runner.listener("/usr/bin/python3"),
         Entry("bin/open", "x", 0o6777),
@@ -138,7 +142,7 @@ def test_a_fetched_runner_is_found_again_after_a_restart(system: System, monkeyp
 
 
 @pytest.mark.parametrize("damage", ["empty", "missing", "added", "mode", "link", "no checksum"])
-def test_a_fetched_runner_that_is_not_as_it_was_unpacked_is_fetched_again(
+def test_a_downloaded_runner_that_was_changed_is_downloaded_again(
     system: System, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     link = Entry("externals/node", kind=tarfile.SYMTYPE, target="../bin")
@@ -165,7 +169,7 @@ def test_a_fetched_runner_that_is_not_as_it_was_unpacked_is_fetched_again(
         assert get(system, config(content), said=said) == folder
         assert (len(asked), len(said), one.read_text()) == (2, 1, "x")
         assert said[0].startswith(f"gpu-agent: {folder} is not used: its files ")
-        # It is whole again.
+        # The download is complete again.
         assert get(system, config(content)) == folder
         assert len(asked) == 2
 
@@ -184,14 +188,14 @@ def test_another_archive_than_the_pinned_one_is_never_unpacked(system: System, m
     assert list((system.state_folder / "actions-runner").iterdir()) == []
 
 
-def test_a_cut_download_is_begun_anew(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_download_starts_again(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     with runner.releases(lambda asked: (200, GOOD if asked else GOOD[:100], len(GOOD))) as (url, asked):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
         assert (get(system, config()) / "bin" / "Runner.Listener").exists()
     assert len(asked) == 2
 
 
-def test_a_server_that_is_down_is_asked_until_the_deadline(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_down_is_retried_until_the_deadline(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     with runner.releases(lambda _: (503, b"", 0)) as (url, asked):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
         with pytest.raises(AgentExit, match=r"^no-runner: GET .*: answered 503 Service Unavailable") as ended:
@@ -200,7 +204,7 @@ def test_a_server_that_is_down_is_asked_until_the_deadline(system: System, monke
     assert len(asked) > 2
 
 
-def test_a_release_that_is_not_there_is_asked_for_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_release_is_requested_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     with runner.releases(lambda _: (404, b"", 0)) as (url, asked):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
         with pytest.raises(AgentExit, match=r"^no-runner: GET .*: answered 404 Not Found$"):
@@ -222,7 +226,7 @@ def test_a_release_that_is_not_there_is_asked_for_once(system: System, monkeypat
         Entry("out", kind=tarfile.CHRTYPE),
     ],
 )
-def test_a_member_that_does_not_stay_inside_ends_it(
+def test_a_member_outside_the_folder_stops_the_unpacking(
     system: System, monkeypatch: pytest.MonkeyPatch, entry: Entry
 ) -> None:
     content = runner.archive(runner.listener("/usr/bin/python3"), entry)
@@ -261,14 +265,16 @@ def test_an_archive_without_the_program_is_no_runner(system: System, monkeypatch
             get(system, config(content))
 
 
-def test_a_machine_that_has_no_pin_is_told_which_there_are(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_checksum_is_reported_with_the_existing_architectures(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(AgentExit) as ended:
         get(system, config())
     assert str(ended.value) == "no-runner: sha256: has no arm64, which this machine is; it has ['x64']"
 
 
-def test_a_full_disk_is_told_as_one(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_as_a_full_disk(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.open
 
     def full(path: Path, mode: str = "r", *rest: object, **more: object) -> object:

@@ -1,4 +1,6 @@
-"""Each wall of the cage, told open by a stand-in or made so for real: which words end the machine, in which mode."""
+"""The targets that the isolation tests, with fake and real answers: which answers end the machine, for each Docker
+mode.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from gpu_agent.runner import rootless_docker
 from gpu_agent.runner.network_isolation import SOCKETS
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.caged import CUT, cage
+from tests.agent.fakes.isolated import CUT, try_isolation
 from tests.agent.fakes.machine import IPV4, IPV6
 
 USER = User("gpu-runner", 990, 990, Path("/home/gpu-runner"))
@@ -25,8 +27,8 @@ ENGINES = (*SOCKETS, *PORTS)
 MODES = pytest.mark.parametrize("docker", ["none", "rootless"])
 
 
-class Told(System):
-    """A machine whose walls are as it is told; closed, where it is told nothing."""
+class AnsweringSystem(System):
+    """A system whose targets answer with the given words. All other targets are closed."""
 
     def __init__(self, words: Mapping[str, str] = {}, groups: set[int] | None = None, **answers: Output) -> None:
         super().__init__()
@@ -71,26 +73,26 @@ def _started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @MODES
-def test_a_cage_whose_walls_are_all_closed_is_one_and_every_wall_is_tried(docker: str) -> None:
-    system = Told()
-    assert cage(system, docker) == ""
+def test_the_isolation_succeeds_if_all_targets_are_closed_and_tests_each_of_them(docker: str) -> None:
+    system = AnsweringSystem()
+    assert try_isolation(system, docker) == ""
     assert system.tried == [*CUT.addresses, *ENGINES]
 
 
 @MODES
 @pytest.mark.parametrize("word", ["open", "silence"])
 @pytest.mark.parametrize("address", [IPV4, IPV6])
-def test_an_address_that_opens_or_is_silent_is_not_cut_off(address: str, word: str, docker: str) -> None:
+def test_an_address_that_opens_or_does_not_answer_is_not_blocked(address: str, word: str, docker: str) -> None:
     said = f"not-isolated: gpu-runner can reach the machine's identity: {address} ({word})"
-    assert cage(Told({address: word}), docker) == said
+    assert try_isolation(AnsweringSystem({address: word}), docker) == said
 
 
 @MODES
 @pytest.mark.parametrize("word", ["open", "silence"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_engine_that_opens_or_is_silent_is_a_way_to_root(engine: str, word: str, docker: str) -> None:
+def test_an_engine_that_opens_or_does_not_answer_is_a_way_to_root(engine: str, word: str, docker: str) -> None:
     said = f"not-isolated: gpu-runner may use a container engine of root: {engine} ({word})"
-    assert cage(Told({engine: word}), docker) == said
+    assert try_isolation(AnsweringSystem({engine: word}), docker) == said
 
 
 @MODES
@@ -110,30 +112,31 @@ def test_an_engine_that_opens_or_is_silent_is_a_way_to_root(engine: str, word: s
         "libvirt",
     ],
 )
-def test_each_group_that_comes_to_root_is_named(group: str, docker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_group_with_root_access_is_named(group: str, docker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {USER.gid: USER.name, 4242: group}
     monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((names[gid], "x", gid, [])))
     said = f"not-isolated: gpu-runner is a member of a group with root access in this image: {group}"
-    assert cage(Told(groups={USER.gid, 4242}), docker) == said
+    assert try_isolation(AnsweringSystem(groups={USER.gid, 4242}), docker) == said
 
 
 @MODES
-def test_a_group_of_the_gpus_device_files_that_comes_to_root_is_named_too(
+def test_a_group_of_the_gpus_device_files_with_root_access_is_named_too(
     docker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = {USER.gid: USER.name, 0: "root", 44: "video"}
     monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((names[gid], "x", gid, [])))
-    system = Told()
+    system = AnsweringSystem()
     monkeypatch.setattr(system, "runner_user", lambda: USER._replace(groups=(0, 44)))
     assert (
-        cage(system, docker) == "not-isolated: gpu-runner is a member of a group with root access in this image: root"
+        try_isolation(system, docker)
+        == "not-isolated: gpu-runner is a member of a group with root access in this image: root"
     )
 
 
 @MODES
 def test_sudo_without_a_password_is_named_in_either_mode(docker: str) -> None:
     said = "not-isolated: gpu-runner may use sudo without a password: check /etc/sudoers.d of the image"
-    assert cage(Told(sudo=Output(0, "")), docker) == said
+    assert try_isolation(AnsweringSystem(sudo=Output(0, "")), docker) == said
 
 
 @pytest.mark.parametrize(
@@ -141,14 +144,16 @@ def test_sudo_without_a_password_is_named_in_either_mode(docker: str) -> None:
     [(Output(1, "{}killed"), None), (Output(0, ""), "exit code 0"), (Output(0, "half an answer"), "half an answer")],
 )
 @pytest.mark.parametrize(("what", "who"), [("root", "root"), ("identity", "gpu-runner"), ("engines", "gpu-runner")])
-def test_a_try_that_fails_or_says_nothing_proves_nothing(answer: Output, line: str | None, what: str, who: str) -> None:
+def test_a_test_of_the_isolation_without_a_result_ends_the_machine(
+    answer: Output, line: str | None, what: str, who: str
+) -> None:
     word = "open" if what == "root" else "ECONNREFUSED"
     first = SOCKETS[0] if what == "engines" else IPV4
     said = f"not-isolated: the network isolation could not be tested as {who}: {line or f'{first} {word}'}"
-    assert cage(Told(**{what: answer})) == said
+    assert try_isolation(AnsweringSystem(**{what: answer})) == said
 
 
-def test_packets_that_are_dropped_unanswered_are_silence_and_so_no_cut() -> None:
+def test_dropped_packets_do_not_count_as_blocked() -> None:
     machine.needs("nft")
 
     def work() -> str:
@@ -156,7 +161,7 @@ def test_packets_that_are_dropped_unanswered_are_silence_and_so_no_cut() -> None
         rule = f"type filter hook output priority -400; meta skuid != 0 ip daddr {IPV4} drop;"
         table = f"table inet other {{ chain output {{ {rule} }}; }}"
         subprocess.run(["nft", "-f", "-"], input=table, text=True, check=True)
-        return cage()
+        return try_isolation()
 
     said = f"not-isolated: gpu-runner can reach the machine's identity: {IPV4} (silence)"
     assert machine.inside(work) == said
@@ -180,14 +185,14 @@ def test_an_engine_that_listens_is_found(family: int, to: Any, name: str) -> Non
             if isinstance(to, str):
                 Path(to).chmod(0o666)
             server.listen()
-            return cage()
+            return try_isolation()
 
     said = machine.inside(work)
     assert said.startswith("not-isolated: gpu-runner may use a container engine of root: ")
     assert f"{name} (open)" in said
 
 
-def test_a_socket_of_roots_engine_whose_queue_is_full_is_silence_and_so_a_way() -> None:
+def test_a_socket_of_a_root_engine_with_a_full_queue_counts_as_open() -> None:
     machine.needs("nft")
 
     def work() -> str:
@@ -199,7 +204,7 @@ def test_a_socket_of_roots_engine_whose_queue_is_full_is_silence_and_so_a_way() 
             path.chmod(0o666)
             server.listen(0)
             first.connect(str(path))
-            return cage()
+            return try_isolation()
 
     said = machine.inside(work)
     assert said.startswith("not-isolated: gpu-runner may use a container engine of root: ")

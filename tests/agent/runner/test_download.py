@@ -1,4 +1,4 @@
-"""A download is whole, is what was asked for, and carries nothing to where it is led."""
+"""A download is complete, comes from the requested address, and sends no headers to the target of a redirect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_download_follows_a_redirect_and_takes_no_headers_along():
 @pytest.mark.parametrize(
     "location", ["https://[x", "//[", "https://a b/", "https://u:p@h/", "https://h:99999/", "https://"]
 )
-def test_a_redirect_to_what_is_no_url_is_no_download(location: str):
+def test_a_redirect_to_an_invalid_url_fails(location: str):
     with peer(says(_moved(location))) as made, pytest.raises(Unreachable) as failed:
         downloaded(made.url)
     assert failed.value.reason == "redirects to an invalid URL"
@@ -75,24 +75,24 @@ def test_a_download_is_not_led_from_https_to_a_server_of_this_machine(
     assert there.requests == []
 
 
-def test_a_download_that_is_cut_off_is_none():
+def test_a_truncated_download_fails():
     with peer(says(OK[:-1])) as made, pytest.raises(Unreachable, match="truncated: 1 bytes are missing"):
         downloaded(made.url)
 
 
-def test_a_download_over_its_limit_is_none():
+def test_a_download_over_its_limit_fails():
     with peer(says(OK)) as made, pytest.raises(Unreachable, match="longer than 4 bytes"):
         downloaded(made.url, limit_bytes=4)
 
 
-def test_a_download_that_is_not_there_says_with_which_status():
+def test_a_missing_download_reports_the_status():
     refused = pytest.raises(Unreachable, match="answered 404 Not Found")
     with peer(says(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")) as made, refused as failed:
         downloaded(made.url)
     assert failed.value.status == 404
 
 
-def test_a_full_disk_is_not_taken_for_the_network():
+def test_a_full_disk_is_not_reported_as_a_network_error():
     class Full(io.BytesIO):
         def write(self, _: Any) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")

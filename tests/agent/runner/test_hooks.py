@@ -23,7 +23,7 @@ from gpu_agent.runner.hooks import Hooks, Job, client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.agent.fakes.hooked import pack, raw
+from tests.agent.fakes.hook_client import pack, raw
 from tests.agent.fakes.machine import NOBODY, needs, open_python
 
 JOB = Job("owner/repository", "123456789", "2", "train", "CI")
@@ -36,7 +36,9 @@ def fit(stage: str) -> str:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Like /run/gpu-agent: root's, and open to read for everybody, which pytest's own folders are not."""
+    """Return a folder like /run/gpu-agent, which belongs to root and is readable for everyone. pytest's folders are
+    not.
+    """
     made = Path(tempfile.mkdtemp(prefix="gpu-agent-"))
     made.chmod(0o755)
     yield made
@@ -45,7 +47,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Hooks]]:
-    """Hooks for a user, this one where nothing is said."""
+    """Start hooks for a user, by default the current one."""
     made: list[Hooks] = []
     for name, value in GITHUB.items():
         monkeypatch.setenv(name, value)
@@ -66,7 +68,7 @@ def ask(folder: Path, stage: str) -> int:
     return client([stage, str(folder / "hooks.sock")])
 
 
-def test_a_job_on_a_fit_machine_starts_and_is_known(
+def test_a_job_on_a_usable_machine_starts_and_is_recorded(
     serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served = serve()
@@ -86,7 +88,7 @@ def test_the_socket_is_the_runners_users_alone(serve: Callable[..., Hooks], fold
     assert (oct(status.st_mode & 0o777), status.st_uid, status.st_gid) == ("0o600", NOBODY, NOBODY)
 
 
-def test_a_job_on_an_unfit_machine_fails_and_its_author_reads_why(
+def test_a_job_on_an_unusable_machine_fails_with_the_reason_in_its_log(
     serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served = serve(lambda stage: f"the GPU is not fit when a job has {stage}")
@@ -176,7 +178,7 @@ def test_what_a_jobs_author_chose_is_cut_and_made_one_printable_line(
     "text",
     [b"", b"\n", b"{\n", b"[" * 8000 + b"\n", b"x" * 100_000, b'{"stage": "started"', b"\xff\xfe\n", b"1e999999\n"],
 )
-def test_nonsense_on_the_socket_starts_no_job_and_ends_nothing(
+def test_invalid_input_on_the_socket_starts_no_job_and_stops_nothing(
     serve: Callable[..., Hooks], folder: Path, text: bytes
 ) -> None:
     served = serve()
@@ -186,13 +188,13 @@ def test_nonsense_on_the_socket_starts_no_job_and_ends_nothing(
 
 
 @given(asked=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20), st.lists))
-def test_whatever_a_name_is_the_job_has_short_printable_ones(asked: object) -> None:
+def test_any_name_of_a_job_becomes_short_and_printable(asked: object) -> None:
     made = hooks._plain(asked)
     assert len(made) <= 100
     assert made.isprintable()
 
 
-def test_one_who_says_nothing_does_not_keep_others_from_being_heard(serve: Callable[..., Hooks], folder: Path) -> None:
+def test_a_silent_connection_does_not_block_other_connections(serve: Callable[..., Hooks], folder: Path) -> None:
     serve()
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(folder / "hooks.sock"))
@@ -211,7 +213,7 @@ def test_a_flood_of_connections_takes_few_threads_and_descriptors_of_the_agents(
         with contextlib.suppress(BlockingIOError):
             connection.connect(str(folder / "hooks.sock"))
             taken += 1
-    # What is beyond those that are heard and those that wait is not even connected.
+    # The socket does not accept more connections than those that are served or wait.
     assert taken <= 8 + 9
     assert len(list(Path("/proc/self/fd").iterdir())) - before[0] <= 8
     assert threading.active_count() <= before[1]
@@ -220,8 +222,8 @@ def test_a_flood_of_connections_takes_few_threads_and_descriptors_of_the_agents(
     assert wait_until(lambda: ask(folder, "started") == 0)
 
 
-def test_an_accept_that_fails_is_not_the_last(serve: Callable[..., Hooks], folder: Path) -> None:
-    """As where the agent has no file descriptor left: each of its threads meets it once."""
+def test_a_failed_accept_does_not_end_the_server(serve: Callable[..., Hooks], folder: Path) -> None:
+    """The error is that of an agent without a free file descriptor. Each thread gets it once."""
     served = serve()
     server, failed = served._server, threading.Semaphore(8)
 
@@ -238,16 +240,14 @@ def test_an_accept_that_fails_is_not_the_last(serve: Callable[..., Hooks], folde
             server.close()
 
     served._server = Failing()  # type: ignore[assignment]
-    # Eight questions bring the eight threads back from the accept they are in, and into the one that fails.
+    # Eight requests make the eight threads leave their current accept. Their next accept fails.
     for _ in range(8):
         raw(folder, b'{"stage": "completed"}\n')
     assert wait_until(lambda: not failed.acquire(blocking=False) or bool(failed.release()))
     assert ask(folder, "started") == 0
 
 
-def test_a_check_that_fails_by_itself_is_a_no_and_others_are_still_heard(
-    serve: Callable[..., Hooks], folder: Path
-) -> None:
+def test_a_check_that_raises_is_a_no_and_later_requests_are_answered(serve: Callable[..., Hooks], folder: Path) -> None:
     def check(stage: str) -> str:
         raise RuntimeError("can't start new thread")
 
@@ -256,8 +256,8 @@ def test_a_check_that_fails_by_itself_is_a_no_and_others_are_still_heard(
     assert ask(folder, "started") == 1
 
 
-def test_its_end_ends_every_thread_that_answers(serve: Callable[..., Hooks]) -> None:
-    # Threads of other tests end when they like: a count of all of them would hang on that.
+def test_close_ends_every_thread_of_the_server(serve: Callable[..., Hooks]) -> None:
+    # Threads of other tests end at any time, so the test counts only threads with this name.
     before = set(threading.enumerate())
     served = serve()
     answering = [one for one in threading.enumerate() if one not in before and one.name == "hooks"]
@@ -268,7 +268,7 @@ def test_its_end_ends_every_thread_that_answers(serve: Callable[..., Hooks]) -> 
 
 
 def wait_until(done: Callable[[], bool]) -> bool:
-    """Whether it becomes so, in longer than it ever takes."""
+    """Return True when the condition is met. The time limit is longer than it ever takes."""
     until = time.monotonic() + 20
     while not done():
         if time.monotonic() > until:
@@ -277,8 +277,8 @@ def wait_until(done: Callable[[], bool]) -> bool:
     return True
 
 
-def test_only_the_runners_user_is_heard(serve: Callable[..., Hooks], folder: Path) -> None:
-    """Root may open every socket; here it stands for somebody else."""
+def test_only_the_runners_user_gets_an_answer(serve: Callable[..., Hooks], folder: Path) -> None:
+    """Root may open every socket. In this test it stands for any other user."""
     needs()
     served = serve(uid=NOBODY)
     assert raw(folder, b'{"stage": "started"}\n') == b""
@@ -287,10 +287,10 @@ def test_only_the_runners_user_is_heard(serve: Callable[..., Hooks], folder: Pat
 
 @pytest.mark.parametrize("words", ["", "GPU-1 has 68 MiB in use"])
 def test_the_scripts_work_as_the_runners_user(serve: Callable[..., Hooks], folder: Path, words: str) -> None:
-    """The whole way: bash, the script, the archive, the socket, and the exit code the runner goes by."""
+    """The test uses all parts: bash, the script, the archive, the socket, and the exit code that the runner reads."""
     needs()
     agent = pack(folder)
-    # The job may put variables into the environment of what the runner starts later (GITHUB_ENV).
+    # The job may add variables to the environment of programs that the runner starts later (GITHUB_ENV).
     (folder / "json.py").write_text("raise SystemExit('of the job')")
     served = serve(lambda _: words, uid=NOBODY, python=open_python(), agent=agent)
     script = served.environment["ACTIONS_RUNNER_HOOK_JOB_STARTED"]
@@ -310,7 +310,7 @@ def test_the_scripts_work_as_the_runners_user(serve: Callable[..., Hooks], folde
     assert served.job == JOB
 
 
-def test_the_runners_user_cannot_change_the_scripts_nor_what_lies_beside_them(
+def test_the_runners_user_cannot_change_the_scripts_or_files_next_to_them(
     serve: Callable[..., Hooks], folder: Path
 ) -> None:
     needs()

@@ -1,4 +1,4 @@
-"""The other ways to root: what the runner's user may open, belong to and start, in each mode of Docker."""
+"""Other ways to become root: sockets, groups and programs of the runner's user, in each Docker mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_agent.machine.system import System
 from gpu_agent.runner.network_isolation import SOCKETS, isolate
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.caged import CUT, cage
+from tests.agent.fakes.isolated import CUT, try_isolation
 from tests.agent.fakes.machine import IPV4, NOBODY
 
 
@@ -32,7 +32,7 @@ def test_the_runners_user_has_a_home_and_neither_a_password_nor_a_group() -> Non
 
 
 def test_every_socket_of_roots_engine_that_the_user_may_open_is_named() -> None:
-    """Those outside of /run are left out here: only /run is the test's own."""
+    """Sockets outside /run are left out, because only /run belongs to the test."""
     machine.needs("nft")
     sockets = [path for path in SOCKETS if path.startswith("/run/")]
 
@@ -40,7 +40,7 @@ def test_every_socket_of_roots_engine_that_the_user_may_open_is_named() -> None:
         machine.network()
         for path in sockets:
             machine.socket_of_engine(Path(path), 0o666)
-        return cage()
+        return try_isolation()
 
     said = machine.inside(work)
     assert said.startswith("not-isolated: gpu-runner may use a container engine of root: ")
@@ -53,20 +53,20 @@ def test_a_socket_of_roots_engine_that_only_its_group_may_open_is_no_way() -> No
     def work() -> str:
         machine.network()
         machine.socket_of_engine(Path("/run/docker.sock"), 0o660)
-        return cage()
+        return try_isolation()
 
     assert machine.inside(work) == ""
 
 
 @pytest.mark.parametrize("group", ["sudo", "docker"])
-def test_a_baked_user_in_a_group_that_comes_to_root_is_named(group: str) -> None:
+def test_a_user_of_the_image_in_a_group_with_root_access_is_named(group: str) -> None:
     machine.needs("nft")
 
     def work() -> str:
         machine.network()
         subprocess.run(["groupadd", "--force", group], check=True)
         subprocess.run(["useradd", "--system", "--user-group", "--groups", group, "gpu-runner"], check=True)
-        return cage()
+        return try_isolation()
 
     assert (
         machine.inside(work)
@@ -83,7 +83,7 @@ def test_sudo_without_a_password_is_named() -> None:
 
     def work() -> str:
         machine.network()
-        return cage(WithSudo(python=machine.open_python()))
+        return try_isolation(WithSudo(python=machine.open_python()))
 
     assert machine.inside(work) == (
         "not-isolated: gpu-runner may use sudo without a password: check /etc/sudoers.d of the image"
@@ -111,13 +111,13 @@ def test_rootful_gives_the_engines_group_and_still_cuts_bridges() -> None:
         ("podman", "not-isolated: docker: got 'podman', expected none, rootless or rootful"),
     ],
 )
-def test_a_mode_that_cannot_be_is_told(docker: str, said: str) -> None:
+def test_an_invalid_docker_mode_is_reported(docker: str, said: str) -> None:
     machine.needs("nft")
 
     def work() -> str:
         machine.network()
         subprocess.run(["groupdel", "docker"], check=False, capture_output=True)
-        return cage(docker=docker)
+        return try_isolation(docker=docker)
 
     assert machine.inside(work) == said
 
@@ -131,7 +131,7 @@ def test_rootless_names_the_packages_that_the_image_lacks() -> None:
 
     def work() -> str:
         machine.network()
-        return cage(Lacking(python=machine.open_python()), "rootless")
+        return try_isolation(Lacking(python=machine.open_python()), "rootless")
 
     assert machine.inside(work) == (
         "no-tool: docker: rootless needs packages that the image lacks: docker-ce-rootless-extras, slirp4netns, uidmap"

@@ -1,4 +1,4 @@
-"""The cage, tried in real network namespaces: who still reaches the addresses that give out the machine's identity."""
+"""The network isolation in real network namespaces: which users still reach the machine's identity."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpu_agent.machine.system import System
 from gpu_agent.runner.network_isolation import iptables_rules, rules
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.caged import cage
+from tests.agent.fakes.isolated import try_isolation
 from tests.agent.fakes.machine import IPV4, IPV6, NOBODY
 
-# Docker's own rules, in short: they take what a bridge forwards, at the usual priority.
+# A short form of Docker's own rules: they accept what a bridge forwards, at the usual priority.
 ACCEPT_ALL = """
 table inet docker {
   chain forward { type filter hook forward priority 0; policy accept; accept; }
@@ -32,14 +32,14 @@ class WithoutNft(System):
 
 
 class Broken(System):
-    """nft says that all is well and does nothing: only trying the walls shows it."""
+    """An nft that reports success and does nothing. Only the test of the isolation detects that."""
 
     def must(self, reason: str, argv: Sequence[str], *, text: str = "", timeout_sec: float = 30) -> str:
         return "" if argv[0] == "nft" else super().must(reason, argv, text=text, timeout_sec=timeout_sec)
 
 
 def reached(*ports: int) -> dict[str, list[str]]:
-    """For root, another user and a container: what each address says on each port, the IPv4 address first."""
+    """Return the answer of each address and port to root, a user and a container. The IPv4 address comes first."""
     targets = [f"{address} {port}" for address in (IPV4, IPV6) for port in ports]
     return {
         "root": machine.reach(*targets),
@@ -80,8 +80,8 @@ def test_the_rules_for_iptables_are_these_the_last_one_on_top() -> None:
     ]
 
 
-def test_without_the_cage_everybody_reaches_the_identity() -> None:
-    """What the other tests rest on: the network is one in which the cut makes the difference."""
+def test_without_the_isolation_every_user_reaches_the_identity() -> None:
+    """Without the isolation the addresses are reachable. The other tests depend on that."""
     machine.needs("nft")
 
     def work() -> dict[str, list[str]]:
@@ -97,9 +97,9 @@ def test_only_root_outside_of_containers_reaches_the_identity() -> None:
     def work() -> list[object]:
         machine.network()
         subprocess.run(["nft", "-f", "-"], input=ACCEPT_ALL, text=True, check=True)
-        return [cage(), reached(80, 53, 123, 67, 547)]
+        return [try_isolation(), reached(80, 53, 123, 67, 547)]
 
-    # systemd-networkd renews the machine's address as a user of its own.
+    # systemd-networkd renews the machine's address as its own user.
     others = ["identity", "time", "time", "time"]
     closed = ["ConnectionRefusedError", *others]
     assert machine.inside(work) == [
@@ -114,17 +114,17 @@ def test_an_ipv4_address_written_as_ipv6_is_no_way_around() -> None:
     def work() -> list[str]:
         machine.network()
         target = f"::ffff:{IPV4} 80"
-        return [cage(), *machine.reach(target), *machine.reach(target, uid=NOBODY)]
+        return [try_isolation(), *machine.reach(target), *machine.reach(target, uid=NOBODY)]
 
     assert machine.inside(work) == ["", "identity", "ConnectionRefusedError"]
 
 
-def test_the_cage_made_a_second_time_is_the_same_cage() -> None:
+def test_a_second_isolation_gives_the_same_rules() -> None:
     machine.needs("nft")
 
     def work() -> list[object]:
         machine.network()
-        said = [cage(), cage()]
+        said = [try_isolation(), try_isolation()]
         listed = subprocess.run(
             ["nft", "list", "table", "inet", "gpu_agent"], capture_output=True, text=True, check=True
         )
@@ -134,51 +134,51 @@ def test_the_cage_made_a_second_time_is_the_same_cage() -> None:
 
 
 @pytest.mark.slow
-def test_iptables_makes_the_same_cage_where_nft_is_missing() -> None:
+def test_iptables_gives_the_same_isolation_if_nft_is_missing() -> None:
     machine.needs("iptables", "ip6tables")
 
     def work() -> list[object]:
         machine.network()
-        return [cage(WithoutNft(python=machine.open_python())), reached(80, 53)]
+        return [try_isolation(WithoutNft(python=machine.open_python())), reached(80, 53)]
 
     assert machine.inside(work) == [
         "",
         {
             "root": ["identity"] * 4,
             "nobody": ["ConnectionRefusedError", "identity"] * 2,
-            # Dropped, not refused: see iptables_rules.
+            # The packets are dropped, not refused: see iptables_rules.
             "container": ["TimeoutError", "identity"] * 2,
         },
     ]
 
 
-def test_without_any_packet_filter_there_is_no_cage() -> None:
+def test_the_isolation_fails_without_a_packet_filter() -> None:
     class Bare(System):
         def have(self, program: str) -> bool:
             return program in limits.NEEDED
 
     def work() -> str:
         machine.network()
-        return cage(Bare(python=machine.open_python()))
+        return try_isolation(Bare(python=machine.open_python()))
 
     assert machine.inside(work) == (
         "no-tool: the image has neither nft nor ip6tables and iptables: add nftables to the image"
     )
 
 
-def test_a_filter_that_lets_the_user_through_is_found_out() -> None:
+def test_a_packet_filter_that_does_not_block_the_user_is_detected() -> None:
     machine.needs("nft")
 
     def work() -> str:
         machine.network()
-        return cage(Broken(python=machine.open_python()))
+        return try_isolation(Broken(python=machine.open_python()))
 
     assert machine.inside(work) == (
         f"not-isolated: gpu-runner can reach the machine's identity: {IPV4} (open), {IPV6} (open)"
     )
 
 
-def test_a_cut_that_also_cut_the_agent_is_found_out() -> None:
+def test_a_packet_filter_that_also_blocks_the_agent_is_detected() -> None:
     machine.needs("nft")
 
     def work() -> str:
@@ -186,19 +186,19 @@ def test_a_cut_that_also_cut_the_agent_is_found_out() -> None:
         rule = f"type filter hook output priority 0; ip daddr {IPV4} reject;"
         block = f"table inet other {{ chain output {{ {rule} }}; }}"
         subprocess.run(["nft", "-f", "-"], input=block, text=True, check=True)
-        return cage(cut=BlockedAddresses((IPV4,), ()))
+        return try_isolation(cut=BlockedAddresses((IPV4,), ()))
 
     assert machine.inside(work) == (
         f"not-isolated: the agent itself no longer reaches the machine's identity: {IPV4} (ECONNREFUSED)"
     )
 
 
-def test_a_machine_whose_identity_has_only_an_ipv4_address_is_caged_too() -> None:
+def test_a_machine_whose_identity_has_only_an_ipv4_address_is_isolated_too() -> None:
     machine.needs("nft")
 
     def work() -> str:
         machine.network()
         subprocess.run(["ip", "-6", "route", "del", IPV6], check=True)
-        return cage()
+        return try_isolation()
 
     assert machine.inside(work) == ""

@@ -1,4 +1,6 @@
-"""What a later boot of the same disk begins with: the cut, and nothing of the runner's user."""
+"""A later boot of the same disk starts with the rules of the network isolation, and starts nothing of the runner's
+user.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from gpu_agent.runner import next_boot
 from gpu_agent.runner.network_isolation import close, rules
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.caged import CUT, cage
+from tests.agent.fakes.isolated import CUT, try_isolation
 from tests.agent.fakes.machine import IPV4, IPV6, NOBODY
 
 ASKED = Path("/run/asked")
 
 
 def with_systemd(code: int = 0) -> None:
-    """A stand-in for systemctl, which writes down what it is asked."""
+    """A fake systemctl that records its arguments."""
     BOOTED.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", "/usr/local/sbin"], check=True)
     program = Path("/usr/local/sbin/systemctl")
@@ -27,7 +29,7 @@ def with_systemd(code: int = 0) -> None:
     program.chmod(0o755)
 
 
-def test_a_boot_that_comes_before_the_agent_has_the_cut_that_the_agent_made() -> None:
+def test_a_later_boot_has_the_rules_before_its_agent_starts() -> None:
     machine.needs("nft")
 
     def work() -> list[Any]:
@@ -35,7 +37,7 @@ def test_a_boot_that_comes_before_the_agent_has_the_cut_that_the_agent_made() ->
         with_systemd()
         targets = (f"{IPV4} 80", f"{IPV6} 80", f"{IPV4} 53")
         close(CUT, System())
-        # The next boot's kernel has no rules yet; what the unit runs gives it them again.
+        # The kernel of the next boot has no rules yet. The command of the unit loads them.
         subprocess.run(["nft", "flush", "ruleset"], check=True)
         before = machine.reach(*targets, uid=NOBODY)
         lines = next_boot.UNIT.read_text().splitlines()
@@ -50,7 +52,7 @@ def test_a_boot_that_comes_before_the_agent_has_the_cut_that_the_agent_made() ->
     assert kept == rules(CUT)
 
 
-def test_the_unit_is_before_the_network_and_before_anything_of_a_users() -> None:
+def test_the_unit_starts_before_the_network_and_before_services_of_users() -> None:
     def work() -> str:
         with_systemd()
         next_boot.keep_cut("", System())
@@ -63,13 +65,13 @@ def test_the_unit_is_before_the_network_and_before_anything_of_a_users() -> None
 
 
 def test_systemd_starts_no_service_of_the_runner_users() -> None:
-    """Whatever a job leaves in its home and whether it made itself linger."""
+    """This holds whatever a job leaves in its home, and if it enables lingering."""
     machine.needs("nft")
 
     def work() -> list[str]:
         machine.network()
         with_systemd()
-        said = cage()
+        said = try_isolation()
         return [said, *ASKED.read_text().splitlines(), str(System().runner_user().uid)]
 
     said, *asked, uid = machine.inside(work)
@@ -78,7 +80,7 @@ def test_systemd_starts_no_service_of_the_runner_users() -> None:
 
 
 @pytest.mark.parametrize("command", ["enable gpu-agent-cut.service", "mask --now user@990.service"])
-def test_a_systemd_that_refuses_is_no_cage(command: str) -> None:
+def test_the_isolation_fails_if_systemd_refuses(command: str) -> None:
     def work() -> list[str]:
         with_systemd(code=5)
         found = []

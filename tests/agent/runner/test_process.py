@@ -1,4 +1,4 @@
-"""The runner's process, with a stand-in for GitHub's: its one job and each way it ends."""
+"""The process of a fake runner: its one job, and each way in which it ends."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ from gpu_agent.clock import Clock
 from gpu_agent.runner import process
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.started import FOREVER, RUN, begin, diag, heard, left_of_the_user, soon
+from tests.agent.fakes.started_runner import (
+    FOREVER,
+    RUN,
+    diag,
+    long_enough,
+    processes_of_the_user,
+    start_runner,
+    wait_for_line,
+)
 
 
 def test_a_runner_takes_its_one_job_and_ends() -> None:
     def work() -> list[object]:
         lines: list[str] = []
-        running = begin('say("2026-11-22: Running job: train"); time.sleep(0.3); end(0)', lines.append)
-        before = running.wait(soon(), or_job=True)
+        running = start_runner('say("2026-11-22: Running job: train"); time.sleep(0.3); end(0)', lines.append)
+        before = running.wait(long_enough(), or_job=True)
         seen = running.job_seen.is_set()
-        return [before, seen, running.wait(soon()), lines]
+        return [before, seen, running.wait(long_enough()), lines]
 
     lines = ["| Listening for Jobs", "| 2026-11-22: Running job: train", "| exiting with 0"]
     assert machine.inside(work) == [None, True, ["ended", "it ended normally"], lines]
@@ -36,19 +44,21 @@ def test_a_runner_takes_its_one_job_and_ends() -> None:
         ('say("exiting with 9"); os.kill(os.getpid(), 9)', "runner-failed", "it was killed by signal 9"),
     ],
 )
-def test_each_way_to_end_is_told_with_the_last_lines(does: str, word: str, words: str) -> None:
-    said, text = machine.inside(lambda: begin(does).wait(soon()))
+def test_each_way_to_end_is_reported_with_the_last_lines(does: str, word: str, words: str) -> None:
+    said, text = machine.inside(lambda: start_runner(does).wait(long_enough()))
     assert said == word
     assert text.startswith(f"{words}; its last output: Listening for Jobs / exiting with ")
 
 
 def test_a_runner_without_a_job_is_waited_for_until_the_deadline_and_then_ends_on_sigint() -> None:
     def work() -> list[object]:
-        running = begin(f"signal.signal(signal.SIGINT, lambda *_: end(0)); say('ready')\n{FOREVER}", lines.append)
-        heard(lines, "| ready")
+        running = start_runner(
+            f"signal.signal(signal.SIGINT, lambda *_: end(0)); say('ready')\n{FOREVER}", lines.append
+        )
+        wait_for_line(lines, "| ready")
         waited = running.wait(Clock().now() + 0.2)
         running.interrupt(30)
-        return [waited, running.job_seen.is_set(), running.wait(soon()), left_of_the_user()]
+        return [waited, running.job_seen.is_set(), running.wait(long_enough()), processes_of_the_user()]
 
     lines: list[str] = []
     assert machine.inside(work) == [None, False, ["ended", "it ended normally"], 0]
@@ -60,8 +70,8 @@ def test_only_the_listener_is_interrupted_so_that_it_tells_its_worker_itself() -
         child += "print('ready', flush=True); time.sleep(60)"
         does = f"subprocess.Popen([sys.executable, '-c', {child!r}])\n"
         does += f"signal.signal(signal.SIGINT, lambda *_: end(0))\n{FOREVER}"
-        running = begin(does, lines.append)
-        heard(lines, "| ready")
+        running = start_runner(does, lines.append)
+        wait_for_line(lines, "| ready")
         running.interrupt(30)
         return ",".join(sorted(path.name for path in (RUN / "runner" / "_diag").iterdir()))
 
@@ -70,19 +80,19 @@ def test_only_the_listener_is_interrupted_so_that_it_tells_its_worker_itself() -
 
 
 def test_a_runner_that_does_not_listen_is_killed_with_all_that_its_job_left() -> None:
-    """The job's orphan has a session of its own, and forks as fast as it is killed."""
+    """The process that the job left has its own session, and forks as fast as it is killed."""
 
     def work() -> list[object]:
         orphan = "import os, time\nwhile True:\n    if os.fork(): os._exit(0)\n    time.sleep(0.001)"
         does = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nsay('ready')\n"
         does += f"subprocess.Popen([sys.executable, '-c', {orphan!r}], start_new_session=True)\n{FOREVER}"
-        running = begin(does, lines.append)
-        heard(lines, "| ready")
-        while left_of_the_user() < 2:
+        running = start_runner(does, lines.append)
+        wait_for_line(lines, "| ready")
+        while processes_of_the_user() < 2:
             time.sleep(0.01)
         running.interrupt(0.2)
-        left = left_of_the_user()
-        ended = running.wait(soon())
+        left = processes_of_the_user()
+        ended = running.wait(long_enough())
         assert ended is not None
         return [ended.reason, left]
 
@@ -94,8 +104,8 @@ def test_a_runner_that_asks_for_it_is_started_again_without_the_blob(monkeypatch
     monkeypatch.setattr(process, "_PAUSE_SEC", 0.01)
 
     def work() -> list[object]:
-        running = begin("end(0 if len(starts.read_text().splitlines()) == 3 else 2)")
-        return [running.wait(soon()), diag("starts").splitlines()]
+        running = start_runner("end(0 if len(starts.read_text().splitlines()) == 3 else 2)")
+        return [running.wait(long_enough()), diag("starts").splitlines()]
 
     starts = ["with blob", "without blob", "without blob"]
     assert machine.inside(work) == [["ended", "it ended normally"], starts]
@@ -105,7 +115,7 @@ def test_a_runner_that_always_fails_is_started_four_times(monkeypatch: pytest.Mo
     monkeypatch.setattr(process, "_PAUSE_SEC", 0.01)
 
     def work() -> list[object]:
-        ended = begin("end(2)").wait(soon())
+        ended = start_runner("end(2)").wait(long_enough())
         assert ended is not None
         return [ended.reason, len(diag("starts").splitlines())]
 
@@ -116,7 +126,7 @@ def test_a_runner_that_had_its_job_is_not_started_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(process, "_PAUSE_SEC", 0.01)
 
     def work() -> list[object]:
-        ended = begin('say("Running job: train"); end(2)').wait(soon())
+        ended = start_runner('say("Running job: train"); end(2)').wait(long_enough())
         assert ended is not None
         return [ended.reason, len(diag("starts").splitlines())]
 
@@ -124,13 +134,13 @@ def test_a_runner_that_had_its_job_is_not_started_again(monkeypatch: pytest.Monk
 
 
 def test_what_the_runner_says_is_redacted_before_it_is_cut() -> None:
-    """Each of these would be half a secret behind the cut, which no longer looks like one."""
+    """A secret that is cut first would be only half a secret, which no longer looks like one."""
 
     def work() -> list[object]:
         lines: list[str] = []
         does = "say('x ' * 140 + 'MIIE/wIBAAKC1QEA' * 4); say('x ' * 490 + 'MIIE/wIBAAKC1QEA' * 4)\n"
         does += "say('MIIEowIBAAKCAQEA' * 4); say('kJ8s/w=='); end(1)"
-        ended = begin(does, lines.append).wait(soon())
+        ended = start_runner(does, lines.append).wait(long_enough())
         assert ended is not None
         return [lines, ended.detail]
 
@@ -148,8 +158,8 @@ def test_a_line_without_an_end_is_heard_as_far_as_it_is_read_at_once() -> None:
     def work() -> list[object]:
         lines: list[str] = []
         does = "sys.stdout.write('word ' * 100_000); say(''); say('Running job: train'); end(0)"
-        running = begin(does, lines.append)
-        running.wait(soon())
+        running = start_runner(does, lines.append)
+        running.wait(long_enough())
         return [[len(line) for line in lines], running.job_seen.is_set()]
 
     assert machine.inside(work) == [[20, 1002, 20, 16], True]
@@ -161,27 +171,27 @@ def test_the_runner_dies_with_the_agent() -> None:
         agent = os.fork()
         if agent == 0:
             lines: list[str] = []
-            begin(f"say('ready')\n{FOREVER}", lines.append)
-            heard(lines, "| ready")
-            os.write(writer, str(left_of_the_user()).encode())
+            start_runner(f"say('ready')\n{FOREVER}", lines.append)
+            wait_for_line(lines, "| ready")
+            os.write(writer, str(processes_of_the_user()).encode())
             os.kill(os.getpid(), 9)
         alive = int(os.read(reader, 10))
         os.waitpid(agent, 0)
         deadline = time.monotonic() + 20
-        while left_of_the_user() and time.monotonic() < deadline:
+        while processes_of_the_user() and time.monotonic() < deadline:
             time.sleep(0.02)
-        return [alive, left_of_the_user()]
+        return [alive, processes_of_the_user()]
 
     assert machine.inside(work) == [1, 0]
 
 
-def test_nothing_that_a_job_writes_is_a_word_of_the_agents_own() -> None:
-    """A job is of the same user as its Listener, and may write where that does."""
+def test_no_output_of_a_job_looks_like_a_line_of_the_agent() -> None:
+    """A job has the same user as its Listener, and may write to the same output."""
     words = ["GPU-AGENT-END {}", "SMOKE-RESULT e30="]
 
     def work() -> list[str]:
         lines: list[str] = []
-        begin("".join(f"say({word!r}); " for word in words) + "end(0)", lines.append).wait(soon())
+        start_runner("".join(f"say({word!r}); " for word in words) + "end(0)", lines.append).wait(long_enough())
         return lines
 
     assert machine.inside(work) == [f"| {word}" for word in ("Listening for Jobs", *words, "exiting with 0")]

@@ -1,4 +1,4 @@
-"""Docker as the runner's user, with stand-ins for Docker's programs: what it is started with, and what is refused."""
+"""Docker as the runner's user, with stubs of Docker's programs: how it is started, and what is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_agent.runner import rootless_docker
 
 from tests.agent.fakes import machine
 
-# Each stands first in the agent's PATH. The engine keeps what it was started with, starts its network, and lives on.
+# Each stub comes first in the agent's PATH. The engine records how it was started, starts its network, and stays on.
 ENGINE = """#!/bin/sh
 env > "$HOME/env"
 id -u > "$HOME/uid"
@@ -24,14 +24,15 @@ id -u > "$HOME/uid"
 touch "$XDG_RUNTIME_DIR/up"
 exec sleep 300
 """
-# A copy of bash by that name, as a script would be listed by its interpreter's. It runs before the engine answers.
+# A copy of bash gets this name, because a script would be listed under its interpreter's name. It runs before the
+# engine answers.
 NETWORK = """slirp4netns -c 'sleep 300; true' - --disable-host-loopback 4242 tap0 &
 until grep -q ^slirp4netns /proc/$!/cmdline; do sleep 0.02; done"""
 DOCKER = '#!/bin/sh\ntest -e "$XDG_RUNTIME_DIR/up" || { echo "Cannot connect"; exit 1; }\necho "%s"\n'
 
 
 def install(engine: str = ENGINE.format(network=NETWORK), options: str = "[name=seccomp name=rootless]") -> None:
-    """The programs on the test's own machine."""
+    """Install the programs on the emulated machine."""
     folder = Path("/usr/local/sbin")
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", str(folder)], check=True)
     scripts = {
@@ -46,7 +47,7 @@ def install(engine: str = ENGINE.format(network=NETWORK), options: str = "[name=
 
 
 def start(seconds: float = 60) -> dict[str, Any]:
-    """What start() gives, or how it ended."""
+    """Return the result of start(), or the reason and detail of its failure."""
     clock, system = Clock(), System(run_folder=Path("/run/gpu-agent"))
     user = system.runner_user()
     try:
@@ -61,7 +62,7 @@ def lent(kind: str) -> list[str]:
     return [line for line in Path(f"/etc/sub{kind}").read_text().splitlines() if line.startswith("gpu-runner:")]
 
 
-def test_the_engine_is_the_users_with_the_one_network_that_the_cut_holds_for() -> None:
+def test_the_engine_runs_as_the_user_with_a_network_that_the_rules_cover() -> None:
     def work() -> dict[str, Any]:
         install()
         Path("/etc/subuid").write_text("somebody:100000:65536\n")
@@ -118,7 +119,7 @@ def test_the_engine_is_the_users_with_the_one_network_that_the_cut_holds_for() -
         ),
     ],
 )
-def test_an_engine_that_the_cut_may_not_hold_for_ends_the_machine(prepare: Callable[[], None], said: str) -> None:
+def test_an_engine_that_the_rules_may_not_cover_ends_the_machine(prepare: Callable[[], None], said: str) -> None:
     def work() -> dict[str, Any]:
         prepare()
         return start()
@@ -126,7 +127,7 @@ def test_an_engine_that_the_cut_may_not_hold_for_ends_the_machine(prepare: Calla
     assert machine.inside(work)["said"] == said
 
 
-def test_ids_that_cannot_be_lent_are_no_hole_in_the_cage() -> None:
+def test_the_agent_ends_if_subordinate_ids_cannot_be_added() -> None:
     def work() -> dict[str, Any]:
         install()
         System(run_folder=Path("/run/gpu-agent")).runner_user()
@@ -138,7 +139,7 @@ def test_ids_that_cannot_be_lent_are_no_hole_in_the_cage() -> None:
     assert machine.inside(work)["said"] == "no-docker: usermod failed (3): no room"
 
 
-def test_an_engine_that_does_not_come_up_ends_at_the_deadline() -> None:
+def test_an_engine_that_does_not_start_ends_the_agent_at_the_deadline() -> None:
     def work() -> dict[str, Any]:
         install("#!/bin/sh\nexec sleep 300\n")
         return start(1)

@@ -1,4 +1,4 @@
-"""What of the runner's registration lies where, what its process may do, and what becomes of its blob."""
+"""The runner's registration: where it is stored, what its process may do, and how the blob is changed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from tests.agent.fakes import machine, runner
 from tests.agent.fakes.runner import SECRET
-from tests.agent.fakes.started import BLOB, FOREVER, HOOKS, RUN, begin, diag, heard, soon
+from tests.agent.fakes.started_runner import BLOB, FOREVER, HOOKS, RUN, diag, long_enough, start_runner, wait_for_line
 
 
 def test_the_registration_is_in_no_command_line_and_no_file_on_a_disk() -> None:
     def work() -> dict[str, Any]:
         lines: list[str] = []
-        running = begin(f"say('ready')\n{FOREVER}", lines.append)
-        heard(lines, "| ready")
+        running = start_runner(f"say('ready')\n{FOREVER}", lines.append)
+        wait_for_line(lines, "| ready")
         secrets = (SECRET, BLOB, without_updates(BLOB))
         found = [
             f"{process.name}/{name}"
@@ -52,19 +52,21 @@ def test_the_registration_is_in_no_command_line_and_no_file_on_a_disk() -> None:
 
 
 def test_the_runner_gets_exactly_this_environment_and_no_way_to_more_rights() -> None:
-    """HOME and the like, what it needs for itself, the cage's and the hooks'; nothing of the agent's own."""
+    """The environment has HOME and similar variables, the registration, and those of the isolation and the hooks. It
+    has nothing of the agent's own.
+    """
 
     def work() -> list[object]:
         os.environ["AGENT_SECRET"] = SECRET
         does = '(root / "_diag" / "env").write_text(json.dumps(dict(os.environ)))\n'
         does += '(root / "_diag" / "status").write_text(Path("/proc/self/status").read_text()); end(0)'
-        begin(does).wait(soon())
+        start_runner(does).wait(long_enough())
         status = dict(line.split(":\t", 1) for line in diag("status").splitlines())
         rights = [status[name].strip() for name in ("NoNewPrivs", "CapInh", "CapPrm", "CapEff", "Groups")]
         return [json.loads(diag("env")), rights, int(status["Uid"].split()[0]) > 0]
 
     environment, rights, is_somebody = machine.inside(work)
-    environment.pop("LC_CTYPE", None)  # the stand-in's own Python puts it there
+    environment.pop("LC_CTYPE", None)  # The Python of the fake runner adds this variable.
     assert environment == {
         "PATH": PATH,
         "LANG": "C.UTF-8",
@@ -89,7 +91,7 @@ def test_the_programs_cannot_be_changed_and_the_jobs_files_lie_on_the_disk() -> 
         does += "    except OSError as error: said.append(error.errno)\n"
         does += "(root / '_work' / 'checkout').write_text('of the job')\n"
         does += "(root / '_diag' / 'said').write_text(str(said)); end(0)"
-        begin(does).wait(soon())
+        start_runner(does).wait(long_enough())
         kept = Path("/home/gpu-runner/work/checkout").read_text()
         return [diag("said"), kept, oct((RUN / "runner").stat().st_mode & 0o777), oct(RUN.stat().st_mode & 0o777)]
 
@@ -116,13 +118,13 @@ def test_a_blob_of_another_form_goes_to_the_runner_as_it_is(value: object) -> No
 
 
 @pytest.mark.parametrize(("over", "starts"), [(0, True), (1, False)])
-def test_a_blob_that_fits_into_no_variable_is_the_runners_end_and_not_the_agents(over: int, starts: bool) -> None:
-    """Tried with the kernel's own limit: one byte less is handed over."""
+def test_a_blob_too_large_for_a_variable_ends_the_runner_and_not_the_agent(over: int, starts: bool) -> None:
+    """The test uses the kernel's own limit: a value with one byte less is accepted."""
     blob = "x" * (131_072 - len(f"{JIT_VARIABLE}=") - 1 + over)
 
     def work() -> str:
         try:
-            begin("end(0)", blob=blob)
+            start_runner("end(0)", blob=blob)
         except AgentExit as ended:
             return str(ended)
         return "started"
@@ -135,4 +137,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
-        return b""  # it has ended
+        return b""  # The process has ended.

@@ -1,4 +1,4 @@
-"""The runner and its hooks as one: why the machine ends, before a job and after one."""
+"""The runner with its hooks: the reason for which the machine ends, before and after a job."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gpu_agent.runner.process import _CODES
 from gpu_agent.runner.session import StartedRunner
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.started import begin, soon
+from tests.agent.fakes.started_runner import long_enough, start_runner
 
 TRAIN = Job("acme/kernels", "77", "1", "train", "ci")
 
 
 def started(does: str, job: Job | None = None, refused: str = "") -> StartedRunner:
-    """The runner of the stand-in that does this, with hooks that have heard of that job."""
+    """Start the fake runner with this code, and hooks that know this job."""
     nothing = cast(Any, None)
     hooks = cast(Any, SimpleNamespace(job=job, refused=refused))
-    return StartedRunner(begin(does), hooks, nothing, nothing, nothing, Clock())
+    return StartedRunner(start_runner(does), hooks, nothing, nothing, nothing, Clock())
 
 
 def nobody_asks(_: Mapping[str, str]) -> None:
@@ -36,8 +36,8 @@ def nobody_asks(_: Mapping[str, str]) -> None:
 def test_no_exit_code_that_a_job_may_choose_stops_the_pool(
     code: int, job: Job | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job is known from the runner's own line, or from its hook."""
-    monkeypatch.setattr(process, "_PAUSE_SEC", 0.1)  # before a start is repeated, which it is for two of these codes
+    """The job is known from the runner's own line or from its hook."""
+    monkeypatch.setattr(process, "_PAUSE_SEC", 0.1)  # The pause before a restart, which two of these codes cause.
     says = "" if job else 'say("Running job: train"); '
     reason, words = machine.inside(lambda: started(f"{says}end({code})", job).finish(nobody_asks))
     assert reason == ("runner-failed" if code else "job-done")
@@ -54,21 +54,21 @@ def test_no_exit_code_that_a_job_may_choose_stops_the_pool(
         ("end(1)", "runner-failed", "it ended with an error that a restart does not fix; its last output: "),
     ],
 )
-def test_a_runner_that_ends_before_any_job_is_told_by_its_code(does: str, reason: str, words: str) -> None:
-    said, text = machine.inside(lambda: started(does).wait(soon()))
+def test_a_runner_that_ends_before_any_job_is_reported_by_its_exit_code(does: str, reason: str, words: str) -> None:
+    said, text = machine.inside(lambda: started(does).wait(long_enough()))
     assert said == reason
     assert text.startswith(words)
 
 
 def test_a_runner_that_github_removed_before_any_job_says_so() -> None:
-    """actions/runner#4726: its lines, and the exit code 0."""
+    """The runner writes the lines of actions/runner#4726 and exits with 0."""
     gone = "The runner no longer exists on the server. Cleaning up local configuration."
-    reason, text = machine.inside(lambda: started(f'say("{gone}"); end(0)').wait(soon()))
+    reason, text = machine.inside(lambda: started(f'say("{gone}"); end(0)').wait(long_enough()))
     assert reason == "runner-failed"
     assert text.startswith("it ended without a job; its last output: ")
     assert gone in text
 
 
-def test_a_job_that_the_hook_refused_is_told_as_the_gpus_whatever_the_runner_says() -> None:
+def test_a_job_that_the_hook_refused_is_reported_as_a_gpu_problem() -> None:
     ended = machine.inside(lambda: started("end(7)", TRAIN, "GPU 0 is lost").finish(nobody_asks))
     assert ended == ["gpu-unhealthy", "the job was refused: GPU 0 is lost"]

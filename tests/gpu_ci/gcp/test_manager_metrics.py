@@ -18,7 +18,7 @@ from gpu_manager.model import Runner
 from tests.gpu_ci.gcp.test_runner_manager import ACCOUNTS
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
-from tests.manager.test_decide import NOW, job, machine, seen
+from tests.manager.test_decide import NOW, job, machine, observe
 from tests.manager.test_metrics import Loop
 
 CHANNEL = "projects/example-ci/notificationChannels/12"
@@ -123,9 +123,9 @@ def log() -> list[dict[str, Any]]:
     running = job(1, status="in_progress", runner="l4-a")
     events = (Event("insert-failed", "l4-c", "none", "l4", "no-capacity"), Event("rerun", "run 1"))
     for observation in (
-        seen(jobs=(job(1, age=90),), machines=(machine("l4-a"), machine("l4-b")), github_requests_left=9),
-        seen(now=NOW + 60, jobs=(job(1, age=90),), machines=(machine("l4-a"), machine("l4-b")), runners=(idle,)),
-        seen(
+        observe(jobs=(job(1, age=90),), machines=(machine("l4-a"), machine("l4-b")), github_requests_left=9),
+        observe(now=NOW + 60, jobs=(job(1, age=90),), machines=(machine("l4-a"), machine("l4-b")), runners=(idle,)),
+        observe(
             now=NOW + 90, jobs=(running,), machines=(machine("l4-a"),), runners=(busy,), preempted=frozenset({"l4-b"})
         ),
     ):

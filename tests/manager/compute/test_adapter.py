@@ -51,7 +51,7 @@ def test_a_template_is_read_once(google: Google) -> None:
 
 
 @pytest.mark.parametrize("workflow", ["", "ünï-cödé ♥ " * 20])
-def test_labels_have_values_that_google_takes(google: Google, workflow: str) -> None:
+def test_labels_have_values_that_google_accepts(google: Google, workflow: str) -> None:
     insert = replace(wanted(), job=replace(JOB, workflow=workflow))
     google.manager.insert(POOL, insert)
     own = google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"]
@@ -60,7 +60,7 @@ def test_labels_have_values_that_google_takes(google: Google, workflow: str) -> 
     assert max(map(len, own.values())) <= 63
 
 
-def test_a_standard_rung_of_a_spot_pool_changes_how_the_machine_is_bought(google: Google) -> None:
+def test_a_standard_rung_of_a_spot_pool_changes_the_scheduling_of_the_machine(google: Google) -> None:
     assert google.made(market="standard")["scheduling"] == {
         **SPOT,
         "provisioningModel": "STANDARD",
@@ -69,7 +69,7 @@ def test_a_standard_rung_of_a_spot_pool_changes_how_the_machine_is_bought(google
     }
 
 
-def test_a_spot_rung_of_a_standard_pool_may_be_taken_back_and_keeps_its_time_limit(google: Google) -> None:
+def test_a_spot_rung_of_a_standard_pool_is_preemptible_and_keeps_its_time_limit(google: Google) -> None:
     standard = {
         "provisioningModel": "STANDARD",
         "onHostMaintenance": "TERMINATE",
@@ -87,7 +87,7 @@ def test_a_spot_rung_of_a_standard_pool_may_be_taken_back_and_keeps_its_time_lim
     assert "scheduling" not in google.made(name="l4-00000002", market="standard")
 
 
-def test_another_machine_type_of_the_ladder_is_of_the_rungs_zone(google: Google) -> None:
+def test_another_machine_type_of_the_ladder_is_requested_in_the_rungs_zone(google: Google) -> None:
     body = google.made(machine_type="g2-standard-12", zone="us-central1-b")
     assert body["machineType"] == "zones/us-central1-b/machineTypes/g2-standard-12"
     assert "scheduling" not in body
@@ -102,7 +102,7 @@ def test_google_looks_half_an_hour_for_a_flex_start_machine(google: Google) -> N
     assert "params" not in google.made(name="l4-00000002", market="spot")
 
 
-def test_a_rung_with_a_template_of_its_own_is_made_from_that_one_and_found_by_it(google: Google) -> None:
+def test_a_rung_with_its_own_template_creates_machines_from_it(google: Google) -> None:
     east = TEMPLATE.replace("us-central1", "us-east1").replace(NAME, "l4-us-east1-template-5d6e7f8")
     ladder = replace(POOL, rungs=(*POOL.rungs, replace(RUNG, zone="us-east1-b", template=east)))
     google.manager.insert(ladder, wanted(zone="us-east1-b", template=east))
@@ -127,7 +127,7 @@ def test_a_rung_with_a_template_of_its_own_is_made_from_that_one_and_found_by_it
         ("g2-standard-8", {"market": "flex-start"}, "a template for spot cannot make a machine for flex-start"),
     ],
 )
-def test_a_rung_that_the_template_cannot_make_is_refused_and_not_asked_for(
+def test_a_rung_that_the_template_cannot_create_is_refused_without_a_request(
     google: Google, given: str, rung: dict[str, Any], problem: str
 ) -> None:
     google.api.properties = {**PROPERTIES, "machineType": given}
@@ -137,13 +137,13 @@ def test_a_rung_that_the_template_cannot_make_is_refused_and_not_asked_for(
     assert google.api.machines == {}
 
 
-def test_the_same_insert_again_is_no_error(google: Google) -> None:
+def test_a_repeated_insert_is_no_error(google: Google) -> None:
     google.manager.insert(POOL, wanted())
     assert google.manager.insert(POOL, wanted()) == ""
 
 
 @pytest.mark.parametrize("label", ["gpu-ci-manager", "gpu-ci-job", "gpu-ci-pool"])
-def test_a_machine_of_the_name_that_is_not_ours_is_an_error(google: Google, label: str) -> None:
+def test_a_machine_of_another_manager_with_the_same_name_is_an_error(google: Google, label: str) -> None:
     google.manager.insert(POOL, wanted())
     google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"][label] = "other"
     with pytest.raises(InsertRefused, match="The resource already exists") as caught:
@@ -151,7 +151,7 @@ def test_a_machine_of_the_name_that_is_not_ours_is_an_error(google: Google, labe
     assert caught.value.error.kind == "refused"
 
 
-def test_a_machine_of_the_name_that_cannot_be_read_is_unknown(google: Google) -> None:
+def test_an_existing_machine_that_cannot_be_read_is_unknown(google: Google) -> None:
     google.manager.insert(POOL, wanted())
     google.api.errors["instance"] = ApiError("backendError", "down", 503)
     with pytest.raises(Unavailable, match="l4-0a1b2c3d in us-central1-a, which has the name: down"):
@@ -170,7 +170,7 @@ def test_a_machine_of_the_name_that_cannot_be_read_is_unknown(google: Google) ->
         (ApiError("unauthenticated", "the token has expired", 0), None),
     ],
 )
-def test_a_refused_insert_is_of_a_kind_and_a_lost_one_is_unknown(
+def test_a_refused_insert_has_a_kind_and_a_lost_one_is_unknown(
     google: Google, error: ApiError, expected: InsertError | None
 ) -> None:
     google.api.errors["insert"] = error
@@ -195,7 +195,7 @@ def test_a_refused_insert_is_of_a_kind_and_a_lost_one_is_unknown(
         (None, OperationState(True)),
     ],
 )
-def test_an_operation_runs_or_has_ended_in_one_of_some_ways(
+def test_the_state_of_an_operation_is_read(
     google: Google, ended: tuple[bool, ApiError | None] | None, expected: OperationState
 ) -> None:
     if ended:
@@ -203,7 +203,7 @@ def test_an_operation_runs_or_has_ended_in_one_of_some_ways(
     assert google.manager.operation(POOL, ZONE, "o") == expected
 
 
-def test_an_operation_that_cannot_be_asked_for_is_unknown(google: Google) -> None:
+def test_an_operation_that_cannot_be_read_is_unknown(google: Google) -> None:
     google.api.errors["operation"] = ApiError("backendError", "down", 503)
     with pytest.raises(Unavailable, match="operation o in us-central1-a: down"):
         google.manager.operation(POOL, ZONE, "o")
@@ -274,7 +274,7 @@ def test_the_end_of_a_machine_that_is_off_is_read_once(google: Google) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"reason":7}', '{"detail":"x"}', "[" * 100_000])
-def test_an_end_that_no_agent_writes_is_none(google: Google, text: str) -> None:
+def test_an_end_in_an_unknown_form_is_ignored(google: Google, text: str) -> None:
     google.api.add("l4-0a1b2c3d", "TERMINATED")
     google.api.attributes["l4-0a1b2c3d"] = text
     [machine] = google.manager.machines([POOL])
@@ -302,7 +302,7 @@ def test_a_machine_counts_as_stopping_until_its_end_can_be_read(google: Google) 
     assert (machine.status, machine.off, machine.end) == ("TERMINATED", True, End("no-tool", "", True))
 
 
-def test_an_end_that_cannot_be_read_for_five_minutes_holds_nothing_up(google: Google) -> None:
+def test_an_end_that_cannot_be_read_delays_a_deletion_for_five_minutes(google: Google) -> None:
     google.api.add("l4-0a1b2c3d", "TERMINATED")
     statuses = []
     for google.now[0] in (0.0, 299.0, 300.0, 310.0):
@@ -311,13 +311,13 @@ def test_an_end_that_cannot_be_read_for_five_minutes_holds_nothing_up(google: Go
     assert statuses == ["STOPPING", "STOPPING", "TERMINATED", "TERMINATED"]
 
 
-def test_guest_attributes_that_are_forbidden_hold_nothing_up(google: Google) -> None:
+def test_forbidden_guest_attributes_delay_no_deletion(google: Google) -> None:
     google.api.add("l4-0a1b2c3d", "TERMINATED")
     google.api.errors["guest attribute"] = ApiError("forbidden", "Required permission", 403)
     assert google.manager.machines([POOL])[0].off
 
 
-def test_machines_that_google_took_back_within_an_hour_of_the_last_one_are_named(google: Google) -> None:
+def test_machines_that_google_preempted_within_an_hour_of_the_last_one_are_named(google: Google) -> None:
     """Only Google's times count: the clock of the manager's computer may be hours ahead."""
     google.api.preempt("l4-old", NOW - 3611)
     google.api.preempt("l4-older", NOW - 9000)
@@ -336,7 +336,7 @@ def test_machines_that_google_took_back_within_an_hour_of_the_last_one_are_named
     assert ("operation read", "systemevent-l4-older") not in google.api.asked
 
 
-def test_machines_on_their_way_are_known_by_their_inserts(google: Google) -> None:
+def test_starting_machines_are_found_by_their_inserts(google: Google) -> None:
     google.api.starts("l4-0a1b2c3d")
     google.api.starts("l4-00000002", status="DONE")
     google.api.starts("l4-00000003", kind="disks")
@@ -365,7 +365,7 @@ def test_a_machine_of_this_manager_is_deleted_and_one_that_is_gone_is_no_error(g
 
 
 @pytest.mark.parametrize("labels", [{}, {"gpu-ci-manager": "prod"}, {"gpu-ci-pool": "l4"}])
-def test_a_machine_of_anybody_else_is_never_deleted(google: Google, labels: dict[str, str]) -> None:
+def test_a_machine_of_another_manager_is_never_deleted(google: Google, labels: dict[str, str]) -> None:
     google.api.add("l4-0a1b2c3d", labels=labels)
     with pytest.raises(Refused, match="its label gpu-ci-manager is not staging"):
         google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
@@ -383,7 +383,7 @@ def test_a_deletion_that_fails_is_unknown_or_refused(
         google.manager.delete(POOL.project, ZONE, "l4-0a1b2c3d")
 
 
-def test_missing_credentials_are_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported_as_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CREDENTIALS", "/nowhere/planted-SECRET")
     with pytest.raises(Unavailable, match="GOOGLE_CREDENTIALS: does not contain credentials") as caught:
         ComputeAdapter("staging").machines([POOL])
@@ -436,7 +436,7 @@ def test_a_machine_for_standby_has_no_label_of_a_job_or_repository(google: Googl
     }
 
 
-def test_a_stop_asks_for_the_machine_first_and_a_start_names_its_request(google: Google) -> None:
+def test_a_stop_reads_the_machine_first_and_a_start_has_a_request_id(google: Google) -> None:
     machine = ready(google)
     google.manager.stop(machine)
     assert google.api.asked[-2:] == [("instance", PROJECT, ZONE, "l4-s1"), ("stop", PROJECT, ZONE, "l4-s1")]
@@ -445,7 +445,7 @@ def test_a_stop_asks_for_the_machine_first_and_a_start_names_its_request(google:
 
 
 @pytest.mark.parametrize("fault", ["its runner", "another id", "another manager"])
-def test_a_machine_that_is_another_by_now_is_not_stopped(google: Google, fault: str) -> None:
+def test_another_machine_of_the_same_name_is_not_stopped(google: Google, fault: str) -> None:
     machine = ready(google)
     row = google.api.machines[ZONE, "l4-s1"]
     if fault == "its runner":
@@ -485,7 +485,7 @@ def test_a_start_without_an_answer_or_a_machine_refuses_nothing(google: Google, 
         google.manager.start(machine, "request-1")
 
 
-def test_the_end_of_a_machine_is_read_anew_each_time_it_is_off(google: Google) -> None:
+def test_the_end_of_a_machine_is_read_again_after_each_boot(google: Google) -> None:
     google.api.add("l4-s1", "TERMINATED")
     google.api.attributes["l4-s1"] = '{"reason": "stopped"}'
     assert [each.end for each in google.manager.machines([POOL])] == [End("stopped")]

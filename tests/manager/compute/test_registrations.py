@@ -55,7 +55,7 @@ def test_a_machine_that_waits_for_its_runner_is_listed_with_its_key(google: Goog
     assert only(google).key == PUBLISHED
 
 
-def test_a_machine_made_for_the_manager_to_register_says_so_in_a_label(google: Google) -> None:
+def test_a_machine_that_the_manager_registers_has_a_label(google: Google) -> None:
     google.manager.insert(replace(POOL, registered_by="manager"), wanted())
     assert google.api.machines[ZONE, "l4-0a1b2c3d"]["labels"]["gpu-ci-registered-by"] == "manager"
 
@@ -72,7 +72,7 @@ def test_a_key_is_read_four_times_in_any_minute_and_no_sooner_than_after_ten_sec
     assert read_at == [0, 10, 20, 30, 60, 70, 80, 90, 120]
 
 
-def test_of_many_machines_twenty_keys_are_read_in_a_pass_and_each_has_its_turn(google: Google) -> None:
+def test_twenty_keys_are_read_in_a_pass_and_the_oldest_reading_comes_first(google: Google) -> None:
     names = [f"l4-{number:02}" for number in range(45)]
     for name in names:
         waiting(google, name)
@@ -93,7 +93,7 @@ def test_no_key_is_read_of_a_machine_that_does_not_run(google: Google, status: s
     assert key_reads(google) == 0
 
 
-def test_no_key_is_read_of_a_machine_that_has_its_registration_or_makes_its_own(google: Google) -> None:
+def test_no_key_is_read_of_a_machine_with_a_registration_or_its_own_app(google: Google) -> None:
     items = [{"key": "gpu-agent-registration", "value": "sealed"}]
     waiting(google, metadata={"fingerprint": "f1", "items": items})
     google.api.add("l4-b")
@@ -107,14 +107,14 @@ def test_no_key_is_read_of_a_machine_that_has_its_registration_or_makes_its_own(
     "changes",
     [{"machine": "l4-a-1"}, {"certificate": 5}, {"certificate": "A" * 4097}, {"certificate": None}],
 )
-def test_a_key_of_another_machine_or_none_is_no_key(google: Google, changes: dict[str, Any]) -> None:
+def test_a_missing_key_or_a_key_of_another_machine_is_ignored(google: Google, changes: dict[str, Any]) -> None:
     waiting(google)
     publish(google, **changes)
     assert only(google).key == ""
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, '"text"'])
-def test_what_no_agent_writes_is_no_key(google: Google, text: str) -> None:
+def test_a_key_in_an_unknown_form_is_ignored(google: Google, text: str) -> None:
     waiting(google)
     google.api.keys["l4-a"] = text
     assert only(google).key == ""
@@ -191,7 +191,7 @@ def test_another_machine_of_the_same_name_gets_nothing(google: Google) -> None:
         ("set metadata", ApiError("forbidden", "Required permission", 403), Refused),
     ],
 )
-def test_a_machine_that_is_gone_says_nothing_of_the_next_one(
+def test_an_error_about_a_missing_machine_is_temporary(
     google: Google, call: str, error: ApiError, expected: type[Exception]
 ) -> None:
     waiting(google)

@@ -62,7 +62,7 @@ def test_a_sweep_sees_waiting_and_running_jobs_and_the_groups_runners(
 
 
 @pytest.mark.parametrize("conclusion", ["startup_failure", "cancelled", "success"])
-def test_queued_jobs_of_a_run_that_has_ended_are_none(
+def test_queued_jobs_of_a_run_that_has_ended_are_ignored(
     github: FakeGithub, manager: GithubAdapter, conclusion: str
 ) -> None:
     github.listed_runs["kernels", "queued"] = [run(1, "completed", conclusion=conclusion), run(2, "queued")]
@@ -70,7 +70,7 @@ def test_queued_jobs_of_a_run_that_has_ended_are_none(
     assert ids(manager.observe(()).jobs) == [22]
 
 
-def test_a_run_that_ended_between_two_sweeps_takes_its_queued_jobs_along(
+def test_the_queued_jobs_of_a_run_that_ended_between_two_sweeps_are_gone(
     github: FakeGithub, manager: GithubAdapter
 ) -> None:
     github.runs["kernels"] = [run(1, "queued")]
@@ -80,7 +80,7 @@ def test_a_run_that_ended_between_two_sweeps_takes_its_queued_jobs_along(
     assert ids(manager.observe(()).jobs) == []
 
 
-def test_a_run_that_is_in_no_list_for_once_is_asked_by_itself(github: FakeGithub, manager: GithubAdapter) -> None:
+def test_a_run_that_is_missing_from_all_lists_is_read_by_its_id(github: FakeGithub, manager: GithubAdapter) -> None:
     github.runs["kernels"] = [run(1, "in_progress")]
     github.jobs[1] = [job(11, 1, "in_progress", runner_name="l4-0a1b2c3d")]
     assert ids(manager.observe(()).jobs) == [11]
@@ -112,7 +112,7 @@ def test_a_job_that_waits_for_approval_stays_known_between_those_lists(
     assert [ids(manager.observe(()).jobs) for _ in range(3)] == [[11], [11], [11]]
 
 
-def test_no_more_than_ten_requests_are_under_way_at_once(github: FakeGithub, manager: GithubAdapter) -> None:
+def test_at_most_ten_requests_run_at_the_same_time(github: FakeGithub, manager: GithubAdapter) -> None:
     github.runs["kernels"] = [run(number, "queued") for number in range(1, 61)]
     here, most, lock = 0, 0, threading.Lock()
     ten = threading.Barrier(10)
@@ -131,7 +131,7 @@ def test_no_more_than_ten_requests_are_under_way_at_once(github: FakeGithub, man
     assert most == 10
 
 
-def test_after_a_failure_the_rest_of_the_sweep_is_not_asked(github: FakeGithub, manager: GithubAdapter) -> None:
+def test_a_failed_request_ends_the_sweep(github: FakeGithub, manager: GithubAdapter) -> None:
     github.runs["kernels"] = [run(number, "queued") for number in range(1, 201)]
 
     def fail_after_a_while(_: httpx2.Request) -> httpx2.Response:
@@ -187,7 +187,7 @@ def test_the_repositories_are_those_that_may_use_the_groups(github: FakeGithub, 
     assert swept("chosen", "private") == {"kernels": {"chosen", "private"}, "models": {"private"}}
 
 
-def test_a_group_that_is_missing_is_named_with_those_there_are(github: FakeGithub, tmp_path: Path) -> None:
+def test_a_missing_group_is_reported_with_the_existing_groups(github: FakeGithub, tmp_path: Path) -> None:
     manager = adapter(github, tmp_path, groups=["gpu", "gqu"])
     view = manager.observe(())
     manager.close()
@@ -226,7 +226,7 @@ def test_the_state_of_a_lost_jobs_run(github: FakeGithub, manager: GithubAdapter
         (401, "Bad credentials", Unavailable),
     ],
 )
-def test_a_runner_is_gone_or_busy_or_its_state_is_unknown(
+def test_the_removal_of_a_runner_reports_gone_busy_or_unknown(
     github: FakeGithub, manager: GithubAdapter, status: int, message: str, expected: bool | type[Exception]
 ) -> None:
     github.faults["DELETE /orgs/example-org/actions/runners/7"] = lambda _: httpx2.Response(
@@ -276,7 +276,7 @@ def test_a_commit_status_names_us(github: FakeGithub, manager: GithubAdapter) ->
         manager.commit_status(CommitStatus(KERNELS, "009b8a", "pending", "", "https://example.com/1"))
 
 
-def test_texts_of_a_workflows_author_control_no_terminal(github: FakeGithub, manager: GithubAdapter) -> None:
+def test_texts_of_a_workflow_contain_no_terminal_control_characters(github: FakeGithub, manager: GithubAdapter) -> None:
     github.runs["kernels"] = [run(1, "queued")]
     github.jobs[1] = [job(11, 1, "queued", "gpu\x1b[2J", name="a\x1b[2J\nb", workflow_name="c\rd")]
     [found] = manager.observe(()).jobs or ()

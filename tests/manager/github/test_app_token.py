@@ -74,7 +74,7 @@ def test_a_token_that_was_revoked_is_replaced_within_the_request(github: FakeGit
     assert mints(github) == 2
 
 
-def test_a_401_to_a_token_that_is_seconds_old_asks_for_no_other_one(github: FakeGithub, manager: GithubAdapter) -> None:
+def test_a_401_to_a_new_token_creates_no_other_token(github: FakeGithub, manager: GithubAdapter) -> None:
     github.faults["/runner-groups"] = lambda _: httpx2.Response(401, json={"message": "Bad credentials"})
     assert manager.observe(()).jobs is None
     assert manager.observe(()).jobs is None

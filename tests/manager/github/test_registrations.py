@@ -80,7 +80,7 @@ def test_a_runner_of_the_name_that_has_a_job_stays(github: FakeGithub, manager: 
         (httpx2.Response(201, json={**MADE, "runner": {}}), Unavailable, "'id'"),
     ],
 )  # fmt: skip
-def test_what_github_refuses_or_garbles(
+def test_refused_and_invalid_registrations_are_errors(
     github: FakeGithub, manager: GithubAdapter, answer: httpx2.Response, expected: type[Exception], problem: str
 ) -> None:
     answers(github, CREATE, answer)
@@ -90,7 +90,7 @@ def test_what_github_refuses_or_garbles(
     assert "eyJ" not in str(raised.value)
 
 
-def test_an_answer_that_is_lost_is_no_refusal(github: FakeGithub, manager: GithubAdapter) -> None:
+def test_a_lost_answer_is_unavailable_and_not_refused(github: FakeGithub, manager: GithubAdapter) -> None:
     def lost(request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ReadTimeout("no answer", request=request)
 

@@ -27,9 +27,7 @@ def names(view_jobs: object) -> list[int]:
     return sorted(each.key.job_id for each in view_jobs)
 
 
-def test_what_has_not_changed_costs_nothing_and_is_known_all_the_same(
-    github: FakeGithub, manager: GithubAdapter
-) -> None:
+def test_unchanged_answers_cost_no_request_and_are_complete(github: FakeGithub, manager: GithubAdapter) -> None:
     github.runs["kernels"] = [run(1, "queued")]
     github.jobs[1] = [job(11, 1, "queued")]
     first = manager.observe(())
@@ -63,7 +61,7 @@ def test_etags_belong_to_one_address_and_one_token(github: FakeGithub, manager: 
     assert github.conditions == []
 
 
-def test_an_answer_304_that_nobody_asked_for_is_no_empty_list(github: FakeGithub, manager: GithubAdapter) -> None:
+def test_an_unexpected_304_is_not_an_empty_list(github: FakeGithub, manager: GithubAdapter) -> None:
     github.faults["/actions/runs?"] = lambda _: httpx2.Response(304)
     view = manager.observe(())
     assert view.jobs is None
@@ -154,7 +152,7 @@ def test_a_list_that_shrinks_all_the_time_is_unknown(github: FakeGithub, manager
         ),
     ],
 )
-def test_a_limit_is_waited_out_and_nothing_is_asked_meanwhile(
+def test_no_request_is_sent_during_a_rate_limit(
     github: FakeGithub, manager: GithubAdapter, fault: Fault, wait_sec: int
 ) -> None:
     github.faults["/runner-groups"] = fault
@@ -183,7 +181,7 @@ def test_a_permission_that_is_missing_is_no_limit(github: FakeGithub, manager: G
     )
 
 
-def test_the_last_request_of_the_hour_ends_the_asking(github: FakeGithub, manager: GithubAdapter) -> None:
+def test_no_request_is_sent_after_the_last_one_of_the_hour(github: FakeGithub, manager: GithubAdapter) -> None:
     github.limit, github.used = 5000, 4999
     view = manager.observe(())
     assert (view.jobs, view.runners, view.limited_sec) == (None, None, 1800)
@@ -240,14 +238,14 @@ def test_no_answer_is_unknown_and_its_kind_is_named(
 
 
 @pytest.mark.parametrize("url", ["http://github.example", "ftp://github.example", "github.example"])
-def test_the_apps_token_goes_over_https_or_stays_on_this_machine(url: str, tmp_path: Path) -> None:
+def test_the_apps_token_is_sent_only_over_https_or_to_this_computer(url: str, tmp_path: Path) -> None:
     app = App(APP, INSTALLATION, tmp_path / "app.pem")
     with pytest.raises(Refused, match="expected https"):
         GithubAdapter(url, app, ORG, ["gpu"])
     GithubAdapter("http://127.0.0.1:8080/github", app, ORG, ["gpu"]).close()
 
 
-def test_repositories_may_be_named_in_place_of_the_groups_own(github: FakeGithub, tmp_path: Path) -> None:
+def test_repositories_in_the_configuration_replace_those_of_the_groups(github: FakeGithub, tmp_path: Path) -> None:
     manager = adapter(github, tmp_path, repositories=["models", "example-org/kernels"])
     github.runs = {"kernels": [run(1, "queued")], "models": [run(2, "queued")]}
     github.jobs = {1: [job(11, 1, "queued")], 2: [job(22, 2, "queued")]}

@@ -104,7 +104,7 @@ def test_an_address_with_an_attempt_asks_for_its_jobs(asked: Programs) -> None:
 ELSEWHERE = "https://github.acme.example:8443/acme/kernels/actions/runs/123/job/456"
 
 
-def test_a_host_that_nobody_named_but_the_address_gets_no_token(asked: Programs) -> None:
+def test_a_host_that_only_the_address_names_gets_no_token(asked: Programs) -> None:
     """`gh` sends the token of GH_ENTERPRISE_TOKEN to any host but GitHub's."""
     found = call(ELSEWHERE, "--kubernetes")
     assert found.exit_code == 2
@@ -123,7 +123,7 @@ def test_a_host_that_nobody_named_but_the_address_gets_no_token(asked: Programs)
         ("github.acme.example", (), "https://github.acme.example/api/v3"),
     ],
 )
-def test_a_host_that_gh_or_the_configuration_names_is_asked(
+def test_a_host_of_gh_or_of_the_configuration_gets_the_request(
     asked: Programs, tmp_path: Path, host: str, knows: tuple[str, ...], config: str
 ) -> None:
     asked.hosts = knows
@@ -168,13 +168,13 @@ def test_the_jobs_of_a_large_matrix_are_read_page_by_page(asked: Programs) -> No
         "http://github.com/{owner}/kernels/actions/runs/123",
     ],
 )
-def test_an_address_that_leads_elsewhere_runs_nothing(asked: Programs, url: str) -> None:
+def test_an_address_of_another_form_runs_nothing(asked: Programs, url: str) -> None:
     """`gh` sends its token to the host."""
     assert call(url, "--kubernetes").exit_code == 2
     assert asked.ran == []
 
 
-def test_a_message_of_the_cluster_cannot_command_the_terminal(asked: Programs) -> None:
+def test_a_message_of_the_cluster_is_printed_without_control_characters(asked: Programs) -> None:
     asked.message = "\x1b]0;title\x07 full"
     found = call(f"{URL}/job/456", "--kubernetes").output
     assert " ]0;title  full" in found
@@ -197,7 +197,7 @@ def test_runs_on_needs_no_gh(asked: Programs) -> None:
     assert found.output == "acme/kernels (job 456): its runner starts in pod l4-a on node gpu-1\n"
 
 
-def test_a_cluster_that_cannot_be_asked_is_an_error_of_one_line(asked: Programs) -> None:
+def test_a_cluster_that_cannot_be_read_is_an_error_of_one_line(asked: Programs) -> None:
     asked.missing = "kubectl"
     found = call(f"{URL}/job/456", "--kubernetes")
     assert (found.exit_code, found.stderr) == (

@@ -132,7 +132,7 @@ def test_a_manager_whose_lease_was_taken_over_writes_nothing_any_more(cloud: Clo
     assert second.load() == MEMORY
 
 
-def test_a_manager_that_nobody_replaced_goes_on_after_its_lease_has_ended(cloud: Cloud) -> None:
+def test_a_manager_continues_after_its_lease_ended_if_no_other_took_it(cloud: Cloud) -> None:
     store = cloud.store("a")
     store.take()
     cloud.sleep(3600)
@@ -174,7 +174,7 @@ def test_a_memory_that_has_not_changed_is_not_written_again(cloud: Cloud) -> Non
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"lease": 5}', b'{"memory": {"pending": 5}}'])
-def test_an_object_that_no_manager_wrote_is_taken_and_begun_anew(cloud: Cloud, content: bytes) -> None:
+def test_an_object_with_other_content_is_replaced(cloud: Cloud, content: bytes) -> None:
     cloud.object().write(content, 0)
     cloud.sleep(2)
     store = cloud.store("a")

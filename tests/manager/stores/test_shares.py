@@ -93,7 +93,7 @@ def test_each_manager_takes_another_share_and_the_next_one_waits() -> None:
     assert shares_in(bucket.object("state.layout.json")) == 3
 
 
-def test_a_share_that_nobody_takes_goes_to_a_manager_that_has_one_and_back_to_one_that_waits() -> None:
+def test_a_share_without_a_manager_goes_to_another_one_until_a_manager_waits() -> None:
     bucket = Bucket()
     alone = bucket.shares("a", TWO)
     first = alone.take()
@@ -139,7 +139,7 @@ def test_a_manager_takes_no_other_share_by_the_layout_of_another_configuration()
     assert other.spare([0]) is None
 
 
-def test_a_manager_that_waits_for_longer_says_so_again() -> None:
+def test_a_manager_that_waits_for_longer_announces_it_again() -> None:
     bucket = Bucket()
     one = bucket.shares("a", ONE)
     held = one.take()
@@ -182,7 +182,7 @@ def test_another_number_of_managers_begins_when_all_leases_have_ended() -> None:
     assert bucket.waits("a", TWO) == "c, which has another configuration, has a lease"
 
 
-def test_what_was_remembered_goes_with_the_pools() -> None:
+def test_the_memory_of_a_pool_moves_to_its_new_share() -> None:
     bucket = Bucket()
     first, second = bucket.take("a", TWO), bucket.take("b", TWO)
     stopped = StoppedPool("templates/t4", "t4-1", "bad-driver", "")
@@ -493,7 +493,7 @@ def test_a_machine_belongs_to_the_share_of_its_pool_and_those_of_no_pool_to_the_
         manager = Manager(
             POOLS, FakeGithub(world, faulty), Listed(world, faulty, 0), Store(), lambda: world.now, own=own or None
         )
-        return [machine.name for machine in manager.step().seen.machines or ()]
+        return [machine.name for machine in manager.step().observation.machines or ()]
 
     assert listed() == ["l4-1", "t4-1", "old-1"]
     assert listed("l4", "a100") == ["l4-1", "old-1"]

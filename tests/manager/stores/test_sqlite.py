@@ -38,7 +38,7 @@ def test_one_process_holds_the_file_at_a_time(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_memory_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
+def test_a_memory_that_cannot_be_read_is_replaced_by_an_empty_one(tmp_path: Path) -> None:
     file = tmp_path / "manager.sqlite"
     store = SqliteStore(file)
     store.save(Memory())

@@ -162,7 +162,7 @@ def test_a_template_that_is_gone_is_named(world: World, verify: Verify) -> None:
     assert "was not found" in found["templates"][1]
 
 
-def test_the_template_of_a_rung_is_asked_for_too(world: World, verify: Verify, tmp_path: Path) -> None:
+def test_the_template_of_a_rung_is_checked_too(world: World, verify: Verify, tmp_path: Path) -> None:
     [pool] = CONFIG["pools"]
     far = TEMPLATE.replace("us-central1", "us-east1")
     rung = {**pool["rungs"][0], "zone": "us-east1-b", "template": far}

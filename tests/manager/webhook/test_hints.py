@@ -50,7 +50,7 @@ def queued(*labels: str, action: str = "queued") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("event", "payload"), [(event, payload) for event, payloads in EXAMPLES.items() for payload in payloads]
 )
-def test_every_example_of_githubs_payloads_is_taken(event: str, payload: dict[str, Any]) -> None:
+def test_every_example_of_githubs_payloads_is_accepted(event: str, payload: dict[str, Any]) -> None:
     woken = Woken({"ubuntu-latest", "gpu", "k8s"})
     reply = deliver(woken, payload, event)
     assert reply.status == 202
@@ -122,7 +122,7 @@ def test_the_last_thousand_deliveries_are_remembered() -> None:
         (queued("gpu"), "push"),
     ],
 )
-def test_what_concerns_no_pool_is_taken_and_wakes_nothing(payload: Any, event: str) -> None:
+def test_a_delivery_that_concerns_no_pool_is_accepted_and_wakes_nothing(payload: Any, event: str) -> None:
     woken = Woken()
     assert deliver(woken, payload, event) == Reply(202, "this event starts no pass")
     assert woken.times == 0

@@ -55,7 +55,7 @@ def test_there_is_no_other_page_and_no_other_method(endpoint: Endpoint) -> None:
     assert httpx2.get(endpoint.url.replace("/webhook", "/")).status_code == 404
 
 
-def test_a_long_body_is_refused_before_it_has_come_whole(endpoint: Endpoint) -> None:
+def test_a_long_body_is_refused_before_it_is_complete(endpoint: Endpoint) -> None:
     def endless() -> Iterator[bytes]:
         for _ in range(64):
             yield b"x" * 65536
@@ -63,7 +63,7 @@ def test_a_long_body_is_refused_before_it_has_come_whole(endpoint: Endpoint) -> 
     assert httpx2.post(endpoint.url, content=endless(), headers=headers(b"")).status_code == 413
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_body_ends_the_request_at_the_time_limit(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_BODY_WITHIN_SEC", 0.1)
     port = httpx2.URL(endpoint.url).port
     with socket.create_connection(("127.0.0.1", port or 0), timeout=10) as connection:
@@ -79,7 +79,7 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-def test_connections_without_a_request_take_no_file_from_the_manager(
+def test_connections_without_a_request_use_up_no_file_descriptors(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connections share the manager's process. Without free file descriptors it reaches neither GitHub nor Google."""
@@ -121,7 +121,7 @@ def test_a_new_secret_needs_no_restart(endpoint: Endpoint) -> None:
         (None, SECRET, "--webhook and --webhook-secret must be given together"),
     ],
 )
-def test_a_mistake_is_found_before_anything_begins(
+def test_a_mistake_is_found_before_the_manager_starts(
     tmp_path: Path, address: str | None, content: bytes | None, problem: str
 ) -> None:
     file = tmp_path / "secret"

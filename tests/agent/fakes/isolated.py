@@ -1,4 +1,4 @@
-"""The cage, made on a machine of the test's own."""
+"""Creates the network isolation on an emulated machine of the test."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.agent.fakes.machine import IPV4, IPV6
 CUT = BlockedAddresses((IPV4, IPV6), GoogleHost.cut.ports)
 
 
-def cage(system: System | None = None, docker: str = "none", cut: BlockedAddresses = CUT) -> str:
-    """Isolate; the reason and the detail where it did not come to be."""
+def try_isolation(system: System | None = None, docker: str = "none", cut: BlockedAddresses = CUT) -> str:
+    """Isolate. If that fails, return the reason and the detail."""
     system = system or System(python=machine.open_python())
     try:
         isolate(cut, docker, system, Clock(), Clock().now() + 30)

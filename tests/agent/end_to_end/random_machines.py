@@ -1,4 +1,4 @@
-"""Machines that meet any mixture of faults: which one, a seed says."""
+"""Plans of machines with random faults. The seed determines the faults."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import random
 from typing import Any, NamedTuple
 
 from tests.agent.end_to_end.rules import broken
-from tests.agent.fakes import blows
+from tests.agent.fakes import events
 from tests.agent.fakes.boot import says
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
-from tests.agent.fakes.live_machine import AT_WORK, TOLD, Plan
 from tests.agent.fakes.manager import KEY, SEALED, USELESS, Answer
 from tests.agent.fakes.runner import NO_LIBICU, VERSION
+from tests.agent.fakes.whole_machine import ANNOUNCED, AT_WORK, Plan
 
-_STEPS = (*blows.HOLDS, AT_WORK)
+_STEPS = (*events.STEP_PLANS, AT_WORK)
 _STATUS = (400, 401, 403, 404, 409, 422, 429, 500, 502, 503)
 _JOBS = (
     *(job(), job("time.sleep(0.5)"), job("end(1)"), job("os.kill(os.getpid(), 9)"), job(WAITS), job(WAITS_FOR_GO)),
     *(WAITS, "end(0)", "end(1)", "end(2)", "end(5)", "end(7)", "time.sleep(1)\nend(0)"),
-    # What a job may leave running behind its back.
+    # Processes that a job may leave.
     job("subprocess.Popen(['sleep', '60'], start_new_session=True)"),
 )
 _SMOKES = (
@@ -35,19 +35,19 @@ _RELEASES = (
     lambda asked, it: (200, it if asked else it[:-99], len(it)),
     lambda _, it: (200, it + b"x", len(it) + 1),
     lambda _, it: (404, b"", 0),
-    blows.hangs,
+    events.hangs,
 )
 
 
-class Chance(NamedTuple):
-    """One machine."""
+class RandomMachine(NamedTuple):
+    """One machine with random faults."""
 
     plan: Plan
     faults: list[str]
-    """What it meets, in words."""
+    """The faults, as text."""
 
     def broken(self, found: dict[str, Any]) -> list[str]:
-        """The rules that its life broke."""
+        """Return the rules that the machine broke."""
         lost = sum(each.done_anyway for each in self.plan.github.get("register", []))
         problems = broken(found, 1 + lost)
         killed = any(word in fault for fault in self.faults for word in ("kill", "remove"))
@@ -63,11 +63,11 @@ class Chance(NamedTuple):
         return problems
 
     def _broken_with_manager(self, answer: Answer, found: dict[str, Any], reason: str | None) -> list[str]:
-        """The rules of a machine that has no key of GitHub's. The manager unregisters its runner."""
+        """Return the rules that a machine without a GitHub key broke. The manager unregisters its runner."""
         useless = answer.how in USELESS or answer.after_sec > self.plan.register_sec
         started = ["blob", "environ"] in found["allowed"] or "Running job" in found["serial"]
         expected = "not-registered" if useless else "job-done"
-        alone = self.faults == [_told(answer)]
+        alone = self.faults == [_answer_text(answer)]
         rules = {
             f"it asked GitHub for {found['asked of github']}": not found["asked of github"],
             f"it read {found['secrets read']} secrets": not found["secrets read"],
@@ -77,12 +77,12 @@ class Chance(NamedTuple):
         return [rule for rule, holds in rules.items() if not holds]
 
 
-def _told(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     return f"registration {answer.how} after {answer.after_sec} s"
 
 
-def chance(seed: int) -> Chance:
-    """The machine of this seed; most meet one or two faults, a tenth none."""
+def random_machine(seed: int) -> RandomMachine:
+    """Return the machine of this seed. Most have one or two faults, and a tenth has none."""
     pick = random.Random(seed)
     plan = Plan(idle_sec=2, register_sec=12, check_sec=5, limit_sec=90)
     count = pick.choice((0, 1, 1, 1, 1, 2, 2, 2, 3, 3))
@@ -92,7 +92,7 @@ def chance(seed: int) -> Chance:
     faults = [add(plan, pick) for add in pick.sample(kinds, k=count)]
     if not faults:
         plan.idle_sec = plan.register_sec = plan.check_sec = 60
-    return Chance(plan, faults)
+    return RandomMachine(plan, faults)
 
 
 def _github(plan: Plan, pick: random.Random) -> str:
@@ -107,11 +107,11 @@ def _github(plan: Plan, pick: random.Random) -> str:
 
 
 def _registration(plan: Plan, pick: random.Random) -> str:
-    """Late, after the machine's deadline, or none that is of use; of two of these the last one counts."""
+    """The registration comes after the machine's deadline, or cannot be used. The last of two answers counts."""
     late = plan.register_sec / 3
     how, after_sec = pick.choice((("", late), ("", plan.register_sec + 2.0), *((how, 0.05) for how in USELESS)))
     plan.answer = Answer(how, after_sec)
-    return _told(plan.answer)
+    return _answer_text(plan.answer)
 
 
 def _google(plan: Plan, pick: random.Random) -> str:
@@ -119,7 +119,7 @@ def _google(plan: Plan, pick: random.Random) -> str:
         (":access", "default/token", "gpu-ci-role", "gpu-agent-config", "gpu-smoke-pyz", "entries:write")
     )
     if plan.answer:
-        # With the question mark, while the machine waits for it; without, also where it looks for that of another boot.
+        # A path with a question mark is a request that waits. The other one is also a read of an earlier boot's value.
         path = pick.choice((path, f"{SEALED}?", f"{SEALED}?", SEALED, f"guest-attributes/{KEY}"))
     path = pick.choice((path, path, "guest-attributes", "instance/preempted", "instance/name", "/"))
     times = pick.choice((1, 1, 2, 99))
@@ -130,22 +130,22 @@ def _google(plan: Plan, pick: random.Random) -> str:
     return f"google {fault.path}: {fault.status or ('cut' if fault.cut else 'hang')} x {times}"
 
 
-def _blow(plan: Plan, pick: random.Random) -> str:
-    name, when = pick.choice(list(blows.BLOWS)), pick.choice((pick.choice(_STEPS), round(pick.uniform(0.2, 4), 2)))
-    plan.at = [*plan.at, (when, blows.BLOWS[name])]
+def _event(plan: Plan, pick: random.Random) -> str:
+    name, when = pick.choice(list(events.EVENTS)), pick.choice((pick.choice(_STEPS), round(pick.uniform(0.2, 4), 2)))
+    plan.at = [*plan.at, (when, events.EVENTS[name])]
     return f"{name} at {when}"
 
 
-def _held(plan: Plan, pick: random.Random) -> str:
-    """A machine that waits where it is struck, in the parts that no other fault has taken."""
-    step, name = pick.choice(("check", "waiting", "job")), pick.choice(list(blows.BLOWS))
-    hold = blows.held(step, blows.BLOWS[name])
+def _kept_in_step(plan: Plan, pick: random.Random) -> str:
+    """Keep the machine in a step until an event, if no other fault uses the same parts of the plan."""
+    step, name = pick.choice(("check", "waiting", "job")), pick.choice(list(events.EVENTS))
+    hold = events.plan_at(step, events.EVENTS[name])
     plan.does, plan.at = hold.does, [*plan.at, *hold.at]
     if step == "check":
         plan.smoke = hold.smoke
     if (step, name) == ("job", "maintain"):
-        # It ends no job; the host's end, up to an hour later, does.
-        plan.at = [*plan.at, (TOLD, blows.terminate)]
+        # The announcement does not end the job. The end of the host, up to an hour later, does.
+        plan.at = [*plan.at, (ANNOUNCED, events.terminate)]
     return f"{name} while it is held in {step}"
 
 
@@ -153,9 +153,9 @@ def _job(plan: Plan, pick: random.Random) -> str:
     number = pick.randrange(len(_JOBS))
     plan.does = _JOBS[number]
     if plan.does == job(WAITS):
-        # Only its machine's end ends it.
-        plan.at = [*plan.at, (AT_WORK, pick.choice((blows.preempt, blows.terminate, blows.shut_down)))]
-    plan.at = [*plan.at, (AT_WORK, blows.go)]
+        # Only the end of its machine ends this job.
+        plan.at = [*plan.at, (AT_WORK, pick.choice((events.preempt, events.terminate, events.shut_down)))]
+    plan.at = [*plan.at, (AT_WORK, events.go)]
     return f"job {number}"
 
 
@@ -172,7 +172,7 @@ def _release(plan: Plan, pick: random.Random) -> str:
 
 
 def _gpu(plan: Plan, pick: random.Random) -> str:
-    act, when = pick.choice((blows.no_gpu, blows.leave_process)), pick.choice(_STEPS)
+    act, when = pick.choice((events.no_gpu, events.leave_process)), pick.choice(_STEPS)
     plan.at = [*plan.at, (when, act)]
     return f"{act.__name__} at {when}"
 
@@ -191,4 +191,4 @@ def _machine(plan: Plan, pick: random.Random) -> str:
     return f"{what} {plan.role or plan.skew_sec or plan.small}"
 
 
-_KINDS = [_google, _google, _blow, _blow, _held, _job, _smoke, _release, _gpu, _machine]
+_KINDS = [_google, _google, _event, _event, _kept_in_step, _job, _smoke, _release, _gpu, _machine]

@@ -1,4 +1,4 @@
-"""What stands on the other side of the hooks' socket: the agent's archive, and lines of a test's own."""
+"""The client of the hooks' socket: the agent's archive as the runner starts it, and raw lines of a test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import gpu_agent
 
 
 def pack(folder: Path) -> Path:
-    """The agent's archive as far as hooks go: their part of its command line, and the modules."""
+    """Pack the part of the agent that the hooks use: their command, and the modules."""
     source = folder / "source"
     shutil.copytree(Path(gpu_agent.__file__).parent, source / "gpu_agent", ignore=shutil.ignore_patterns("__pycache__"))
     (source / "__main__.py").write_text(
@@ -26,7 +26,7 @@ def pack(folder: Path) -> Path:
 
 
 def raw(folder: Path, text: bytes) -> bytes:
-    """What is answered to a line of our own; nothing where we are hung up on, before or after it is written."""
+    """Send a raw line and return the answer. The answer is empty if the server closes the connection."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(20)
         connection.connect(str(folder / "hooks.sock"))

@@ -1,4 +1,4 @@
-"""What is left of a machine when it is off, as JSON."""
+"""Collects what remains of a machine after it is off, as JSON."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.agent.fakes import google, runner
 from tests.agent.fakes.scanner import Scanner
 
 if TYPE_CHECKING:
-    from tests.agent.fakes.live_machine import Life
+    from tests.agent.fakes.whole_machine import RunningMachine
 
 
 _PRIVATE = ("PRIVATE KEY", "RSA PRIVATE KEY")
 _LINE_ENDS = ("\n", "\\n")
 
 
-def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
-    """What it said, what GitHub and Google have of it, and the secrets that lay anywhere."""
-    cloud, github = life.google, life.github
+def found(running: RunningMachine, key: bytes, scanner: Scanner) -> dict[str, Any]:
+    """Return the machine's output, the state of GitHub and Google, and the secrets that were found in any place."""
+    cloud, github = running.google, running.github
     lines = key.decode().splitlines()
     planted = {
         "key": [*lines[1:-1], base64.b64encode(key).decode()[:64]],
@@ -33,15 +33,17 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "credential": [runner.SECRET, runner.encoded(json.dumps({"token": runner.SECRET}))],
     }
     said = {
-        "serial": life.serial,
+        "serial": running.serial,
         "attributes": json.dumps(cloud.published),
         "log": json.dumps(cloud.logged),
     }
-    ends = [json.loads(line.split(" ", 1)[1]) for line in life.serial.splitlines() if line.startswith("GPU-AGENT-END ")]
-    verdicts = [line.split(" ", 1)[1] for line in life.serial.splitlines() if line.startswith("SMOKE-RESULT ")]
+    ends = [
+        json.loads(line.split(" ", 1)[1]) for line in running.serial.splitlines() if line.startswith("GPU-AGENT-END ")
+    ]
+    verdicts = [line.split(" ", 1)[1] for line in running.serial.splitlines() if line.startswith("SMOKE-RESULT ")]
     findings = [each for each in scanner.findings(planted, said) if not is_of_this_computer(*each)]
     return {
-        "serial": life.serial,
+        "serial": running.serial,
         "verdict": json.loads(base64.b64decode(verdicts[0])) if verdicts else None,
         "verdicts": len(verdicts),
         "end": ends[0] if ends else None,
@@ -56,19 +58,19 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "leaked": [each for each in findings if not is_allowed(*each)],
         "allowed": sorted({(each.secret, each.kind) for each in findings if is_allowed(*each)}),
         "rounds": scanner.rounds,
-        "off": life.serial.count("SHUTDOWN -h now"),
-        "off by systemd": life.systemd.off,
-        "hit": life.hit,
+        "off": running.serial.count("SHUTDOWN -h now"),
+        "off by systemd": running.systemd.off,
+        "hit": running.hit,
     }
 
 
 def is_of_this_computer(secret: str, kind: str, where: str) -> bool:
-    """Whether it is a private key that lay below /etc before: the machine has a copy of that folder."""
+    """Return True for a private key that was below /etc of this computer before. The machine has a copy of it."""
     return secret == "private key" and kind == "file" and where.startswith("/etc/")
 
 
 def is_allowed(secret: str, kind: str, where: str) -> bool:
-    """The two places of GitHub's own: its Listener's environment, and its root, which lies in memory."""
+    """Return True for the two places that GitHub itself uses: its Listener's environment, and its root in memory."""
     if secret == "blob":
         return kind == "environ" and where.endswith("/run/gpu-agent/runner/bin/Runner.Listener run")
     return (secret, kind, where) == ("credential", "file", "/run/gpu-agent/runner/.credentials")

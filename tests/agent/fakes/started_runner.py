@@ -1,4 +1,4 @@
-"""The agent's Running with the stand-in for GitHub's runner, on a machine of the test's own."""
+"""Starts the agent's Running with the fake runner, on an emulated machine of the test."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ FOREVER = "while True: time.sleep(0.05)"
 RUN = Path("/run/gpu-agent")
 
 
-def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none", blob: str = BLOB) -> Running:
-    """A runner that does that; to be called inside a machine of the test's own."""
+def start_runner(
+    does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none", blob: str = BLOB
+) -> Running:
+    """Start a runner that runs this code. Call it on an emulated machine."""
     tree = Path("/run/tree")
     with tarfile.open(fileobj=io.BytesIO(runner.archive(runner.listener(machine.open_python(), does)))) as tar:
         tar.extractall(tree)  # noqa: S202 - the test's own
@@ -36,21 +38,23 @@ def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = 
     return Running(root, blob, cage, HOOKS, system, Clock(), log)
 
 
-def soon() -> float:
-    """Long enough for whatever is expected to happen."""
+def long_enough() -> float:
+    """Wait long enough for any expected event."""
     return Clock().now() + 60
 
 
-def heard(lines: list[str], line: str) -> None:
-    """Return once the runner has said it; AssertionError, with what it has said, where it never does."""
-    until = soon()
+def wait_for_line(lines: list[str], line: str) -> None:
+    """Return when the runner has written the line. If it never does, raise AssertionError with what it has written."""
+    until = long_enough()
     while line not in lines:
         assert Clock().now() < until, lines
         time.sleep(0.01)
 
 
-def left_of_the_user() -> int:
-    """How many processes it has: the most of some looks, as one look may miss what forks and exits meanwhile."""
+def processes_of_the_user() -> int:
+    """Return the number of processes of the user: the most of several scans, because one scan may miss processes that
+    fork.
+    """
     [line] = [line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith(RUNNER_USER + ":")]
     return max(len(list(processes.of(RUNNER_USER, int(line.split(":")[2])))) for _ in range(20))
 

@@ -1,7 +1,9 @@
-"""A machine of the pool from power-on to power-off, all parts real: boot script, packed agent, cage, hooks, runner.
+"""A machine of the pool from power-on to power-off, with the real boot script, packed agent, isolation, hooks and
+runner.
 
-Google and GitHub are servers of the test's, the runner is one that GitHub's archive could hold, and nvidia-smi prints a
-file; the network, the users and the mounts are the machine's own (machine.py). A Plan says what the machine meets.
+The test serves Google and GitHub, provides a runner that GitHub's archive could contain, and an nvidia-smi that prints
+a file. The network, the users and the mounts belong to the machine (machine.py). A Plan says what happens to the
+machine.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_ci.payload import pack
 
-from tests.agent.fakes import github_server, google, left, machine, manager, patience, processes, runner
+from tests.agent.fakes import github_server, google, machine, manager, processes, remains, runner, short_waits
 from tests.agent.fakes.boot import BASH, ROOT, SCRIPT, Boot, config, says
 from tests.agent.fakes.github import FakeGithub
 from tests.agent.fakes.github import Fault as GithubFault
@@ -37,9 +39,9 @@ from tests.agent.fakes.systemd import BOOTED, Systemd
 SYSTEMD_RUN = Path(__file__).with_name("systemd_run.py")
 SECRET = "projects/example-ci/secrets/github-app-key"
 AT_WORK = "at work"
-"""Beside the machine's own steps: the job has begun, and its hook has said which it is."""
-TOLD = "told"
-"""The machine has said that it knows of an announcement."""
+"""A step in addition to the agent's own steps: the job has begun, and its hook has named it."""
+ANNOUNCED = "told"
+"""A step in addition to the agent's own steps: the machine has published the cloud's announcement."""
 GPU = "GPU-1a2b3c4d, 3, 0\n"
 _SMI = f"""
 case $* in
@@ -51,12 +53,12 @@ esac
 MEMORY = (TEMPORARY := "/var/tmp", "/dev/shm")  # noqa: S108 - each is a file system of the test's own
 _WRITABLE = ("/home", "/run", "/var/lib", *MEMORY, "/etc", "/usr/local/sbin")
 _OWN = ("/var/lib", *MEMORY, "/usr/local/sbin")
-# From the power-off to the end of the last process; a machine's takes longer.
+# The limit from the power-off to the end of the last process. A real machine takes longer.
 _OFF_SEC = 0.2
 
 
 class Github(FakeGithub):
-    """Gives a registration that the stand-in for the runner can read."""
+    """Returns a registration that the fake runner can read."""
 
     def __init__(self, public_key: RSAPublicKey, unix: Callable[[], float]) -> None:
         super().__init__(public_key, unix)
@@ -68,19 +70,19 @@ class Github(FakeGithub):
         return status, {**answer, "encoded_jit_config": self.blobs[-1]}
 
 
-Act = Callable[["Life"], None]
+Act = Callable[["RunningMachine"], None]
 
 
 @dataclass
 class Plan:
-    """What one machine meets; as it stands it takes one job and all is well."""
+    """A plan of what happens to one machine. By default it takes one job, and nothing goes wrong."""
 
     does: str = field(default_factory=job)
-    """What the runner's Listener does."""
+    """The program of the runner's Listener."""
     loads: str = ""
-    """What it does first, whatever it is asked for."""
+    """The code that the Listener runs first, for any command."""
     version: str = runner.VERSION
-    """What it says its version is."""
+    """The version that the Listener prints."""
     smoke: str = says("fine")
     role: str = ""
     idle_sec: int = 60
@@ -90,79 +92,81 @@ class Plan:
     google: list[google.Fault] = field(default_factory=list)
     github: Mapping[str, list[GithubFault]] = field(default_factory=dict)
     prepare: Act | None = None
-    """Before the machine is switched on."""
+    """Called before the machine is switched on."""
     at: Sequence[tuple[str | float, Act]] = ()
-    """What happens as soon as the machine says that it is at this step, or so many seconds after power-on."""
+    """Events, each with a step or a number of seconds after power-on. An event happens when the machine reports the
+    step.
+    """
     release: Callable[[int, bytes], tuple[int, bytes, int]] = lambda _, archive: (200, archive, len(archive))
     skew_sec: float = 0
-    """How far GitHub's clock is ahead of the machine's."""
+    """Seconds by which GitHub's clock is ahead of the machine's."""
     small: Mapping[str, str] = field(default_factory=dict)
-    """Folders that are a disk of this size."""
+    """Folders that get a disk of this size."""
     systemd: type[Systemd] = Systemd
     has_systemd_run: bool = True
-    """False for an image on which systemd-run fails: the startup script goes on in Google's unit."""
+    """False for an image on which systemd-run fails. The agent then runs in Google's unit for startup scripts."""
     answer: manager.Answer | None = None
-    """What the runner manager does, where it registers the runner."""
+    """The answer of the runner manager if it registers the runner."""
     boots: int = 1
     limit_sec: float = 60
 
 
-class Life:
-    """One machine, while it lives."""
+class RunningMachine:
+    """One machine while it runs."""
 
     def __init__(self, folder: Path, plan: Plan, github: Github, cloud: google.FakeGoogle) -> None:
         self.folder, self.plan, self.github, self.google = folder, plan, github, cloud
         self.state = folder / "state"
         self.serial = ""
         self._earlier = 0
-        """The length of what earlier boots wrote to the serial port."""
+        """The length of the text that earlier boots wrote to the serial port."""
         self.boots = 0
-        """The number of the present one."""
+        """The number of the current boot."""
         self.hit = ""
-        """The step the machine said it was at when something was done to it."""
+        """The step that the machine had reported when an event happened."""
 
     @property
     def boot_script(self) -> int:
-        """Its process: of a unit of its own, or below Google's script runner."""
+        """Return the process of the boot script: in its own unit, or below Google's script runner."""
         unit = self.systemd.unit("gpu-agent")
         return unit.main if unit else processes.children().get(self.systemd.runner.pid, [0])[0]
 
     def stop(self) -> None:
-        """The machine is to go off, as by instances.stop or a deletion; it is under way when this returns."""
+        """Begin to switch the machine off, as for instances.stop or a deletion, and return at once."""
         self.systemd.stop(self._apart)
 
     def oom_killed(self) -> None:
-        """The kernel has killed a process of the job for want of memory."""
+        """Handle a process of the job that the kernel has killed because the memory was full."""
         self.systemd.oom_killed(self._apart)
 
     @property
     def supervisor(self) -> int:
-        """Its process; LookupError where there is none."""
+        """Return the process of the supervisor. Raises LookupError if it does not run."""
         return processes.child_of(self.boot_script)
 
     @property
     def agent(self) -> int:
-        """Its process; LookupError where there is none."""
+        """Return the process of the agent. Raises LookupError if it does not run."""
         return processes.child_of(self.supervisor)
 
     @property
     def runner(self) -> int:
-        """The process of GitHub's runner; LookupError where there is none."""
+        """Return the process of the runner. Raises LookupError if it does not run."""
         for each in processes.numbers():
             if b"/bin/Runner.Listener\0run" in processes.command(each):
                 return each
         raise LookupError("no runner")
 
     def steps(self) -> list[str]:
-        """Those that the present boot has said it came to, in order."""
+        """Return the steps that the current boot has reported, in order."""
         said = re.findall(r"^GPU-AGENT-STEP (\{.*\})$", self.serial[self._earlier :], re.MULTILINE)
         return [json.loads(value)["step"] for value in said]
 
-    def live(self, boot: Boot, number: int = 1) -> bool:
-        """The boot of this number, until it is off or has ended by itself. Whether it did so in time."""
+    def run_machine(self, boot: Boot, number: int = 1) -> bool:
+        """Run the boot of this number until it has ended or the machine is off. Return True if that was in time."""
         self.boots, self._earlier = number, len(self.serial)
         if number > 1:
-            self._lose_memory()
+            self._clear_temporary_files()
         self._apart = processes.numbers()
         boot.prepare(self.plan.smoke, gpu_ci_role=self.plan.role)
         self.systemd = self.plan.systemd(self.folder / "systemd", boot.environ(), machine.network_down)
@@ -192,22 +196,22 @@ class Life:
         self.systemd.close()
         return ended
 
-    def _lose_memory(self) -> None:
-        """What an earlier boot had in memory and in temporary files is gone."""
+    def _clear_temporary_files(self) -> None:
+        """Remove what an earlier boot had in memory and in temporary files."""
         mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
         for path in (path for path in reversed(mounts) if path.startswith("/run/gpu-agent")):
             subprocess.run(["umount", "--lazy", path], check=True)
         for path in ("/run/gpu-agent", *Path(TEMPORARY).iterdir()):
             shutil.rmtree(path, ignore_errors=True)
         machine.network_up()
-        # A minute passes before a machine that went off is started and has a verdict again.
+        # At least a minute passes between the power-off of a machine and the verdict of its next boot.
         self.google.queries.clear()
 
     def _is_due(self, when: str | float, age_sec: float) -> bool:
         if when == AT_WORK:
-            # As the machine sees it: what a real systemd starts has mounts of its own.
+            # The path is the one that the machine sees, because a real systemd has its own mounts.
             return Path(f"/proc/{self.boot_script}/root/run/gpu-agent/runner/_diag/at-work").exists()
-        if when == TOLD:
+        if when == ANNOUNCED:
             return "gpu-agent/notice" in self.google.written()
         return when in self.steps() if isinstance(when, str) else age_sec >= when
 
@@ -217,20 +221,20 @@ class Life:
                 self.serial += line
 
     def processes(self) -> list[int]:
-        """The boot script's and all below it."""
+        """Return the processes of the boot script, with all their descendants."""
         found, children = [self.boot_script], processes.children()
         for each in found:
             found += children.get(each, [])
         return found
 
 
-def live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
-    """One machine's life, inside a machine of the test's own: what it said and what is left of it."""
-    found: dict[str, Any] = machine.inside(functools.partial(_live, folder, key, public_key, plan))
+def run_machine(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
+    """Run one machine inside an emulated machine of the test. Return its output and what remains of it."""
+    found: dict[str, Any] = machine.inside(functools.partial(_run_machine, folder, key, public_key, plan))
     return found
 
 
-def _live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
+def _run_machine(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
     machine.network()
     for path in _OWN:
         _tmpfs(path)
@@ -241,21 +245,21 @@ def _live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dic
     (STAGE / "gpu").write_text(GPU)
     (STAGE / "apps").touch()
     folder.chmod(0o755)
-    with _servers(folder, key, public_key, plan) as (life, boot):
+    with _servers(folder, key, public_key, plan) as (running, boot):
         for path, size in plan.small.items():
             _tmpfs(path, size)
         if plan.prepare:
-            plan.prepare(life)
+            plan.prepare(running)
         scanner, began = Scanner([*map(Path, _WRITABLE), folder], apart=[os.getpid()]), time.monotonic()
         with scanner.looking():
-            in_time = all(life.live(boot, number) for number in range(1, plan.boots + 1))
+            in_time = all(running.run_machine(boot, number) for number in range(1, plan.boots + 1))
         took_sec = time.monotonic() - began
-        return {**left.found(life, key, scanner), "alive": not in_time, "sec": round(took_sec, 2)}
+        return {**remains.found(running, key, scanner), "alive": not in_time, "sec": round(took_sec, 2)}
 
 
 @contextmanager
-def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> Iterator[tuple[Life, Boot]]:
-    # Bytes that do not compress, so that a small disk is full with them.
+def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> Iterator[tuple[RunningMachine, Boot]]:
+    # The bytes do not compress, so that they fill a small disk.
     padding = runner.Entry("./externals/padding", random.Random(1).randbytes(300_000).hex())
     archive = runner.archive(runner.listener(machine.open_python(), plan.does, plan.loads, plan.version), padding)
     github = Github(public_key, lambda: time.time() + plan.skew_sec)
@@ -264,12 +268,12 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
     with google.serving(google.FakeGoogle()) as cloud, github_server.serving(github) as url, releases as (base, _):
         cloud.secrets[SECRET], cloud.faults = key, list(plan.google)
         boot = Boot(folder, cloud)
-        sources = patience.shortened(ROOT / "agent" / "gpu_agent", folder / "shortened" / "gpu_agent")
+        sources = short_waits.shortened(ROOT / "agent" / "gpu_agent", folder / "shortened" / "gpu_agent")
         cloud.attributes["gpu-agent-pyz"] = base64.b64encode(pack(sources)).decode()
         shutil.rmtree(sources.parent)
         boot.tools.add("python3", f'exec "{machine.open_python()}" "$@"')
         boot.tools.add("curl", f'exec {shutil.which("curl")} "$@" --max-time 1 --retry-max-time 1')
-        # Waits of the boot script, of which only the one for an agent without its supervisor counts.
+        # These are waits of the boot script. Only the wait for an agent without its supervisor matters.
         boot.tools.add("sleep", "[[ $1 != 40 ]] || read -rt 6 <> <(:) || true")
         if plan.systemd is not Systemd:
             (boot.tools.folder / "systemd-run").unlink()
@@ -292,9 +296,9 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
         environ = boot.environ() | own_places
         boot.environ = lambda: environ  # type: ignore[method-assign]
         if plan.answer and plan.role != "check":
-            # A manager does not know the machine of a check.
+            # The manager does not know the machine of a check.
             threading.Thread(target=manager.serve, args=(cloud, github, plan.answer, plan.boots), daemon=True).start()
-        yield Life(folder, plan, github, cloud), boot
+        yield RunningMachine(folder, plan, github, cloud), boot
 
 
 def _tmpfs(path: str, size: str = "50%") -> None:

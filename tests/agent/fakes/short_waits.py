@@ -1,4 +1,4 @@
-"""The agent's own sources with less patience, so that a machine on which everything hangs is through in seconds."""
+"""Copies the agent's sources with shorter waits, so that a machine on which everything hangs ends in seconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-# Seconds, by file and name. Nothing else of the agent is another than on a machine.
+# The waits in seconds, by file and name. Everything else is the same as on a machine.
 _SECONDS: dict[str, dict[str, float]] = {
     "agent.py": {
         "CONFIG_SEC": 6,
@@ -32,7 +32,7 @@ _SECONDS: dict[str, dict[str, float]] = {
 
 
 def shortened(sources: Path, target: Path) -> Path:
-    """A copy of the package in which these are the constants; a name that is gone fails here."""
+    """Return a copy of the package with these constants. A missing name raises an error."""
     shutil.copytree(sources, target, ignore=shutil.ignore_patterns("__pycache__"))
     for file, constants in _SECONDS.items():
         text = (target / file).read_text()
