@@ -79,7 +79,7 @@ def test_a_place_has_no_more_machines_than_its_depth() -> None:
     assert [place for place, *_ in spans(made)] == ["spot", "standard"]
 
 
-def test_terraform_aws_fails_over_to_an_on_demand_machine_where_it_is_told_to() -> None:
+def test_terraform_aws_fails_over_to_an_on_demand_machine_where_it_is_reported_to() -> None:
     settings = AwsSettings([SPOT], [FIRM], 4)
     made = history(lambda own: TerraformAws(own, settings), Arrival(1, 0, 600), spot=out_between((0, 95)))
     assert spans(made) == [("standard", 37, 37 + 100 + 600 + 10)]

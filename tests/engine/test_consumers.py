@@ -75,7 +75,7 @@ def test_what_depends_on_a_pool_is_not_made_while_its_check_has_not_passed(tmp_p
 
 
 @pytest.mark.slow
-def test_a_mistake_is_told_the_same_way_on_both_ways_in(tmp_path: Path) -> None:
+def test_a_mistake_is_reported_the_same_way_on_both_ways_in(tmp_path: Path) -> None:
     wrong = {"g2-standard-8": "g2-standrd-8", '"max": 2': '"max": 0', "max=2": "max=0"}
     for kind in ("direct", "remote"):
         project = tmp_path / kind

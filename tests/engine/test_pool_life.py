@@ -126,7 +126,7 @@ def test_an_old_template_that_google_still_holds_costs_nothing_but_a_second_up(p
 
 
 @pytest.mark.slow
-def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: SandboxRunner) -> None:
+def test_a_quota_is_reported_apart_from_a_stockout_and_both_from_success(proven: SandboxRunner) -> None:
     larger = changed(proven, diskGib=120)
     proven.run("world", "break", "quota")
     failed = proven.run(*larger, ok=False)

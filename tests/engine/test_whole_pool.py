@@ -77,7 +77,7 @@ def test_one_sick_node_of_two_keeps_the_gate_shut_and_the_next_up_asks_both_agai
 
 
 @pytest.mark.slow
-def test_a_node_that_never_comes_is_told_in_words_an_operator_can_act_on(pool: SandboxRunner) -> None:
+def test_a_node_that_never_comes_is_reported_in_words_an_operator_can_act_on(pool: SandboxRunner) -> None:
     failed = pool.run(*UP, "--config", "max=1", ok=False)
     text = eks.diagnostics(failed.output)[JOB]
     [right] = pods(pool)

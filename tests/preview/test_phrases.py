@@ -92,7 +92,7 @@ def test_causes_stand_before_what_follows_from_them() -> None:
     assert order(named("a", "a"), named("b")) == "ab"
 
 
-def test_a_base_that_misses_what_exists_is_told_whose_sandbox_file_names_it() -> None:
+def test_a_base_that_misses_what_exists_is_reported_whose_sandbox_file_names_it() -> None:
     error = "error: 404: no x\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
     failed = stack(status=Status.BASE_FAILED, error=error)
     hint = "List resources that already exist in sandbox.yaml, and commit that to the base first."

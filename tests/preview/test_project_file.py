@@ -87,7 +87,7 @@ def test_pools_that_move_into_the_project_leave_the_cost_unknown_and_not_at_noth
     )
 
 
-def test_a_secret_that_moves_into_the_project_in_plain_text_is_told(tmp_path: Path) -> None:
+def test_a_secret_that_moves_into_the_project_in_plain_text_is_reported(tmp_path: Path) -> None:
     before, after = project(tmp_path / "a"), project(tmp_path / "b", "config: {token: hunter2}\n")
     (before / "Pulumi.dev.yaml").write_text("config: {shop:token: {secure: v1:abc}}\n")
     (after / "Pulumi.dev.yaml").write_text("config: {}\n")

@@ -58,7 +58,7 @@ def test_the_comment_is_the_markdown_that_is_made_here(github: FakeGithub, capsy
     assert capsys.readouterr().err == (f"gpu-ci preview-comment: created: https://github.com/{OURS}/pull/7#made\n")
 
 
-def test_a_script_is_told_what_was_done(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_is_reported_what_was_done(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["preview-comment", "report.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"done": "created", "text": f"https://github.com/{OURS}/pull/7#made"}
 

@@ -64,7 +64,7 @@ def written(folder: Path, state: Mapping[str, Any]) -> Path:
 
 
 @pytest.mark.slow
-def test_only_what_differs_from_the_deployed_is_told_and_secrets_are_taken_for_unchanged(
+def test_only_what_differs_from_the_deployed_is_reported_and_secrets_are_taken_for_unchanged(
     deployed: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     folder, exported = deployed

@@ -144,7 +144,7 @@ def test_a_head_whose_project_is_a_link_to_itself_is_refused_in_words(repository
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_a_fault_of_ours_in_the_heads_files_is_told(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_in_the_heads_files_is_reported(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small.change(repository)
 
     def breaks(*_: object) -> str:

@@ -140,7 +140,7 @@ def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     assert (victim / "Pulumi.yaml").read_text() == text
 
 
-def test_a_project_of_poetry_is_told_how_its_packages_come_beside_it(checkout: Path, head: Checkout) -> None:
+def test_a_project_of_poetry_is_reported_how_its_packages_come_beside_it(checkout: Path, head: Checkout) -> None:
     for folder in (checkout, head.root):
         (folder / "Pulumi.yaml").write_text("name: small\nruntime: {name: python, options: {toolchain: poetry}}\n")
         (folder / "requirements.txt").write_text("")

@@ -145,7 +145,7 @@ def test_the_commands_that_mend_drift_are_not_half_in_code(project: Path, capsys
     )
 
 
-def test_what_is_gone_is_told_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_gone_is_reported_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(step("delete"))  # a bucket, of which a preview would say that its data is lost
     drift()
     [stack] = reported(capsys)["stacks"]

@@ -21,7 +21,7 @@ def side(tmp_path: Path, stacks: list[str], **more: Any) -> Any:
     )
 
 
-def test_a_fault_of_ours_is_told_in_the_report_and_the_next_stack_is_compared(tmp_path: Path) -> None:
+def test_a_fault_of_ours_is_reported_in_the_report_and_the_next_stack_is_compared(tmp_path: Path) -> None:
     def breaks(name: str) -> None:
         raise RecursionError(f"too deep in {name}\x1b[2J")
 
@@ -34,7 +34,7 @@ def test_a_fault_of_ours_is_told_in_the_report_and_the_next_stack_is_compared(tm
     ]
 
 
-def test_a_head_that_cannot_run_is_told_of_each_stack_that_it_has(tmp_path: Path) -> None:
+def test_a_head_that_cannot_run_is_reported_of_each_stack_that_it_has(tmp_path: Path) -> None:
     before = side(tmp_path, ["dev", "old"], exported=lambda _: "")
     after = side(tmp_path, ["dev"])
     comparison = Comparison(before, after, [], cast(Any, print), head_failed="its packages cannot be installed")

@@ -61,7 +61,7 @@ def written(value: Any) -> str:
         ({"__defaults": ["a"]}, {"__defaults": []}, []),
     ],
 )
-def test_every_leaf_that_differs_is_told_once(before: Any, after: Any, found: list[Any]) -> None:
+def test_every_leaf_that_differs_is_reported_once(before: Any, after: Any, found: list[Any]) -> None:
     assert lines(before, after) == found
 
 
@@ -123,7 +123,7 @@ def test_without_a_detailed_diff_the_reasons_are_taken_and_without_these_the_inp
 @pytest.mark.parametrize(
     ("kind", "expected"), [("add", "add"), ("add-replace", "add"), ("delete", "delete"), ("update", "update")]
 )
-def test_what_the_engine_says_of_a_path_without_values_is_told_as_its_word(kind: str, expected: str) -> None:
+def test_what_the_engine_says_of_a_path_without_values_is_reported_as_its_word(kind: str, expected: str) -> None:
     [change] = reported({}, {}, hints({"detailedDiff": {"x": {"kind": kind}}}))
     assert (change.path, change.kind, change.before, change.after) == ("x", expected, None, None)
 
@@ -158,7 +158,7 @@ def paths(before: Any, after: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["name", "pool", "id", "key"])
-def test_one_more_part_with_a_name_is_told_alone_wherever_it_is(name: str) -> None:
+def test_one_more_part_with_a_name_is_reported_alone_wherever_it_is(name: str) -> None:
     a, b, c = ({name: each, "gpu": each * 2} for each in "abc")
     assert paths([a, b], [a, c, b]) == [("[1]", "add")]
     assert paths([a, c, b], [a, b]) == [("[1]", "delete")]

@@ -29,7 +29,7 @@ MOVED = {
 
 
 @pytest.mark.parametrize(("before", "after"), MOVED.values(), ids=MOVED)
-def test_a_secret_that_is_plain_somewhere_else_is_told_and_never_shown(before: Any, after: Any) -> None:
+def test_a_secret_that_is_plain_somewhere_else_is_reported_and_never_shown(before: Any, after: Any) -> None:
     changes = list(between({"env": before}, {"env": after}))
     assert changes
     assert PLAIN not in repr(changes)
@@ -88,7 +88,7 @@ def test_what_may_be_the_secret_is_a_warning_and_what_is_it_is_a_danger() -> Non
     [maybe] = found("my:own:Thing", UPDATE, {"env": {"a": SECRET}}, {"env": {"b": PLAIN}})
     assert (maybe.severity, maybe.text) == (
         Severity.WARNING,
-        "Thing x: env has lost a secret and has something plain that is new: make sure that it is not the same",
+        "Thing x: env loses a secret and gets a new plain value: make sure that the plain value is not the secret",
     )
     [surely] = found("my:own:Thing", UPDATE, {"env": {"a": SECRET}}, {"env": {"a": PLAIN}})
     assert surely.severity == Severity.DANGER
@@ -99,7 +99,7 @@ def test_a_value_that_the_stack_file_encrypts_is_a_danger_where_it_is_used_as_pl
     inputs = {"labels": {"k": "a-placeholder-of-a-secret-df909d96"}}
     [finding] = found("my:own:Thing", operation, {}, inputs)
     assert finding.severity == Severity.DANGER
-    assert finding.text == "Thing x: labels.k holds a value in plain that the stack file encrypts"
+    assert finding.text == "Thing x: labels.k has a value as plain text that the stack file encrypts"
     assert found("my:own:Thing", UPDATE, inputs, {**inputs, "b": 1}) == []  # as it was
     [change, *_] = between({}, inputs)
     assert change.after == '{"k": "a-(a secret, in plain)"}'

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_common import pulumi_wire
 from gpu_preview.diff.placeholders import SECRET, UNKNOWNS
-from gpu_preview.diff.values import UNKNOWN, as_json, is_secret, opened, short, shown
+from gpu_preview.diff.values import UNKNOWN, as_json, in_digest_form, is_secret, short, shown
 
 STRING = pulumi_wire.UNKNOWN_STRING
 
@@ -87,10 +87,10 @@ def test_json_in_a_text_is_found_where_it_is_a_map_or_a_list(text: Any, value: A
     assert as_json(text) == value
 
 
-def test_a_secret_of_the_configuration_in_an_output_is_told_from_one_that_stays_secret() -> None:
+def test_a_secret_of_the_configuration_in_an_output_is_reported_from_one_that_stays_secret() -> None:
     """The engine's log has a mark of the one, and its own word in the text of the other."""
     secret = {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "ciphertext": "[secret]"}
-    assert opened({"a": secret, "b": "[secret]", "c": "x-[secret]"}) == {
+    assert in_digest_form({"a": secret, "b": "[secret]", "c": "x-[secret]"}) == {
         "a": "[secret]",
         "b": "(a secret, in plain)",
         "c": "x-(a secret, in plain)",

@@ -114,7 +114,7 @@ def test_any_value_in_any_place_of_the_engines_log_is_read_or_left_out(
     log = tmp_path / "events"
     log.write_text("\n".join(map(json.dumps, put(EVENTS, place, value))), encoding="utf-8")
     broken, asked = policies.violations(log)
-    differing = events.outputs(log).differing(makes_something=False)
+    differing = events.outputs(log).differing(creates_resources=False)
     # Nothing in it is a sign that no file can hold.
     "".join([asked, *(each.text for each in broken), *(each.path for each in differing)]).encode()
     # One event that is of no form takes nothing from the others.
@@ -163,11 +163,11 @@ DEEP = '{"steps":' + "[" * 400 + "]" * 400 + "}"
     ],
     ids=map(str, range(11)),
 )
-def test_what_is_no_digest_is_told_in_words(tmp_path: Path, text: str, problem: str) -> None:
+def test_what_is_no_digest_is_reported_in_words(tmp_path: Path, text: str, problem: str) -> None:
     assert problem in told(tmp_path, text)
 
 
-def test_of_many_problems_the_first_are_told_without_a_value() -> None:
+def test_of_many_problems_the_first_are_reported_without_a_value() -> None:
     with pytest.raises(DigestError) as refused:
         parse(json.dumps({"steps": [{"op": "same", "urn": "u", "newState": {"protect": "tok\ud800en"}}] * 9}))
     lines = str(refused.value).splitlines()

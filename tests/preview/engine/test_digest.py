@@ -54,7 +54,7 @@ def test_an_operation_of_the_engine_is_one_of_five(op: str, operation: Operation
     )
 
 
-def test_what_forces_a_replacement_is_told_in_one_order() -> None:
+def test_what_forces_a_replacement_is_reported_in_one_order() -> None:
     [found] = read(step("replace", BUCKET, {"inputs": {}}, {"inputs": {}}, replaceReasons=["b", "c", "a"])).resources
     assert found.replaced_for == ("a", "b", "c")
 
@@ -117,7 +117,7 @@ def test_a_name_may_hold_what_a_urn_is_parted_by() -> None:
     assert (name_of("nonsense"), type_of("nonsense")) == ("nonsense", "")
 
 
-def test_errors_and_warnings_are_told_once() -> None:
+def test_errors_and_warnings_are_reported_once() -> None:
     found = read(
         diagnostics=[
             {"severity": "warning", "message": "old\n", "urn": BUCKET},
@@ -131,7 +131,7 @@ def test_errors_and_warnings_are_told_once() -> None:
     assert found.errors == ["broken"]
 
 
-def test_that_the_program_ended_is_told_only_where_nothing_else_is() -> None:
+def test_that_the_program_ended_is_reported_only_where_nothing_else_is() -> None:
     ended = {"severity": "error", "message": "an unhandled error occurred: program exited with non-zero exit code: 1"}
     assert read(diagnostics=[ended]).errors == [ended["message"]]
     assert read(diagnostics=[{"severity": "error", "message": "why"}, ended]).errors == ["why"]

@@ -59,7 +59,7 @@ def test_of_an_up_the_steps_before_its_errors_are_left_out(tmp_path: Path, after
 @pytest.mark.parametrize(
     "said", ["Temporary failure in name resolution", "Name or service not known", "Network is unreachable"]
 )
-def test_a_program_that_missed_the_network_is_told_how_to_have_it(tmp_path: Path, said: str) -> None:
+def test_a_program_that_missed_the_network_is_reported_how_to_have_it(tmp_path: Path, said: str) -> None:
     text = f"OSError: [Errno -3] {said}"
     told = failure(finished(tmp_path, err=text), tmp_path)
     assert told == f"{text}\n  hint: the program has no network here; --with-network gives it one"

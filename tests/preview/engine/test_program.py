@@ -70,7 +70,10 @@ def test_a_cli_of_a_version_manager_says_what_may_be_hidden(tmp_path: Path, monk
     assert (made.version, made.way, made.executable) == ("3.259.0", "path", tmp_path / "pulumi")
     assert said[1:] == [
         f"Pulumi 3.259.0, {tmp_path}/pulumi",
-        "a version manager's: if what it starts lies in a home, put the folder of the CLI itself on PATH before",
+        (
+            "this CLI is a version manager's shim: if the shim starts a CLI in a home folder, put the folder of that "
+            "CLI first on PATH"
+        ),
     ]
 
 

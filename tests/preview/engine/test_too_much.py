@@ -62,7 +62,7 @@ def test_a_digest_of_more_steps_or_words_than_anybodys_is_refused(part: str) -> 
         {"op": "update", "detailedDiff": {str(at): {} for at in range(7)}},
     ],
 )
-def test_no_more_properties_than_a_report_holds_are_told(step: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_properties_than_a_report_holds_are_reported(step: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(step, dict)
     one, two = ({**step, "urn": f"urn:pulumi:s::p::a:b:C::{name}"} for name in ("one", "two"))
     monkeypatch.setattr(digest, "_MOST_CHANGES", 14)
@@ -72,7 +72,7 @@ def test_no_more_properties_than_a_report_holds_are_told(step: object, monkeypat
         digest.parse(json.dumps({"steps": [one, two]}))
 
 
-def test_of_a_wrong_part_with_many_entries_one_is_told() -> None:
+def test_of_a_wrong_part_with_many_entries_one_is_reported() -> None:
     step = {"op": "update", "urn": "u", "detailedDiff": dict.fromkeys("abc", 1), "diffReasons": [1, 2]}
     with pytest.raises(digest.DigestError) as refused:
         digest.parse(json.dumps({"steps": [step], "changeSummary": {"same": True, "x": "1"}}))
@@ -100,5 +100,5 @@ def test_a_log_that_says_more_of_policies_than_any_pack_is_refused(
     with pytest.raises(TooMuchError, match="it tells of more than 4 broken policies"):
         policies.violations(log)
     monkeypatch.setattr(policies, "_MAX_EVENTS_MIB", 50 / 1024**2)
-    with pytest.raises(TooMuchError, match="it tells more than"):
+    with pytest.raises(TooMuchError, match="its events have more than"):
         policies.violations(log)

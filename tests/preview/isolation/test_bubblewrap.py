@@ -105,7 +105,7 @@ def test_a_folder_that_stays_as_it_is_can_only_be_read(built: bubblewrap.Isolati
     assert python(fixed, f"open({str(tmp_path / 'scratch' / 'made')!r}, 'w')").returncode == 0
 
 
-def test_a_command_that_installed_packages_is_told_because_it_had_the_network(built: bubblewrap.Isolation) -> None:
+def test_a_command_that_installed_packages_is_reported_because_it_had_the_network(built: bubblewrap.Isolation) -> None:
     [network] = [
         each for each in built.described(Limits(), ["base: make deps", "head: make deps"]) if each.name == "network"
     ]

@@ -17,7 +17,7 @@ from gpu_preview.isolation.limits import Finished, Limits, copied, environment, 
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_LOOK_EVERY_SEC", 0.05)
+    monkeypatch.setattr(limits, "_POLL_SEC", 0.05)
     monkeypatch.setattr(limits, "_GRACE_SEC", 0.2)
 
 
@@ -165,7 +165,7 @@ def test_one_that_fills_the_disk_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
         folder=tmp_path, environment=environment(tmp_path), scratch=tmp_path, name="it", limits=Limits(),
         writes_to=tmp_path / "work",
     )  # fmt: skip
-    assert done.broke == "the disk lost more than 10 GiB of room while the program ran (--disk-gib)"
+    assert done.broke == "the disk lost more than 10 GiB of free space while the program ran (--disk-gib)"
     assert asked == [tmp_path / "work"] * 3
 
 

@@ -79,7 +79,7 @@ def test_many_folders_of_the_same_name_are_removed() -> None:
 def test_what_takes_too_long_to_remove_is_left(tmp_path: Path) -> None:
     (tmp_path / "it").mkdir()
     (tmp_path / "it" / "file").write_text("")
-    temporary.remove(tmp_path / "it", patience_sec=-1)
+    temporary.remove(tmp_path / "it", timeout_sec=-1)
     assert (tmp_path / "it" / "file").exists()
 
 
@@ -88,7 +88,7 @@ def test_the_time_has_its_end_within_one_folder_too(tmp_path: Path, monkeypatch:
         (tmp_path / f"{name}").write_text("")
     seconds = iter(range(1_000))
     monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
-    temporary.remove(tmp_path, patience_sec=10)
+    temporary.remove(tmp_path, timeout_sec=10)
     assert len([*tmp_path.iterdir()]) == 92
 
 

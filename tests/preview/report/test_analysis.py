@@ -128,7 +128,7 @@ def outputs(tmp_path: Path, *steps: dict[str, Any]) -> list[tuple[str, str | Non
     return [(each.path, each.after) for each in judgement.outputs]
 
 
-def test_an_unknown_new_output_is_told_where_a_resource_is_made_that_it_can_be_of(tmp_path: Path) -> None:
+def test_an_unknown_new_output_is_reported_where_a_resource_is_made_that_it_can_be_of(tmp_path: Path) -> None:
     moved, updated = step("same", MOVED, {}, {}, was=f"{MOVED}-once"), step("update", UPDATED, {"a": 1}, {"a": 2})
     assert outputs(tmp_path, moved, updated) == []
     for op in ("create", "replace"):
@@ -146,7 +146,7 @@ def test_a_finding_stands_where_the_program_makes_its_resource(tmp_path: Path) -
     ]
 
 
-def test_a_worst_month_over_the_ceiling_is_told_beside_the_cost(tmp_path: Path) -> None:
+def test_a_worst_month_over_the_ceiling_is_reported_beside_the_cost(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     pool = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}"
     file.write_text(f"config:\n  gcp:project: p\n  gpu-ci:pools:\n    l4: {pool}\n")

@@ -45,7 +45,7 @@ def test_a_stack_that_cannot_be_previewed_is_an_error_at_its_file_in_the_engines
     ]
 
 
-def test_of_a_base_that_does_not_come_up_the_first_error_is_told_and_not_the_log() -> None:
+def test_of_a_base_that_does_not_come_up_the_first_error_is_reported_and_not_the_log() -> None:
     log = "Updating (staging)\n +  gcp:storage:Bucket data creating\n  error: no bucket\n  got: x\nerror: update failed"
     base = stack("staging").model_copy(update={"status": Status.BASE_FAILED, "error": log})
     assert [line.partition("%0A")[2] for line in annotations.render(report(base))] == ["error: no bucket"]
@@ -55,7 +55,7 @@ def test_of_a_base_that_does_not_come_up_the_first_error_is_told_and_not_the_log
     ]
 
 
-def test_of_a_traceback_its_last_line_is_told_and_what_stands_around_it() -> None:
+def test_of_a_traceback_its_last_line_is_reported_and_what_stands_around_it() -> None:
     calls = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    b()\n'
     told = {
         f"error: it failed:\n{calls}ValueError: no\n  hint: c": "error: it failed:%0AValueError: no%0A  hint: c",

@@ -52,7 +52,9 @@ OTHERS = [
     "sourceRanges", "allows", "ports", "direction", "match", "srcIpRanges", "attributeCondition", "oidc",
     "visibility", "selectedRepositoryIds", "enforcement",
 ]  # fmt: skip
-KEYS = sorted({rule.key for rule in exposure.EXPOSES} | secrecy.KEYS | secrecy.SWITCHES | set(OTHERS))
+KEYS = sorted(
+    {rule.key for rule in exposure.EXPOSES} | secrecy.ENCRYPTION_SETTINGS | secrecy.ENCRYPTION_SWITCHES | set(OTHERS)
+)
 WORDS = ["", SECRET, UNKNOWN, "*", "Allow", "all", "0.0.0.0/0", "allUsers", "1.2", "R580", "a/b:1@sha256:0", "{", "[[["]
 TEXTS = st.sampled_from(WORDS) | st.text(max_size=20)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
@@ -106,7 +108,7 @@ def test_a_value_that_nests_without_an_end_ends_nothing() -> None:
     for _ in range(5000):
         deep = {"bypassActors": [deep]}
     github = "github:index/repositoryRuleset:RepositoryRuleset"
-    assert found(github, UPDATE, {"bypassActors": []}, deep)[0].text.endswith("lets in 1 more: bypassActors")
+    assert found(github, UPDATE, {"bypassActors": []}, deep)[0].text.endswith("allows 1 more in bypassActors")
 
 
 def test_the_worst_comes_first_and_nothing_comes_twice() -> None:
@@ -131,7 +133,7 @@ def test_nothing_is_found_where_nothing_changes() -> None:
     assert find({}, {}, []) == []
 
 
-def test_the_outputs_of_a_stack_that_the_report_has_too_are_told_once() -> None:
+def test_the_outputs_of_a_stack_that_the_report_has_too_are_reported_once() -> None:
     sides = [State(urn(STACK, "x"), STACK, outputs={"key": each}) for each in (SECRET, "plain")]
     before, after = ({each.urn: each} for each in sides)
     told = find(before, after, [resource(STACK, SAME)])

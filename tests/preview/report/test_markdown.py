@@ -104,7 +104,7 @@ def test_more_than_a_line_is_said_where_no_resource_changes_but_something_else_d
     assert len(markdown.render(report(quiet)).splitlines()) > 5
 
 
-def test_a_wall_that_does_not_stand_is_told_also_where_nothing_changes() -> None:
+def test_a_wall_that_does_not_stand_is_reported_also_where_nothing_changes() -> None:
     wall = Wall(name="network", stands=False, text="This machine has no network namespaces.")
     text = markdown.render(report(stack("staging", reports.POOL_T4), walls=(wall,)))
     assert "\n**Not isolated**: `network`. This machine has no network namespaces.\n" in text
@@ -121,7 +121,7 @@ def test_a_stack_without_pools_has_no_table_of_costs() -> None:
     assert "USD" not in markdown.render(reports.ONE_UPDATE)
 
 
-def test_a_pool_that_comes_and_one_at_an_unknown_price_are_told_apart() -> None:
+def test_a_pool_that_comes_and_one_at_an_unknown_price_are_reported_apart() -> None:
     unknown = reports.usd(1).model_copy(update={"at_max_usd_per_hour": None, "at_least": True})
     cost = Cost(before=None, after=unknown)
     text = markdown.render(report(stack("staging", reports.LARGER_DISK, cost=cost)))

@@ -118,7 +118,7 @@ def test_what_is_not_even_the_json_of_one_is_refused(path: Path, content: bytes)
     assert refused(path, content).startswith("report.json: is no report of version 1\n")
 
 
-def test_of_a_thousand_problems_five_are_told(path: Path) -> None:
+def test_of_a_thousand_problems_five_are_reported(path: Path) -> None:
     text = refused(path, json.dumps(document(stacks=[1] * 1_000)))
     assert text.splitlines()[1:] == [
         *(f"  stacks.{at}: Input should be an object" for at in range(5)),

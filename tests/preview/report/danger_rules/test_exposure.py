@@ -104,7 +104,7 @@ each_case = pytest.mark.parametrize(("type_", "public", "private", "text"), CASE
 
 
 @each_case
-def test_what_becomes_public_is_told(type_: str, public: Any, private: Any, text: str) -> None:
+def test_what_becomes_public_is_reported(type_: str, public: Any, private: Any, text: str) -> None:
     expected = [f"public: {type_.rpartition(':')[2]} x{text}"]
     for operation in (UPDATE, REPLACE):
         told = texts(found(type_, operation, private, public))
@@ -123,7 +123,7 @@ def test_what_is_not_public_was_so_before_or_stops_being_it_is_no_danger(
     assert found(type_, SAME, private, public) == []
 
 
-def test_a_block_of_public_access_that_is_forgotten_is_told() -> None:
+def test_a_block_of_public_access_that_is_forgotten_is_reported() -> None:
     flags = {"blockPublicAcls": True, "restrictPublicBuckets": True}
     assert texts(found(BLOCK, UPDATE, flags, {"blockPublicAcls": True})) == [
         "public: BucketPublicAccessBlock x: restrictPublicBuckets takes a block of public access off"
@@ -143,7 +143,7 @@ def test_a_block_that_goes_with_its_bucket_is_no_danger() -> None:
     assert [each.rule for each in find(before, {}, [block, gone])] == ["loses-data"]
 
 
-def test_a_network_policy_that_is_deleted_without_its_namespace_is_told() -> None:
+def test_a_network_policy_that_is_deleted_without_its_namespace_is_reported() -> None:
     namespace = "kubernetes:core/v1:Namespace"
     before = {each.urn: each for each in (state(POLICY, dependencies=(urn(namespace, "n"),)), state(namespace, "n"))}
     [finding] = find(before, {}, [resource(POLICY, DELETE)])
@@ -152,7 +152,7 @@ def test_a_network_policy_that_is_deleted_without_its_namespace_is_told() -> Non
     assert "public" not in [each.rule for each in both]
 
 
-def test_one_more_port_of_an_open_firewall_is_told_alone() -> None:
+def test_one_more_port_of_an_open_firewall_is_reported_alone() -> None:
     def rule(*ports: str) -> dict[str, Any]:
         return {"sourceRanges": ["0.0.0.0/0"], "allows": [{"protocol": "tcp", "ports": [port]} for port in ports]}
 

@@ -30,7 +30,7 @@ def renamed(
 )
 def test_what_comes_much_as_it_went_may_be_a_rename(before: Any, after: Any) -> None:
     [finding] = renamed(before, after)
-    assert finding.text == "Topic old goes and new comes: it may be a rename of old"
+    assert finding.text == "Topic old is deleted and new is created: this may be a rename"
     assert (finding.severity, finding.urn.rpartition("::")[2]) == (Severity.NOTE, "new")
 
 
@@ -47,7 +47,7 @@ def test_of_two_that_go_nobody_knows_which_one_comes() -> None:
     assert find(sides[0], sides[1], [resource(TOPIC, operation, name) for operation, name in operations]) == []
 
 
-def test_of_a_component_with_all_that_is_in_it_only_the_component_is_told() -> None:
+def test_of_a_component_with_all_that_is_in_it_only_the_component_is_reported() -> None:
     found, sides = [], []
     for name, operation in (("old", DELETE), ("new", CREATE)):
         pool = state(POOL, name)
@@ -55,5 +55,5 @@ def test_of_a_component_with_all_that_is_in_it_only_the_component_is_told() -> N
         sides.append({each.urn: each for each in (pool, topic)})
         found += [resource(POOL, operation, name), resource(TOPIC, operation, f"{name}-topic")]
     assert [each.text for each in find(sides[0], sides[1], found) if each.rule == "like-a-rename"] == [
-        "RunnerPool old goes and new comes: it may be a rename of old"
+        "RunnerPool old is deleted and new is created: this may be a rename"
     ]

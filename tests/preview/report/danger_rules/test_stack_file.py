@@ -32,7 +32,7 @@ def write(folder: Path, name: str, *changes: tuple[str, str]) -> Path:
     return path
 
 
-def test_more_machines_than_the_quota_holds_are_told_at_the_quota(tmp_path: Path) -> None:
+def test_more_machines_than_the_quota_holds_are_reported_at_the_quota(tmp_path: Path) -> None:
     before, after = write(tmp_path, "a"), write(tmp_path, "b", ("max: 2", "max: 4"))
     [finding] = stack_file.find(before, after, FILE)
     assert finding.text == (
@@ -64,7 +64,7 @@ def test_a_limit_that_nobody_gave_is_no_danger(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["hunter2", "{b: hunter2}"])
-def test_a_value_that_was_encrypted_and_is_plain_text_is_told_without_it(tmp_path: Path, value: str) -> None:
+def test_a_value_that_was_encrypted_and_is_plain_text_is_reported_without_it(tmp_path: Path, value: str) -> None:
     before, after = write(tmp_path, "a"), write(tmp_path, "b", ("{secure: v1:x}", value))
     [finding] = stack_file.find(before, after, FILE)
     assert finding.text == "Pulumi.dev.yaml: a:token was encrypted and is plain text now"
