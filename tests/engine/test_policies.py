@@ -93,7 +93,7 @@ def test_a_violation_fails_the_preview_and_an_exemption_lets_the_up_through(
     unrelated: SandboxRunner, policy_python: Path, tmp_path: Path
 ) -> None:
     failed, found, asked = logged(unrelated, "preview", "--stack", "dev", "--policy-pack", PACK, ok=False)
-    assert (failed.code, found, asked) == (1, [UNLABELLED], "asked: gpu-ci 0.1.0 (16 rules)")
+    assert (failed.code, found, asked) == (1, [UNLABELLED], "ran gpu-ci 0.1.0 (16 rules)")
 
     chosen = config(tmp_path, required_labels={"exempt": [EXEMPT]})
     _, found, _ = logged(unrelated, *UP, "--policy-pack-config", chosen)
@@ -137,7 +137,7 @@ def test_a_strangers_pack_runs_in_its_own_environment_beside_ours(unrelated: San
         urn=BUCKET,
     )
     assert found == [UNLABELLED, short]
-    assert asked == "asked: gpu-ci 0.1.0 (16 rules), short-names 2.1.0 (1 rule)"
+    assert asked == "ran gpu-ci 0.1.0 (16 rules), short-names 2.1.0 (1 rule)"
 
     passed, found, _ = logged(unrelated, "preview", "--stack", "dev", "--policy-pack", str(stranger))
     assert (passed.code, found) == (0, [short]), "advice fails nothing"
@@ -150,5 +150,5 @@ def test_the_shipped_stacks_break_no_mandatory_rule(stack: str, tmp_path: Path, 
     _, found, asked = logged(runner, "preview", "--stack", stack, "--policy-pack", PACK, "--suppress-outputs")
     assert [each for each in found if each.level == "mandatory"] == []
     assert {each.policy for each in found} <= {"runner-fresh"}, "the day decides on that one"
-    assert asked == "asked: gpu-ci 0.1.0 (16 rules)"
+    assert asked == "ran gpu-ci 0.1.0 (16 rules)"
     runner.close()

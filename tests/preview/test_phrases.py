@@ -108,9 +108,9 @@ def test_a_base_that_misses_what_exists_is_reported_whose_sandbox_file_names_it(
     ("said", "status", "told"),
     [
         ("no policy pack was given", Status.PREVIEWED, ""),
-        ("no policy pack was given; not asked: x", Status.PREVIEWED, "no policy pack was given; not asked: x"),
-        ("asked: x", Status.PREVIEWED, "asked: x"),
-        ("asked: x", Status.FAILED, ""),
+        ("no policy pack was given; not run: x", Status.PREVIEWED, "no policy pack was given; not run: x"),
+        ("ran x", Status.PREVIEWED, "ran x"),
+        ("ran x", Status.FAILED, ""),
     ],
 )
 def test_the_line_on_policies_is_left_out_where_none_was_wanted(said: str, status: Status, told: str) -> None:

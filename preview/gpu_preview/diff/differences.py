@@ -47,12 +47,12 @@ def between(
     Values deeper than DEEPEST are compared whole, such as a JSON text in a JSON text in a JSON text.
 
     Args:
-        before: the value in base, or ABSENT.
-        after: the value in head, or ABSENT.
-        path: the path of the value in the resource, in the engine's form.
+        before: The value in base, or ABSENT.
+        after: The value in head, or ABSENT.
+        path: The path of the value in the resource, in the engine's form.
         replaces: True if the difference forces a replacement.
-        depth: the number of maps and lists around the value.
-        mask: hides plain values of a whole property that may be its secret in the other revision. Without a mask, one
+        depth: The number of maps and lists around the value.
+        mask: Hides plain values of a whole property that may be its secret in the other revision. Without a mask, one
             is created from `before` and `after`.
     """
     if before is ABSENT or after is ABSENT or is_unknown(before) or is_unknown(after) or depth >= DEEPEST:

@@ -64,11 +64,11 @@ def resource(
     """Return the resource of a step. TooMuchError if more properties differ than `most`.
 
     Args:
-        step: the step.
-        urn: the URN of the resource in head.
-        parents: the parent of every URN.
-        unclear: the types for which the sandbox does not know which properties force a replacement.
-        most: the number of differing properties that a report can hold.
+        step: The step.
+        urn: The URN of the resource in head.
+        parents: The parent of every URN.
+        unclear: The types for which the sandbox does not know which properties force a replacement.
+        most: The number of differing properties that a report can hold.
     """
     old, new = step.get("oldState") or {}, step.get("newState") or {}
     operation = _operation(step, old, new)

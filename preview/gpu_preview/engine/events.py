@@ -59,10 +59,10 @@ def of_kinds(
     skipped: a line that was cut off when the engine ended, or a line that is longer than any event.
 
     Args:
-        log: the event log. OSError if it is missing.
-        kinds: the kinds of events, which are keys of a line's JSON object.
-        text: a text that a line must contain.
-        most_mib: the limit of all parsed lines together. TooMuchError for more.
+        log: The event log. OSError if it is missing.
+        kinds: The kinds of events, which are keys of a line's JSON object.
+        text: A text that a line must contain.
+        most_mib: The limit of all parsed lines together. TooMuchError for more.
     """
     text_bytes, kind_bytes = text.encode(), [kind.encode() for kind in kinds]
     remaining_bytes = most_mib * 1024**2

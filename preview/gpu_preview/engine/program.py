@@ -53,8 +53,8 @@ class Engine:
         say(f"Pulumi {engine.version}, {engine.executable}")
         if found["shim"]:
             say(
-                "this CLI is a version manager's shim: if the shim starts a CLI in a home folder, put the folder of that "
-                "CLI first on PATH"
+                "this CLI is a version manager's shim: if the shim starts a CLI in a home folder, put the folder of "
+                "that CLI first on PATH"
             )
         return engine
 

@@ -92,13 +92,13 @@ def run(
     """Run a command until it ends or exceeds a limit, then kill all processes that it started.
 
     Args:
-        command: the command with its arguments.
-        folder: the working directory.
-        environment: all environment variables of the command.
-        scratch: a folder for the files NAME.stdout and NAME.stderr with the command's output.
-        name: the name of these files.
-        limits: the limits of the command.
-        writes_to: a folder on the disk whose free space is checked; `scratch` if None.
+        command: The command with its arguments.
+        folder: The working directory.
+        environment: All environment variables of the command.
+        scratch: A folder for the files NAME.stdout and NAME.stderr with the command's output.
+        name: The name of these files.
+        limits: The limits of the command.
+        writes_to: A folder on the disk whose free space is checked; `scratch` if None.
         trusted: True if the command keeps the caller's keyring, limit of open files and OOM score (the order in which
             the system kills processes without memory).
     """

@@ -25,10 +25,10 @@ def warning(repository: Repository, pull: PullRequest, commit: str, paths: Colle
     """Return the line about changed workflows, or an empty text if the pull request changes none.
 
     Args:
-        repository: the repository of the pull request. It also has the commits of forks.
-        pull: the pull request.
-        commit: the commit of the run, the newest of the pull request.
-        paths: the workflow files of the run in the repository, or none if GitHub did not name them.
+        repository: The repository of the pull request. It also has the commits of forks.
+        pull: The pull request.
+        commit: The commit of the run, which is the newest of the pull request.
+        paths: The workflow files of the run in the repository, or none if GitHub did not name them.
     """
     if not paths:
         return UNKNOWN

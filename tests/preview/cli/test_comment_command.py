@@ -112,7 +112,7 @@ def test_a_forged_report_fails_the_job_and_asks_github_nothing(
 ) -> None:
     Path("report.json").write_text(json.dumps(document(head={"ref": "main", "commit": OTHER_COMMIT})))
     assert run(["preview-comment", "report.json"]) == 1
-    assert "head.commit: the report is of another commit than the run" in capsys.readouterr().err
+    assert "head.commit: the report and the run have different commits" in capsys.readouterr().err
     assert github.asked == []
 
 

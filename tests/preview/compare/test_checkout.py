@@ -62,7 +62,7 @@ def head(tmp_path: Path) -> Checkout:
 def test_a_chosen_command_runs_in_the_project_with_its_environment_active(checkout: Path, head: Checkout) -> None:
     made = head.root / ".venv"
     head.install(Packages(checkout, checkout), f'python -c "{NOTE}"')
-    cwd, home, active, prefix, _ = json.loads((head.around.own / "head-install.stdout").read_text())
+    cwd, home, active, prefix, _ = json.loads((head.context.own / "head-install.stdout").read_text())
     assert (cwd, active, prefix) == (str(head.root), str(made), str(made))
     assert Path(home).parent.name.startswith("install-")
     assert head.installed_with == [f'head: python -c "{NOTE}"']
@@ -75,8 +75,8 @@ def test_a_lock_is_installed_where_nothing_of_the_side_is_imported_or_obeyed(
         (head.root / name).write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
     monkeypatch.setattr(Packages, "installation", lambda *_: [sys.executable, "-I", "-c", NOTE])
     head.install(Packages(checkout, checkout), "")
-    cwd, home, _, _, beside = json.loads((head.around.own / "head-install.stdout").read_text())
-    assert (Path(cwd).parent, Path(home).parent) == (head.around.scratch, Path(cwd))
+    cwd, home, _, _, beside = json.loads((head.context.own / "head-install.stdout").read_text())
+    assert (Path(cwd).parent, Path(home).parent) == (head.context.scratch, Path(cwd))
     assert beside == ["home", "tmp"]
     assert not (tmp_path / "imported").exists()
     assert head.installed_with == ["head: packages by name, as wheels"]

@@ -119,7 +119,7 @@ def test_any_value_in_any_place_of_the_engines_log_is_read_or_left_out(
     "".join([asked, *(each.text for each in broken), *(each.path for each in differing)]).encode()
     # One event that is of no form takes nothing from the others.
     if place[0] != 2:
-        assert asked == "asked: k 1 (2 rules)"
+        assert asked == "ran k 1 (2 rules)"
     if place[0] != 1:
         assert [(each.policy, each.pack, each.level, each.text, each.urn) for each in broken] == [
             ("p", "k", "mandatory", "no", POOL)

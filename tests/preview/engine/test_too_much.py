@@ -94,10 +94,10 @@ def test_a_log_that_says_more_of_policies_than_any_pack_is_refused(
 ) -> None:
     log = tmp_path / "events"
     log.write_text('{"policyEvent": {}}\n' * 5)
-    monkeypatch.setattr(policies, "_MOST_BROKEN", 5)
+    monkeypatch.setattr(policies, "_MOST_VIOLATIONS", 5)
     assert len(policies.violations(log)[0]) == 5
-    monkeypatch.setattr(policies, "_MOST_BROKEN", 4)
-    with pytest.raises(TooMuchError, match="it tells of more than 4 broken policies"):
+    monkeypatch.setattr(policies, "_MOST_VIOLATIONS", 4)
+    with pytest.raises(TooMuchError, match="it has more than 4 policy violations"):
         policies.violations(log)
     monkeypatch.setattr(policies, "_MAX_EVENTS_MIB", 50 / 1024**2)
     with pytest.raises(TooMuchError, match="its events have more than"):

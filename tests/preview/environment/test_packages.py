@@ -81,7 +81,7 @@ def test_what_was_lent_can_be_lent_again(checkout: Path) -> None:
 def test_another_lock_wants_other_packages(checkout: Path) -> None:
     packages = Packages(checkout, checkout)
     wanted = packages.wants_others(side(checkout, requirements_txt="pulumi==3.273.0\n"))
-    assert wanted == "its lock is another than the checkout's"
+    assert wanted == "its lock differs from the checkout's"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_an_environment_behind_a_link_that_came_with_the_repository_is_not_lent(
     (checkout / "real").rename(checkout / "inner" / ".venv")
     (checkout / "link").symlink_to("inner")
     (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "link/.venv"))
-    assert theirs(checkout, folder) == ".venv: lies behind a link"
+    assert theirs(checkout, folder) == ".venv: its path goes through a symbolic link"
 
 
 @pytest.mark.parametrize("home", ["/usr/bin", "../bin", "{checkout}/bin"])
@@ -289,7 +289,7 @@ def test_a_name_that_can_be_none_is_refused_of_both(checkout: Path, changed: str
     with pytest.raises(PackagesError) as caught:
         Packages(checkout, checkout).refuse_names(folder)
     assert str(caught.value) == (
-        "Pulumi.yaml: virtualenv has a character that no folder's name has\n  got: a\\u0001b\n"
+        "Pulumi.yaml: virtualenv has a control character\n  got: a\\u0001b\n"
         "  expected: a folder in the repository, such as .venv"
     )
 
@@ -307,5 +307,7 @@ def test_a_place_where_no_folder_can_be_is_refused(checkout: Path, name: str) ->
     folder = side(checkout)
     (folder / "loop").symlink_to("loop")
     (folder / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
-    with pytest.raises(PackagesError, match=r"^\.venv: (lies behind a link|cannot be written: Not a directory)$"):
+    with pytest.raises(
+        PackagesError, match=r"^\.venv: (its path goes through a symbolic link|cannot be written: Not a directory)$"
+    ):
         Packages(checkout, checkout).lend(folder)

@@ -11,7 +11,7 @@ from gpu_preview.environment.policy_packs import (
     PolicySelection,
     chosen,
     inside,
-    refuse_bent,
+    refuse_manipulated,
     selection,
     within,
 )
@@ -60,7 +60,7 @@ def test_pack_and_settings_of_the_repository_are_the_bases(root: Path, base: Pat
     held = ask(root, base, "policies", root / "pol.json")
     asked = options("--policy-pack", base / "policies", "--policy-pack-config", base / "pol.json")
     assert held == PolicySelection(asked)
-    assert held.sentence("asked: gpu-ci 0.1.0 (16 rules)") == "asked: gpu-ci 0.1.0 (16 rules)"
+    assert held.sentence("ran gpu-ci 0.1.0 (16 rules)") == "ran gpu-ci 0.1.0 (16 rules)"
     assert (base / ".venv-policy" / "pyvenv.cfg").is_file()
 
 
@@ -88,12 +88,12 @@ def test_settings_that_the_base_has_not_are_left_out_and_it_is_said(root: Path, 
     (base / "pol.json").unlink()
     held = ask(root, base, "policies", root / "pol.json")
     assert held.options == options("--policy-pack", base / "policies", "--policy-pack-config", "/dev/null")
-    assert held.sentence("asked: x") == "asked: x; no settings: the base has no pol.json"
+    assert held.sentence("ran x") == "ran x; no settings: the base has no pol.json"
 
 
 def test_a_pack_that_the_base_has_not_is_not_asked_nor_are_its_settings(root: Path, base: Path) -> None:
     pack(root, "more")
-    told = "not asked: the base has no more/PulumiPolicy.yaml"
+    told = "not run: the base has no more/PulumiPolicy.yaml"
     assert ask(root, base, "more", root / "pol.json") == PolicySelection((), (told,))
 
 
@@ -158,25 +158,25 @@ def test_a_submodule_in_the_place_of_a_pack_its_settings_or_packages_is_refused(
     root: Path, base: Path, place: str
 ) -> None:
     packs = chosen([root / "policies"], [root / "pol.json"], root, base)
-    refuse_bent(packs, lambda path: "tree" if path == Path("policies") else "", "base")
+    refuse_manipulated(packs, lambda path: "tree" if path == Path("policies") else "", "base")
     with pytest.raises(
         PackError,
         match=rf"^{place}: these policies are not files of the repository\n  got: a submodule at {place} in the head\n",
     ):
-        refuse_bent(packs, lambda path: "commit" if path == Path(place) else "", "head")
+        refuse_manipulated(packs, lambda path: "commit" if path == Path(place) else "", "head")
 
 
 def test_a_submodule_around_a_pack_is_refused(root: Path, base: Path) -> None:
     packs = chosen([root / "a" / "policies"], [], root, base)
     with pytest.raises(PackError, match=r"^a/policies: .*\n  got: a submodule at a in the head\n"):
-        refuse_bent(packs, lambda path: "commit" if path == Path("a") else "", "head")
+        refuse_manipulated(packs, lambda path: "commit" if path == Path("a") else "", "head")
 
 
 def test_an_environment_of_the_policies_that_a_commit_has_is_refused(root: Path, base: Path) -> None:
     """A file of the head in it would be imported before a rule is asked."""
     packs = chosen([root / "policies"], [], root, base)
     with pytest.raises(PackError, match=r"^\.venv-policy: the policies' environment is a part of the head's commit\n"):
-        refuse_bent(packs, lambda path: "tree" if path == Path(".venv-policy") else "", "head")
+        refuse_manipulated(packs, lambda path: "tree" if path == Path(".venv-policy") else "", "head")
 
 
 def test_a_path_through_a_link_from_outside_is_still_one_of_the_repository(root: Path, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_place_behind_a_link_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "side").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "side" / "infra").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(VenvError, match=r"^\.venv: lies behind a link$"):
+    with pytest.raises(VenvError, match=r"^\.venv: its path goes through a symbolic link$"):
         venv_clone.create(ours, tmp_path / "side" / "infra" / ".venv", [])
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -97,7 +97,7 @@ def test_what_was_installed_is_not_written_through_a_link(ours: Path, tmp_path: 
     (tmp_path / "other").mkdir()
     packages.rename(tmp_path / "moved")
     packages.symlink_to(tmp_path / "other")
-    with pytest.raises(VenvError, match="leads elsewhere"):
+    with pytest.raises(VenvError, match="is below a symbolic link"):
         venv_clone.add(ours, ["/somewhere"])
     assert list((tmp_path / "other").iterdir()) == []
 
@@ -152,7 +152,7 @@ def test_only_an_environment_in_its_own_place_may_be_seen(ours: Path, tmp_path: 
 
 def test_a_place_behind_a_link_to_itself_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(VenvError, match=r"^\.venv: lies behind a link$"):
+    with pytest.raises(VenvError, match=r"^\.venv: its path goes through a symbolic link$"):
         venv_clone.create(ours, tmp_path / "loop" / ".venv", [])
 
 

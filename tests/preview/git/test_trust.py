@@ -126,7 +126,7 @@ def test_git_and_this_must_mean_the_same_repository(
     with pytest.raises(GitError) as refused:
         Repository.find(checkout / "infra")
     assert str(refused.value) == (
-        f"{checkout}: git takes another repository for its own\n  got: /elsewhere\n  expected: {checkout}/.git"
+        f"{checkout}: git finds another repository here\n  got: /elsewhere\n  expected: {checkout}/.git"
     )
 
 
@@ -177,7 +177,7 @@ def test_a_git_dir_of_another_repository_is_refused(
         Repository.find(checkout / "infra")
     assert str(refused.value) == (
         f"GIT_DIR is not the repository around this folder\n  got: {other}/.git\n  expected: {checkout}/.git\n"
-        "  hint: unset it, or change into the checkout that it belongs to"
+        "  hint: unset GIT_DIR, or change into the checkout that it belongs to"
     )
     with pytest.raises(GitError, match=r"not a git repository\n  got: .*\n.*\n  hint: .* GIT_DIR is not followed"):
         Repository.find(tmp_path)

@@ -40,7 +40,7 @@ def ask(tmp_path: Path, violations: tuple[Violation, ...] = (), **outputs: Any) 
     metadata = {"type": "pulumi:pulumi:Stack", **{side: {"outputs": told} for side, told in outputs.items()}}
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
-    given = stack("dev", violations=violations, policies="asked: x")
+    given = stack("dev", violations=violations, policies="ran x")
     return analyze(given, parse(json.dumps({"steps": steps})), Files("", tmp_path, "", None, None), events=log)
 
 
@@ -52,9 +52,9 @@ def test_advice_on_what_stays_as_it_is_is_left_out_and_counted(tmp_path: Path) -
         (UPDATED, "advisory"),
         (SAME, "mandatory"),
     ]
-    assert found.policies == "asked: x; 1 advisory finding on unchanged resources is not listed"
+    assert found.policies == "ran x; 1 advisory finding on unchanged resources is not listed"
     more = ask(tmp_path, (*given, advice(SAME)))
-    assert more.policies == "asked: x; 2 advisory findings on unchanged resources are not listed"
+    assert more.policies == "ran x; 2 advisory findings on unchanged resources are not listed"
 
 
 def test_a_danger_stands_where_the_change_is_and_a_policy_and_a_warning_at_the_pool(tmp_path: Path) -> None:

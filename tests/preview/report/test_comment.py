@@ -98,7 +98,7 @@ def test_another_comment_of_the_same_account_is_left_alone(github: FakeGithub) -
 def test_a_pull_request_that_has_another_commit_by_now_gets_no_comment(github: FakeGithub) -> None:
     github.pulls = [pull(sha=OTHER_COMMIT)]
     assert written(github) == Done(
-        "left", "the run was for 1f1f1f1f1f, and #7 is at 2e2e2e2e2e by now; its own run says what changes"
+        "left", "the run was for 1f1f1f1f1f, and #7 is now at 2e2e2e2e2e; the run for that commit reports on it"
     )
     assert writes(github) == []
 
@@ -275,14 +275,16 @@ def test_a_run_without_a_report_makes_no_comment(github: FakeGithub) -> None:
 
 def test_a_run_without_a_report_is_of_no_known_one_of_two_pull_requests(github: FakeGithub) -> None:
     github.pulls = [pull(7, base="main"), pull(8, base="v1")]
-    assert ended_without(github) == Done("left", "the run left no report, and #7 is into main, #8 is into v1")
+    assert ended_without(github) == Done(
+        "left", "the run left no report, and the base of #7 is main, the base of #8 is v1"
+    )
 
 
 def test_a_report_for_one_base_is_not_put_on_a_pull_request_into_another(github: FakeGithub) -> None:
     github.pulls = [pull(7, base="v1")]
     github.comments = [comment(6, BOT, f"{MARKER}\nof v1")]
     assert written(github, base="origin/main") == Done(
-        "left", "the report compares with origin/main, and #7 is into v1"
+        "left", "the report compares with origin/main, and the base of #7 is v1"
     )
     assert github.comments[0]["body"] == f"{MARKER}\nof v1"
 
@@ -291,7 +293,10 @@ def test_a_report_for_one_base_is_not_put_on_a_pull_request_into_another(github:
 def test_a_base_that_is_no_branch_leaves_the_one_pull_request_there_is(github: FakeGithub, base: str) -> None:
     assert written(github, base=base).what == "created"
     github.pulls.append(pull(8, base="v1"))
-    assert written(github, base=base).text == f"the report compares with {base}, and #7 is into main, #8 is into v1"
+    assert (
+        written(github, base=base).text
+        == f"the report compares with {base}, and the base of #7 is main, the base of #8 is v1"
+    )
 
 
 def test_a_fork_that_is_deleted_gets_no_comment(github: FakeGithub) -> None:

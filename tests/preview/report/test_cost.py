@@ -144,11 +144,11 @@ def test_a_worst_month_over_the_ceiling_is_a_danger() -> None:
 
 def test_where_prices_are_not_known_nobody_can_tell() -> None:
     assert budget(Amount(worst_month_usd=10, at_least=True)) == [
-        ("note", ("the worst month of all pools is at least 10 USD, so nobody can tell whether it is within the "
+        ("note", ("the worst month of all pools is at least 10 USD, so it is unknown whether the month is within the "
          "ceiling of 1,000 USD"))
     ]  # fmt: skip
     assert budget(Amount()) == [
-        ("note", "no price is known, so nobody can tell whether the worst month is within the ceiling of 1,000 USD")
+        ("note", "no price is known, so it is unknown whether the worst month is within the ceiling of 1,000 USD")
     ]
 
 

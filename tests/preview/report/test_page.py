@@ -83,13 +83,13 @@ def test_the_signs_of_amounts_are_explained_below_them(browser: Browser) -> None
 
 def test_below_the_error_of_a_base_stands_what_to_do_and_policies_only_where_some_were_asked(browser: Browser) -> None:
     error = "error: no x\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
-    base = stack("a", status=Status.BASE_FAILED, error=error, policies="asked: x")
+    base = stack("a", status=Status.BASE_FAILED, error=error, policies="ran x")
     other = stack("b", reports.LARGER_DISK, policies="no policy pack was given")
     browser.show(report(base, other))
     assert browser.texts(".base-hint") == [
         "List resources that already exist in sandbox.yaml, and commit that to the base first."
     ]
-    assert browser.texts("section .quiet:not(.panel *)") == ["Policies: asked: x"]
+    assert browser.texts("section .quiet:not(.panel *)") == ["Policies: ran x"]
 
 
 def test_a_resource_says_that_it_stays_in_the_cloud_or_may_be_a_replacement(browser: Browser) -> None:

@@ -84,7 +84,7 @@ def test_every_pack_that_answered_is_named_with_its_version_and_how_many_rules_l
         of_resource(pack="another", version="2.1.0", passed=["a"]),
         of_resource(pack="silent", version="3.0.0"),
     )
-    assert text == "asked: another 2.1.0 (1 rule), gpu-ci 0.1.0 (4 rules), silent 3.0.0 (0 rules)"
+    assert text == "ran another 2.1.0 (1 rule), gpu-ci 0.1.0 (4 rules), silent 3.0.0 (0 rules)"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_every_pack_that_answered_is_named_with_its_version_and_how_many_rules_l
     [
         ([], "no policy pack was given"),
         ([{"preludeEvent": {}}, {"summaryEvent": {}}], "no policy pack was given"),
-        ([LOADING, {"cancelEvent": {}}], "policy packs were asked for, and none answered"),
+        ([LOADING, {"cancelEvent": {}}], "policy packs were requested, but none ran"),
     ],
 )
 def test_it_is_said_why_no_rule_was_asked(tmp_path: Path, events: list[dict[str, Any]], text: str) -> None:
@@ -101,7 +101,7 @@ def test_it_is_said_why_no_rule_was_asked(tmp_path: Path, events: list[dict[str,
 
 def test_a_log_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
     found, text = told(tmp_path, of_resource(failed=["a"]), broken(), end='{"policyEvent": {"resour')
-    assert (len(found), text) == (1, "asked: gpu-ci 0.1.0 (1 rule)")
+    assert (len(found), text) == (1, "ran gpu-ci 0.1.0 (1 rule)")
 
 
 def test_a_line_that_is_no_event_is_passed_over(tmp_path: Path) -> None:

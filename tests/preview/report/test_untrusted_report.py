@@ -49,14 +49,14 @@ def test_a_report_of_the_runs_commit_is_taken(path: Path) -> None:
 
 def test_a_report_of_another_commit_is_refused(path: Path) -> None:
     assert refused(path, json.dumps(document()), "2e" * 20) == (
-        f"report.json: head.commit: the report is of another commit than the run\n  expected: {'2e' * 20}\n"
-        "  hint: check out github.event.pull_request.head.sha, not the merge that GitHub makes of it"
+        f"report.json: head.commit: the report and the run have different commits\n  expected: {'2e' * 20}\n"
+        "  hint: check out github.event.pull_request.head.sha, not the merge commit that GitHub creates"
     )
 
 
 def test_a_report_that_knows_no_commit_is_refused_for_a_run_that_was_for_one(path: Path) -> None:
     unknown = json.dumps(document(head={"ref": "the program"}))
-    assert "head.commit: the report is of another commit than the run" in refused(path, unknown)
+    assert "head.commit: the report and the run have different commits" in refused(path, unknown)
     assert load_untrusted(path).head.ref == "the program"
 
 
@@ -64,7 +64,7 @@ def test_a_report_that_knows_no_commit_is_refused_for_a_run_that_was_for_one(pat
 def test_what_no_pull_requests_program_made_is_refused_for_one_whatever_commit_it_names(path: Path, how: str) -> None:
     text = refused(path, json.dumps(document(how=how)))
     assert text == (
-        f"report.json: how: a report of the kind {how} is of no commit\n  expected: base or state, for a pull request"
+        f"report.json: how: a report of the kind {how} has no commit\n  expected: base or state, for a pull request"
     )
     assert load_untrusted(path).how == how
 
@@ -129,7 +129,7 @@ def test_of_a_thousand_problems_five_are_reported(path: Path) -> None:
 @pytest.mark.parametrize("made_by", ["", "terraform 1.0", "gpu-ci 0.1.0\n::error::x", "gpu-ci 1 @everybody"])
 def test_what_another_program_made_is_refused(path: Path, made_by: str) -> None:
     text = refused(path, json.dumps(document(madeBy=made_by)))
-    assert text == "report.json: madeBy: is no version of gpu-ci\n  expected: such as `gpu-ci 0.1.0`"
+    assert text == "report.json: madeBy: is no version of gpu-ci\n  expected: for example `gpu-ci 0.1.0`"
 
 
 def test_a_report_that_is_too_large_is_not_parsed(path: Path) -> None:

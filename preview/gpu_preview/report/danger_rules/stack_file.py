@@ -24,9 +24,9 @@ def find(before: Path | None, after: Path | None, file: str) -> list[Finding]:
     A file that cannot be read has no dangers here: cost.cost reports it.
 
     Args:
-        before: the stack file of the base, or None if it has none.
-        after: the stack file of the head, or None if it has none.
-        file: the name of the stack file in the repository.
+        before: The stack file of the base, or None if it has none.
+        after: The stack file of the head, or None if it has none.
+        file: The name of the stack file in the repository.
     """
     if after is None:
         return []
