@@ -61,8 +61,8 @@ def test_without_go_it_fails_and_says_what_to_install(checkout: Checkout) -> Non
     answer = checkout.build(path="")
     assert answer.returncode == 1
     assert answer.stderr.splitlines() == [
-        "control plane: there is no `go` on PATH",
-        "  expected: the version that the `go` line of tools/kubernetes/go.mod names, or a newer one",
+        "control plane: no `go` on PATH",
+        "  expected: the version in the `go` line of tools/kubernetes/go.mod, or a newer one",
         "  hint: https://go.dev/doc/install",
     ]
     assert not checkout.home.exists()
@@ -87,7 +87,7 @@ def test_a_build_that_fails_leaves_nothing_that_counts_as_built(checkout: Checko
     output = answer.stderr.splitlines()
     assert output[0] == "no route to the proxy"
     assert output[1].startswith("control plane: `nice -n 19 ")
-    assert output[1].endswith("` ended with 2")
+    assert output[1].endswith("` exits with 2")
     assert output[-1].startswith("  hint: check `go version` against tools/kubernetes/go.mod")
     (checkout.go.parent / "fail").unlink()
     assert checkout.build().returncode == 0

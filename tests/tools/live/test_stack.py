@@ -151,5 +151,5 @@ def test_the_smallest_pool_is_deployed_checked_and_destroyed_in_the_sandbox(
     assert stack.main({**os.environ, **ENVIRONMENT}, [SANDBOX]) == 0
     printed = capfd.readouterr().out
     assert 'test-live: verdicts: {"live": "pass"}' in printed
-    assert "test-live: every pool passed its check, and everything is gone" in printed
+    assert "test-live: every pool passed its smoke check, and everything is destroyed" in printed
     assert list(stack.ROOT.glob("Pulumi.live-*.yaml")) == []
