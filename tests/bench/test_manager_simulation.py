@@ -45,7 +45,7 @@ def history(
 
 
 def out_between(*times: tuple[int, int]) -> Series:
-    """A place without machines in these seconds."""
+    """Return a place that has no machines in these seconds."""
     return Series([not any(first <= second < end for first, end in times) for second in range(5000)], step_sec=1)
 
 
@@ -261,7 +261,7 @@ def _usd(made: World) -> Sequence[float]:
 
 
 def _on(machine: Machine, now: float) -> list[tuple[float, float]]:
-    """From when to when the machine was on."""
+    """Return the periods in which the machine was on: start and end of each."""
     stops = [(began, now if end is None else end) for began, end in machine.stops]
     begins = [machine.created, *(end for _, end in stops)]
     ends = [*(began for began, _ in stops), machine.ended or now]

@@ -31,7 +31,7 @@ def consumers(tmp_path: Path) -> Iterator[dict[str, SandboxRunner]]:
 
 
 def built(runner: SandboxRunner) -> list[tuple[str, str, str]]:
-    """Type, name and inputs of every resource, without what differs from run to run."""
+    """Return type, name and inputs of every resource, without values that differ between runs."""
     found = []
     for resource in runner.state("dev"):
         if resource["type"].startswith("pulumi:"):

@@ -1,4 +1,4 @@
-"""Drift, planted in the world behind the engine's back and found by `gpu-ci drift --sandbox`."""
+"""Tests that `gpu-ci drift --sandbox` finds changes of the emulated cloud that Pulumi did not make."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.engine
 
 
 def drift(runner: SandboxRunner) -> tuple[int, dict[str, Any]]:
-    """The exit code, and the stack's part of the report."""
+    """Return the exit code, and the stack's part of the report."""
     finished = subprocess.run(
         [str(Path(sys.executable).parent / "gpu-ci"), "drift", "--sandbox", "--stack", "staging", "--json"],
         cwd=runner.project,

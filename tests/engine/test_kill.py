@@ -1,4 +1,4 @@
-"""A killed provider or a killed CLI costs nothing: the next `up` ends green, and whatever was half made is named.
+"""Tests that the next `up` succeeds after a killed provider or CLI, and names half-created resources.
 
 `make test-slow` kills at one moment each; `make test-kill` (KILL_POINTS=20) at twenty.
 """
@@ -28,7 +28,7 @@ WHO = {
 
 
 def kill_during_up(sandbox: SandboxRunner, who: re.Pattern[str], after_sec: float) -> bool:
-    """Start an `up` and kill, after some seconds, the first that fits; False when the `up` was over before."""
+    """Start an `up`, and kill the first matching process after some seconds. Return False if the `up` ended before."""
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
     until = time.monotonic() + after_sec
     while time.monotonic() < until and up.poll() is None:
@@ -41,7 +41,7 @@ def kill_during_up(sandbox: SandboxRunner, who: re.Pattern[str], after_sec: floa
 
 
 def kill(sandbox: SandboxRunner, who: re.Pattern[str]) -> bool:
-    """Kill -9 every process that fits; False when there is none."""
+    """Kill every matching process with SIGKILL. Return False if there is no such process."""
     victims = [pid for pid, command in sandbox.processes().items() if who.search(command)]
     for pid in victims:
         with contextlib.suppress(ProcessLookupError):
@@ -50,7 +50,7 @@ def kill(sandbox: SandboxRunner, who: re.Pattern[str]) -> bool:
 
 
 def up_after_advice(sandbox: SandboxRunner) -> None:
-    """The next `up` ends green, after what pulumi and the sandbox themselves ask for and nothing else."""
+    """Check that the next `up` succeeds after only those steps that Pulumi and the sandbox ask for."""
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
     output, _ = up.communicate(timeout=240)
     # A lock stops the command before it tells of anything else.

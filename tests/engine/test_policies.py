@@ -1,4 +1,4 @@
-"""Policy packs under the real engine: ours, a stranger's, and both at once."""
+"""Tests of policy packs with the real engine: this project's, another one, and both together."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def unrelated(tmp_path: Path) -> Iterator[SandboxRunner]:
 
 @pytest.fixture
 def stranger(tmp_path: Path, policy_python: Path) -> Path:
-    """A pack that lies elsewhere, in a folder with a space, and names an environment of its own."""
+    """Return a pack outside of the repository, in a folder with a space, with an environment of its own."""
     folder = tmp_path / "a pack"
     folder.mkdir()
     (folder / "PulumiPolicy.yaml").write_text(

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 @pytest.fixture
 def staging(tmp_path: Path) -> Iterator[SandboxRunner]:
-    """Staging with its L4 pool of one machine alone, and that on standby: no new one is there before it ends."""
+    """Yield staging with only its L4 pool, which has one machine, on standby. The pool cannot have a second machine."""
     runner = staging_with_l4(tmp_path, max=1, standby={"stoppedSize": 1})
     runner.run(*UP)
     yield runner
@@ -30,7 +30,7 @@ def staging(tmp_path: Path) -> Iterator[SandboxRunner]:
 
 
 def machines(runner: SandboxRunner) -> list[tuple[str, str]]:
-    """Names and states of the machines in the sandbox."""
+    """Return names and states of the machines in the sandbox."""
     world = World(Workspace(runner.folder).world)
     try:
         return [(record.outputs["name"], record.outputs["status"]) for record in world.find(INSTANCE)]

@@ -1,4 +1,4 @@
-"""A check of two nodes at once under the real engine: both, one of them sick, and one that never comes."""
+"""Tests a check of two nodes with the real engine: both good, one with a fault, and one that never starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pool(tmp_path: Path) -> Iterator[SandboxRunner]:
 
 
 def pods(pool: SandboxRunner) -> list[dict[str, Any]]:
-    """The pods of the check, by index: each its node, and with what and which words it ended."""
+    """Return the node, the exit code and the message of each pod of the check, by index."""
     found = [row["outputs"] for row in pool.world() if row["type"] == "kubernetes:core/v1:Pod"]
     ended = []
     for one in sorted(found, key=lambda pod: str(pod["spec"]["hostname"])):

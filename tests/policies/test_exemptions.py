@@ -1,4 +1,4 @@
-"""Who may break a rule, why, and until when."""
+"""Tests of exemptions from a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pack as the engine starts and asks it: its own environment, the SDK's runner, and gRPC."""
+"""Tests of the pack as the engine uses it: its own environment, the SDK's runner, and gRPC."""
 
 from __future__ import annotations
 

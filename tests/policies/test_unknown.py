@@ -1,4 +1,4 @@
-"""In a preview anything may be unknown: no rule fails, or says anything, because of that."""
+"""Tests that no rule fails or reports a violation because a value is unknown in a preview."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def violations(name: str, kind: str, props: Any, provider: Any) -> list[str]:
 
 
 def with_one_replaced(value: Any, other: Any) -> Iterator[Any]:
-    """The value with one of its elements replaced, for each of them."""
+    """Yield the value with one of its elements replaced, for each element."""
     yield other
     if isinstance(value, dict):
         for key, element in value.items():

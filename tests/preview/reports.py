@@ -1,4 +1,4 @@
-"""Reports written by hand, as their readers would meet them."""
+"""Example reports, written by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def urn(kind: str, name: str) -> str:
 
 
 def resource(kind: str, name: str, operation: Operation = Operation.SAME, **more: Any) -> Resource:
-    """One of the pool t4, unless it says otherwise."""
+    """Return a resource, of the pool t4 by default."""
     given = {"component": "t4", "parent": urn(POOL, "t4"), **more}
     return Resource(urn=urn(kind, name), type=kind, name=name, operation=operation, **given)
 

@@ -1,4 +1,4 @@
-"""What Pulumi.yaml says of its stacks, whoever wrote it."""
+"""Tests of reading an untrusted Pulumi.yaml."""
 
 from __future__ import annotations
 

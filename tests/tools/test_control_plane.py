@@ -1,4 +1,4 @@
-"""The builder of the control plane, with a stand-in for go: what it asks for, and what an interruption leaves."""
+"""Tests of the builder of the control plane with a fake go: its commands, and the effect of an interruption."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROGRAMS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler
 
 
 class Checkout:
-    """A folder with a space in its name that has the builder and the stand-in."""
+    """A folder with a space in its name, with the builder and the fake go."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "a checkout"

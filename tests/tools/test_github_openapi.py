@@ -1,4 +1,4 @@
-"""What is taken from GitHub's OpenAPI description."""
+"""Tests of the extraction from GitHub's OpenAPI description."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tools.github_openapi import OPERATIONS, extract, trimmed
 
 
 def described(**schemas: Any) -> dict[str, Any]:
-    """A description in which every operation answers 200 with a run, and 404 with a shared answer."""
+    """Return a description in which every operation answers 200 with a run, and 404 with a shared answer."""
     reference = {"schema": {"$ref": "#/components/schemas/run"}}
     responses = {
         "200": {"description": "Response", "content": {"application/json": reference}},

@@ -1,4 +1,4 @@
-"""The installer of the environments, with a stand-in for uv: what it asks for, and what an interruption leaves."""
+"""Tests of the installer of the environments with a fake uv: its commands, and the effect of an interruption."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if [ "$1" = venv ]; then for last in "$@"; do :; done; mkdir -p "$last/bin"; ln 
 
 
 class Checkout:
-    """A folder with a space in its name that has the installer, locks and the stand-in."""
+    """A folder with a space in its name, with the installer, locks and the fake uv."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "a checkout"
@@ -294,7 +294,7 @@ def test_ctrl_c_before_the_installer_knows_its_process_ends_that_process_too(che
     began = []
 
     class Pressed(subprocess.Popen[str]):
-        """A process whose parent gets Ctrl-C after the fork, before it holds the process."""
+        """A process whose parent gets Ctrl-C after the fork, before Popen returns."""
 
         def __init__(self, *command: Any, **options: Any) -> None:
             super().__init__(*command, **options)

@@ -1,4 +1,4 @@
-"""`gpu-ci preview-comment` as a job of `workflow_run` calls it."""
+"""Tests of `gpu-ci preview-comment`, called as in a job of `workflow_run`."""
 
 from __future__ import annotations
 

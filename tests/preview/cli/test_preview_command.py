@@ -1,4 +1,4 @@
-"""`gpu-ci preview` and `gpu-ci drift` where there is no report: exit codes, files and words."""
+"""Tests of `gpu-ci preview` and `gpu-ci drift` without a report: exit codes, files and messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.preview import reports
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of one stack in a repository without a commit."""
+    """Return a project with one stack in a repository without a commit."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     subprocess.run(["git", "init", "-q", "."], check=True)

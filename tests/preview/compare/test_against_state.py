@@ -1,4 +1,4 @@
-"""A change held against the exported state of a stack, not against what its base comes to."""
+"""Tests of a preview against the exported state of a stack, instead of the deployed base."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def against(folder: Path, state: Path, head: str = "change", stack: str = "dev")
 
 @pytest.fixture
 def deployed(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    """A repository, and what is exported of its stack: with the key in plain text, as --show-secrets has it."""
+    """Return a repository and the exported state of its stack, with the key in plain text, as with --show-secrets."""
     folder = small.repository(tmp_path / "repository", PROGRAM)
     runner = SandboxRunner(project=folder, folder=tmp_path / "sandbox")
     runner.run("config", "set", "--stack", "dev", "--secret", "app:key", DEPLOYED_KEY)
@@ -108,7 +108,7 @@ def test_a_secret_that_loses_its_encryption_is_still_a_change(
 
 
 def state_of(*names: str, stack: str = "dev", project: str = "small") -> dict[str, Any]:
-    """An exported state with these buckets."""
+    """Return an exported state with these buckets."""
     urn = f"urn:pulumi:{stack}::{project}::gcp:storage/bucket:Bucket::"
     resources = [{"urn": urn + name, "type": "gcp:storage/bucket:Bucket"} for name in names]
     return {"version": 3, "deployment": {"resources": resources}}

@@ -1,4 +1,4 @@
-"""The worlds of bases that are kept between calls."""
+"""Tests of the cache of deployed bases."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_was_kept_is_lent_without_what_was_one_calls_own(tmp_path: Path) ->
 
 
 def test_a_link_is_neither_kept_nor_lent(tmp_path: Path) -> None:
-    """It would carry what it leads to into a folder that the next pull request reads."""
+    """A copied link would put its target into a folder that the next pull request reads."""
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "key").write_text("hunter2")
     made = world(tmp_path / "world")

@@ -1,4 +1,4 @@
-"""`gpu-ci drift` over a CLI that says what the engine would; tests/engine/test_drift.py has the engine itself."""
+"""Tests of `gpu-ci drift` with a fake CLI. tests/engine/test_drift.py uses the real engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def step(op: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of one stack, and a `pulumi` that prints answer.json, and how it was called to called.txt."""
+    """Return a project with one stack. Its fake `pulumi` prints answer.json, and writes its arguments to called.txt."""
     monkeypatch.chdir(tmp_path)
     Path("Pulumi.yaml").write_text("name: ci\nruntime: python\n")
     Path("Pulumi.prod.yaml").write_text("{}\n")

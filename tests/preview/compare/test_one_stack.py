@@ -1,4 +1,4 @@
-"""The comparison of one stack, whatever goes wrong."""
+"""Tests of errors in the comparison of one stack."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_head_that_cannot_run_is_reported_of_each_stack_that_it_has(tmp_path: 
 
 
 def previewed(tmp_path: Path, code: int = 0, state: ExportedState | None = None) -> Stack:
-    """The report on a stack that is new, whose preview ends with this code and without a word about an error."""
+    """Return the report on a new stack whose preview exits with this code and without an error message."""
     out, error, events = (tmp_path / name for name in ("out", "error", "events"))
     out.write_text('{"steps": []}')
     error.write_text("it ended in the middle\n")

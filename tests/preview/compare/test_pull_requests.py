@@ -1,4 +1,4 @@
-"""Whole pull requests over the staging stack, by the real engine: each report is a golden that reads well."""
+"""Previews whole pull requests of the staging stack with the real engine, and compares the reports with goldens."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_report_on_it_is_what_reviewers_saw(
 
 @pytest.mark.slow
 def test_a_change_is_held_to_the_policies_of_its_base(preview: Callable[..., Report], pull_requests: Path) -> None:
-    """One that gives machines an address and takes the rule against it away."""
+    """The pull request gives machines a public address, and removes the rule against it."""
     [public_address] = [each.edit for each in PULL_REQUESTS if each.name == "public-address"]
 
     def exempts_itself(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Digests that were printed elsewhere, read into one report."""
+"""Tests of reports from digests that the user created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine calls the same, or an update, and a reviewer would not: by the real engine."""
+"""Tests, with the real engine, of changes that it reports as `same` or `update`, and that matter to a reviewer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two states of a resource, property by property."""
+"""Tests of the comparison of two states of a resource."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lines(before: Any, after: Any) -> list[tuple[str, str, str | None, str | Non
 
 
 def opened(value: Any) -> Any:
-    """The same with what its texts of JSON say in their places: another spelling of that is no difference."""
+    """Return the value with JSON texts parsed, because another form of the same JSON is no difference."""
     if isinstance(value, dict):
         return {key: opened(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -35,7 +35,7 @@ def opened(value: Any) -> Any:
 
 
 def written(value: Any) -> str:
-    """By this, unlike in Python, True is not 1."""
+    """Return a JSON text, in which True and 1 differ, unlike in Python."""
     return json.dumps(opened(value), sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""A value that has been secret at another place of the same property is shown nowhere."""
+"""Tests that a report does not show a value that was a secret at another path of the same property."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_value_that_the_stack_file_encrypts_is_a_danger_where_it_is_used_as_pl
 
 
 def test_of_one_property_one_veil_is_made_however_many_parts_the_engine_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each looks through the whole property, which a pull request may make as large as it likes."""
+    """Each comparison reads the whole property, and a pull request can make a property very large."""
     made = []
     of = SecretMask.of
     monkeypatch.setattr(SecretMask, "of", lambda *sides: made.append(sides) or of(*sides))

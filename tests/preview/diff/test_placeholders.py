@@ -1,4 +1,4 @@
-"""What nobody knows before the update is no value, whatever its type."""
+"""Tests of the placeholders for values that are unknown before the update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report shows of a value: never a secret, and never more than a line."""
+"""Tests of the text for a value in a report: no secret, and at most one line."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_json_in_a_text_is_found_where_it_is_a_map_or_a_list(text: Any, value: A
 
 
 def test_a_secret_of_the_configuration_in_an_output_is_reported_from_one_that_stays_secret() -> None:
-    """The engine's log has a mark of the one, and its own word in the text of the other."""
+    """The engine's log marks the secret value, and has its own word in the text."""
     secret = {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "ciphertext": "[secret]"}
     assert in_digest_form({"a": secret, "b": "[secret]", "c": "x-[secret]"}) == {
         "a": "[secret]",

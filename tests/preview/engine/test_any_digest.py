@@ -1,4 +1,4 @@
-"""Whatever stands in a digest or in the engine's log, what is said of it is a sentence or a report."""
+"""Property tests: any digest and any event log lead to a report or to an error message."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def put(value: Any, path: tuple[str | int, ...], part: Any) -> Any:
 
 
 def told(folder: Path, text: str) -> str:
-    """All forms of the report, or why there is none."""
+    """Return all forms of the report, or the error."""
     file = folder / "digest.json"
     file.write_text(text, encoding="utf-8")
     try:

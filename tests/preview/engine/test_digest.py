@@ -1,4 +1,4 @@
-"""What the engine's digest says, as resources of a report."""
+"""Tests of the conversion of the engine's digest into resources of a report."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def of_type(operation: str, key: str, type_: str = "aws:rds/instance:Instance") 
 
 
 def test_an_update_of_a_type_that_the_sandbox_knows_by_its_shape_alone_may_be_a_replacement() -> None:
-    """Its own words, in providers/lifecycle.py, which come once for each type; tags replace nothing."""
+    """The message is the sandbox's own (providers/lifecycle.py), once for each type. Tags force no replacement."""
     told = "aws:rds/instance:Instance: only its shape is checked; a change replaces it only if its SDK says so"
     assert told.partition("only")[2][:21] in (SANDBOX / "providers" / "lifecycle.py").read_text()
     document = {
@@ -237,7 +237,7 @@ def test_what_was_only_looked_up_is_nothing_when_it_is_forgotten_or_read_in_anot
 
 
 def test_what_a_digest_counts_and_does_not_list_is_unchanged() -> None:
-    """`pulumi preview --json` without --show-sames; the stack itself is one of those it counts."""
+    """The digest is made without --show-sames. Its summary counts the stack itself."""
     some = parse(json.dumps({"steps": [step("create", BUCKET, None, {"inputs": {}})], "changeSummary": {"same": 8}}))
     assert (some.counts.create, some.counts.same) == (1, 7)
     none = parse(json.dumps({"changeSummary": {"same": 8}}))

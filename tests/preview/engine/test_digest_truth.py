@@ -1,4 +1,4 @@
-"""What the engine's digest says in other words than a reviewer takes it for, and what makes it unfit to be believed."""
+"""Tests of misleading steps in the engine's digest, and of digests that are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VM = "urn:pulumi:s::p::aws:ec2/instance:Instance::vm"
 
 
 def unclear(urn: str, before: dict[str, Any], after: dict[str, Any], op: str = "update") -> Any:
-    """One step on a type of which the sandbox says that it knows no more than the shape."""
+    """Return the resource of a step whose type the sandbox knows only by its shape."""
     kind = urn.split("::")[2]
     said = {"severity": "info", "message": f"{kind}: only its shape is checked; more", "urn": urn}
     [found] = read(step(op, urn, {"inputs": before}, {"inputs": after}), diagnostics=[said]).resources

@@ -1,4 +1,4 @@
-"""What the engine's log says of the outputs of a stack."""
+"""Tests of the outputs of a stack in the engine's event log."""
 
 from __future__ import annotations
 

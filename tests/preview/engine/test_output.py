@@ -1,4 +1,4 @@
-"""What a failed command said, as a report shows it."""
+"""Tests of the error message for a failed command."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ Diagnostics:
 
 
 def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path) -> None:
-    """Pulumi's own language host interrupts it once a resource has failed, and Python prints where it was."""
+    """Pulumi's language host interrupts the program after a resource has failed, and Python prints a traceback."""
     said = failure(finished(tmp_path, INTERRUPTED), tmp_path)
     assert [line for line in said.splitlines() if line] == [
         "pulumi:pulumi:Stack (p-dev):",

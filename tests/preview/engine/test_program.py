@@ -1,4 +1,4 @@
-"""Which Pulumi CLI runs a preview, and that an isolated process sees it wherever it is installed."""
+"""Tests of the search for the Pulumi CLI, and of its files that an isolated process can read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_isolated_process_takes_the_same_cli_and_no_other(way: str, path: str
 
 
 def test_of_the_folder_that_has_the_cli_only_the_cli_is_seen(tmp_path: Path) -> None:
-    """It may be somebody's home. A link would show what it leads to."""
+    """The folder can be a user's home, and a link would make its target readable."""
     names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
     for name in names[:2]:
         (tmp_path / name).touch()

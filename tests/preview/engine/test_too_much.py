@@ -1,4 +1,4 @@
-"""What would take much memory to read is refused before any of it is taken, in words that say what it is."""
+"""Tests of the limits on input that would need much memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment of a side: the checkout's packages, and the side's own modules."""
+"""Tests of a revision's environment, which has the checkout's packages and the revision's own modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROJECT = "name: small\nruntime:\n  name: python\n  options: {virtualenv: .venv}
 
 @pytest.fixture
 def checkout(tmp_path: Path, make_venv: MakeVenv) -> Path:
-    """A checkout with an environment that imports `mine` from it, and `other` from elsewhere."""
+    """Return a checkout with an environment that imports `mine` from the checkout and `other` from elsewhere."""
     root = tmp_path / "a checkout"
     (root / "src" / "mine").mkdir(parents=True)
     git(root, "init", "-q")
@@ -66,7 +66,7 @@ def test_a_side_has_the_checkouts_packages_and_its_own_modules(checkout: Path) -
 
 
 def test_what_was_lent_can_be_lent_again(checkout: Path) -> None:
-    """A side may be a checkout of its own, as in the tests of whole pull requests."""
+    """The revision can be another checkout, as in the tests of whole pull requests."""
     folder = side(checkout)
     Packages(checkout, checkout).lend(folder)
     git(folder, "init", "-q")
@@ -202,7 +202,7 @@ def test_the_policies_environment_is_installed_in_another_way(checkout: Path) ->
 
 
 def theirs(checkout: Path, folder: Path) -> str:
-    """Why the checkout's environment is not lent; and nothing of it is read either."""
+    """Return the reason why the checkout's environment is refused. It is not readable either."""
     packages = Packages(checkout, checkout)
     with pytest.raises(PackagesError) as caught:
         packages.lend(folder)
@@ -234,7 +234,7 @@ def test_what_is_no_environment_is_neither_read_nor_lent(checkout: Path) -> None
 
 @pytest.mark.parametrize("tracked", ["pyvenv.cfg", "lib/python{}.{}/site-packages/installed.py"])
 def test_an_environment_that_came_with_the_repository_is_not_lent(checkout: Path, tracked: str) -> None:
-    """The checkout may be the pull request's: the base would import its code."""
+    """The checkout can be of the pull request, and the base would import its code."""
     folder = side(checkout)
     git(checkout, "add", ".venv/" + tracked.format(*sys.version_info[:2]))
     assert theirs(checkout, folder) == NOT_OURS

@@ -1,4 +1,4 @@
-"""What a pull request may have put into the environment of a checkout, before anybody asks whose it is."""
+"""Tests of environments in the checkout that can contain files of a pull request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_whose_an_environment_is_is_asked_before_it_is_read(checkout: Path) -> N
 
 
 def test_an_environment_in_a_submodule_is_the_submodules(checkout: Path) -> None:  # noqa: F811
-    """The repository around knows nothing of a submodule's files."""
+    """The outer repository does not track the files of a submodule."""
     (checkout / ".venv" / ".git").write_text("gitdir: ../.git/modules/sub\n")
     with pytest.raises(PackagesError, match=OURS):
         Packages(checkout, checkout).lend(side(checkout))

@@ -1,4 +1,4 @@
-"""Whose policies and settings a change is held to."""
+"""Tests of the selection of policy packs and settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pack(root: Path, name: str = "policies", text: str = PACK) -> Path:
 
 @pytest.fixture
 def root(tmp_path: Path, make_venv: MakeVenv) -> Path:
-    """The head's checkout: a pack with its environment, and settings."""
+    """Return the head's checkout with a pack, its environment and settings."""
     root = (tmp_path / "checkout").resolve()
     pack(root)
     git(root, "init", "-q")
@@ -66,7 +66,7 @@ def test_pack_and_settings_of_the_repository_are_the_bases(root: Path, base: Pat
 
 @pytest.mark.parametrize("tool", ["uv", "poetry"])
 def test_neither_uv_nor_poetry_is_started_for_a_pack_of_the_repository(root: Path, base: Path, tool: str) -> None:
-    """They would install again, and have no network; and the engine waits for a pack that does not start."""
+    """uv and poetry would install again without network access, and the engine waits for a pack that does not start."""
     for side in (root, base):
         (side / "policies" / "PulumiPolicy.yaml").write_text(
             f"runtime: {{name: python, options: {{toolchain: {tool}}}}}\n"
@@ -173,7 +173,7 @@ def test_a_submodule_around_a_pack_is_refused(root: Path, base: Path) -> None:
 
 
 def test_an_environment_of_the_policies_that_a_commit_has_is_refused(root: Path, base: Path) -> None:
-    """A file of the head in it would be imported before a rule is asked."""
+    """A file of the head in the environment would be imported before a rule runs."""
     packs = chosen([root / "policies"], [], root, base)
     with pytest.raises(PackError, match=r"^\.venv-policy: the policies' environment is a part of the head's commit\n"):
         refuse_manipulated(packs, lambda path: "tree" if path == Path(".venv-policy") else "", "head")

@@ -1,4 +1,4 @@
-"""Which lines of a lock may be installed from where nobody trusts it."""
+"""Tests of the lines of an untrusted lock: installed or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which texts name a folder for an environment."""
+"""Tests of the option `virtualenv`."""
 
 from __future__ import annotations
 

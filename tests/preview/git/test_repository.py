@@ -1,4 +1,4 @@
-"""What is asked of git: the checkout around a folder, commits, and the stacks of a project."""
+"""Tests of the checkout around a folder, its commits, and the stacks of its project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A commit as a folder, from git's objects alone."""
+"""Tests of the export of a commit from git's objects."""
 
 from __future__ import annotations
 

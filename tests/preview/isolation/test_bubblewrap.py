@@ -1,4 +1,4 @@
-"""What the code of a side cannot reach, tried from behind the walls."""
+"""Tests of the isolation: an isolated process tries to read files and to use the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_preview.isolation.limits import Limits
 
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bubblewrap.Isolation:
-    """Isolation around a checkout with something in it that is nobody's business."""
+    """Return the isolation around a checkout that contains a secret."""
     if shutil.which("bwrap") is None and "CI" not in os.environ:
         pytest.skip("bubblewrap is not installed")
     checkout, home = tmp_path / "checkout", tmp_path / "home"
@@ -63,7 +63,7 @@ def test_it_sees_neither_the_home_nor_the_checkouts_git(
 def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
     built: bubblewrap.Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    """In the container of a job they lie below /__w."""
+    """In the container of a job, these folders are below /__w."""
     (tmp_path / "step").mkdir()
     (tmp_path / "link to step").symlink_to(tmp_path / "step")
 
@@ -144,7 +144,7 @@ def test_it_makes_no_user_namespace_that_would_give_it_capabilities(built: bubbl
 def test_the_resolvers_settings_are_read_where_they_are_a_link_into_a_hidden_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    """As /etc/resolv.conf is on Ubuntu, where it leads into /run."""
+    """On Ubuntu, /etc/resolv.conf is a link into /run."""
     if shutil.which("bwrap") is None and "CI" not in os.environ:
         pytest.skip("bubblewrap is not installed")
     etc, run = tmp_path / "etc", tmp_path / "run"

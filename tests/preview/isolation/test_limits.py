@@ -1,4 +1,4 @@
-"""A command that nobody trusts: it ends, and all it started with it."""
+"""Tests of the limits of an untrusted command, and of the end of all its processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_one_that_prints_without_end_is_ended(tmp_path: Path) -> None:
 
 
 def test_nothing_it_started_is_left_even_if_it_hides(tmp_path: Path) -> None:
-    """Two forks and a session of its own: what a daemon does to lose its parent."""
+    """The program forks twice and starts its own session, as a daemon does to leave its parent."""
     program = (
         "import os, time\nif not os.fork():\n    os.setsid()\n    if not os.fork():\n"
         f"        open({str(tmp_path / 'hidden')!r}, 'w').write(str(os.getpid()))\n        time.sleep(600)\n"
@@ -77,7 +77,7 @@ def test_nothing_it_started_is_left_even_if_it_hides(tmp_path: Path) -> None:
 
 
 def ours(folder: Path) -> list[str]:
-    """The command lines of processes of the test's own; one that has ended and waits to be taken note of has none."""
+    """Return the command lines of the test's processes. A zombie has no command line."""
     found = []
     for one in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -88,7 +88,7 @@ def ours(folder: Path) -> list[str]:
 def test_hundreds_of_orphans_are_ended_at_once_beside_what_was_there_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is asked about in the one look at all of them, and none by itself."""
+    """One pass over /proc lists all processes, without a query for each."""
     looks = []
     seen = processes._all
     monkeypatch.setattr(processes, "_all", lambda: looks.append(None) or seen())
@@ -170,7 +170,7 @@ def test_one_that_fills_the_disk_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_one_that_hides_its_memory_in_files_without_a_name_is_ended(tmp_path: Path) -> None:
-    """Written and never mapped, such memory is no process's resident memory."""
+    """Memory that is written and never mapped is not resident memory of a process."""
     program = (
         "import os, time\nfile = os.memfd_create('it')\n"
         "for _ in range(60): os.write(file, bytes(5_000_000))\ntime.sleep(600)"
@@ -182,7 +182,7 @@ def test_one_that_hides_its_memory_in_files_without_a_name_is_ended(tmp_path: Pa
 def test_what_others_take_is_no_limit_until_it_is_twice_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was sent into a socket and never received is no process's memory, and no file's."""
+    """Data in the buffer of a socket is neither memory of a process nor a file."""
     left = iter([20 * 1024**3, 8 * 1024**3, 8 * 1024**3 - 1])
     monkeypatch.setattr(limits, "_memory", lambda: limits._Memory(next(left), 0))
     done = python(tmp_path, "import time; time.sleep(600)", Limits(memory_gib=6, timeout_sec=60))

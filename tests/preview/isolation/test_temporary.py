@@ -1,4 +1,4 @@
-"""Whatever was left in a temporary folder, it is removed and nothing else is."""
+"""Tests that a temporary folder is removed with all its files, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_preview.isolation import temporary
 
 
 def nested(top: Path, depth: int) -> None:
-    """Folders in folders, deeper than any path reaches."""
+    """Create nested folders whose path is longer than the system allows."""
     at = os.open(top, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("a-rather-long-name", dir_fd=at)

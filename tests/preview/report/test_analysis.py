@@ -1,4 +1,4 @@
-"""What is made of a digest and of the engine's log, for a reviewer."""
+"""Tests of the analysis of a digest and of the engine's event log."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tm
 
 
 def outputs(tmp_path: Path, *steps: dict[str, Any]) -> list[tuple[str, str | None]]:
-    """What is told of an output that is new, and of which nobody knows the value."""
+    """Return the outputs in the report if one is new and has an unknown value."""
     unknown = {"key": pulumi_wire.UNKNOWN_STRING}
     metadata = {"type": "pulumi:pulumi:Stack", "old": {"outputs": {}}, "new": {"outputs": unknown}}
     log = tmp_path / "events"

@@ -1,4 +1,4 @@
-"""The comment on a pull request: made once, updated after that, and never put where it does not belong."""
+"""Tests of the comment on a pull request: created once, then updated, and only on the right pull request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def github() -> Iterator[FakeGithub]:
 
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was waited for; nothing waits."""
+    """Replace time.sleep, and return the list of the requested seconds."""
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
     return waited

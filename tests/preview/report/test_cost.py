@@ -1,4 +1,4 @@
-"""The cost before and after, from two stack files alone."""
+"""Tests of the cost before and after, from two stack files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All rules together: their order, moves, hostile values, and the page about them."""
+"""Tests of all danger rules together: order, moved resources, hostile values, and the generated page."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_every_rule_has_a_name_of_its_own_and_says_all() -> None:
 
 
 def test_every_type_of_the_tables_exists() -> None:
-    """Held to the packages' own sources, because a type that is spelt wrong is never found."""
+    """Compares the types with the sources of the packages, because a misspelt type would never match."""
     import pulumi_aws
     import pulumi_gcp
     import pulumi_github

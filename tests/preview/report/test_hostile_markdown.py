@@ -1,4 +1,4 @@
-"""Whatever a program says, the comment shows it as text: it formats nothing, links nowhere and pings nobody."""
+"""Tests that a comment shows any text of a program literally: without formatting, links or mentions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page as a file: one, self-contained, with a policy that allows nothing but what is in it."""
+"""Tests of the HTML file: it is self-contained, and its policy allows only its own script and styles."""
 
 from __future__ import annotations
 

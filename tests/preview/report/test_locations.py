@@ -1,4 +1,4 @@
-"""Where a finding stands: in the stack file, in the program, or nowhere."""
+"""Tests of the place of a finding: in the stack file, in the program, or none."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_pools_that_are_json_text_or_an_alias_stand_where_they_are_named(tmp_pat
 
 
 def sides(folder: Path, head: str = BEFORE, base: str = BEFORE) -> SourceFiles:
-    """A program whose files are the same at both sides, and two stack files."""
+    """Return a program with the same files in base and head, and two stack files."""
     stack_files = lines(folder, head, "head.yaml"), lines(folder, base, "base.yaml")
     return SourceFiles(program(folder / "head"), "", *stack_files, program(folder / "base"))
 

@@ -1,4 +1,4 @@
-"""The comment: what it says of reports that were written by hand, and what it leaves out of long ones."""
+"""Tests of the Markdown of example reports, and of the text that long reports leave out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, what its parts do, and that it asks for nothing and runs nothing else."""
+"""Tests of the page in a real browser: its content, its controls, and that it makes no requests."""
 
 from __future__ import annotations
 

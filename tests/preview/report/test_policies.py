@@ -1,4 +1,4 @@
-"""What policy packs said, read from the engine's events; the lines are those of the real engine, shortened."""
+"""Tests of policy violations in the engine's events. The lines come from the real engine, shortened."""
 
 from __future__ import annotations
 

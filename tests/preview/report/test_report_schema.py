@@ -1,4 +1,4 @@
-"""The published schema: what a report is written as is what it says."""
+"""Tests that written reports match the published schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where something stands in a program."""
+"""Tests of source locations in a program."""
 
 from __future__ import annotations
 

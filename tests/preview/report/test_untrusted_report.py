@@ -1,4 +1,4 @@
-"""A report from a job that nobody trusts: taken where it is one, refused in one short text where it is not."""
+"""Tests of reading a report from an untrusted job: accepted if valid, refused with a short message if not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMIT = "1f" * 20
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    """A report on nothing."""
+    """Return a report without stacks."""
     side = {"ref": "main", "commit": COMMIT}
     whole = {"version": 1, "madeBy": "gpu-ci 0.1.0", "how": "base", "base": side, "head": side, "stacks": []}
     return whole | changes

@@ -18,7 +18,7 @@ SANDBOX = str(Path(sys.executable).with_name("pulumi-sandbox"))
 
 @pytest.fixture
 def fake_pulumi(tmp_path: Path) -> Any:
-    """A `pulumi` that notes its arguments, prints outputs, fails at one command, and cleans up after Ctrl-C at another.
+    """A fake `pulumi` that records its arguments, prints outputs, fails at one command, and handles Ctrl-C at another.
 
     A terminal sends Ctrl-C to every program of its foreground: here to this test, while the program cleans up.
     """

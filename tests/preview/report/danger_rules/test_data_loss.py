@@ -1,4 +1,4 @@
-"""`loses-data` and `protected`."""
+"""Tests of the rules `loses-data`, `protected` and `replace-unknown`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_protection_that_is_taken_off_is_reported_though_nothing_else_changes() 
 
 
 def unclear(type_: str, inputs: dict[str, Any] | None = None, **others: Any) -> list[tuple[str, str]]:
-    """What is told of an update of which nobody knows whether it replaces."""
+    """Return the findings on an update that may be a replacement."""
     one = state(type_, "x", inputs, **others)
     update = resource(type_, UPDATE, "x", may_replace=True)
     return [(each.rule, each.text) for each in find({one.urn: one}, {one.urn: one}, [update])]

@@ -1,4 +1,4 @@
-"""`public`: each way to be reached from everywhere, and beside it one that looks like it."""
+"""Tests of the rule `public`: each kind of exposure, and similar changes that are none."""
 
 from __future__ import annotations
 

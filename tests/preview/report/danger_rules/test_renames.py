@@ -1,4 +1,4 @@
-"""`like-a-rename`: an alias is offered for what goes under one name and comes under another."""
+"""Tests of the rule `like-a-rename`."""
 
 from __future__ import annotations
 

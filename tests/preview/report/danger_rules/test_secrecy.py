@@ -1,4 +1,4 @@
-"""`secret-exposed`: what was secret is plain, what was encrypted is not, and no value of either is ever told."""
+"""Tests of the rule `secret-exposed`, whose findings contain no secret value."""
 
 from __future__ import annotations
 

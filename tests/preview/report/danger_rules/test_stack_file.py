@@ -1,4 +1,4 @@
-"""What two stack files alone tell: quotas that no longer hold the pools, and values no longer encrypted."""
+"""Tests of dangers in two stack files: quotas that are too small, and values that are no longer encrypted."""
 
 from __future__ import annotations
 

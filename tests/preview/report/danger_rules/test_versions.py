@@ -1,4 +1,4 @@
-"""`goes-back`: a pinned version that goes to an older one, and what only looks like it."""
+"""Tests of the rule `goes-back`: a pinned version changes to an older one, and similar changes."""
 
 from __future__ import annotations
 
