@@ -146,8 +146,9 @@ def test_garm_leaves_a_young_job_to_idle_runners_and_asks_five_times() -> None:
 
 def test_our_loop_sees_a_job_in_its_next_pass_and_deletes_the_machine_after_it() -> None:
     made = history(lambda own: GpuCi(own, OurSettings([SPOT], 4)), Arrival(1, 5, 600))
-    # Idle passes are 32 s apart, others 12 s; the machine checks its GPU for 10.8 s. Its key is read in the passes at
-    # 44, 56, 68, 80, 104 and so on, four in a minute, and the runner starts 5 s after its registration.
+    # Idle passes are 32 s apart, other passes 12 s. The machine checks its GPU for 10.8 s. The manager reads the
+    # machine's key in the passes at 44, 56, 68, 80, 104 s and so on, four in a minute. The runner starts 5 s after its
+    # registration.
     [(_, created, ended)] = spans(made)
     assert (created, made.jobs[0].began_at, ended) == (32, 164 + 5, 169 + 600 + 10)
     assert made.machines[0].ready
@@ -205,7 +206,7 @@ def test_our_loop_runs_a_lost_job_again_on_a_machine_that_stays() -> None:
     assert [(job.status, job.attempt) for job in made.jobs] == [("done", 2)]
 
 
-def test_our_loop_asks_the_next_zone_when_one_has_none() -> None:
+def test_our_loop_tries_the_next_zone_if_a_zone_has_no_machine() -> None:
     made = history(lambda own: GpuCi(own, OurSettings([SPOT, FIRM], 4)), Arrival(1, 5, 60), spot=out_between((0, 60)))
     # The insert at 32 is answered at 42; the pass at 44 sees that.
     assert spans(made)[0][:2] == ("standard", 44)

@@ -25,9 +25,9 @@ KINDS = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "e
 DEFINITIONS = [("update", f"example-ci-arc-{kind}") for kind in KINDS]
 ARC_KIND = "kubernetes:actions.github.com/v1alpha1:"
 RUNNER, RUNNER_SET, POD = f"{ARC_KIND}EphemeralRunner", f"{ARC_KIND}AutoscalingRunnerSet", "kubernetes:core/v1:Pod"
-# This package as it was when it pinned 0.13.1, as far as ARC is concerned: the charts, and definitions that say which
-# version of controller-gen wrote them (actions/actions-runner-controller@a505fb5,
-# charts/gha-runner-scale-set-controller/crds) and lack a field that came with 0.14.
+# The parts of this package for ARC when it pinned 0.13.1: the charts, and the definitions. These name the version of
+# controller-gen that wrote them (actions/actions-runner-controller@a505fb5,
+# charts/gha-runner-scale-set-controller/crds), and lack a field that is new in 0.14.
 BEFORE = """
 import copy
 from gpu_ci import versions

@@ -125,7 +125,7 @@ def test_a_google_project_and_a_manager_before_and_after_the_first_up_and_after_
     assert [row["id"] for row in staging.world() if row["type"].startswith("gcp:compute/")] == []
 
 
-def test_what_google_forbids_is_a_step_that_fails(staging: SandboxRunner) -> None:
+def test_a_forbidden_request_to_google_fails_its_step(staging: SandboxRunner) -> None:
     file = staging.project / "sandbox.yaml"
     text = file.read_text()
     restrictions = {

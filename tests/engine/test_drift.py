@@ -29,7 +29,7 @@ def drift(runner: SandboxRunner) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_what_was_edited_and_what_was_removed_is_found_and_nothing_is_changed(proven: SandboxRunner) -> None:
+def test_changed_and_deleted_resources_are_found_and_nothing_is_changed(proven: SandboxRunner) -> None:
     assert drift(proven)[0] == 0
 
     proven.run("world", "edit", "l4-account", "displayName=mine")

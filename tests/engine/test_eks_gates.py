@@ -53,8 +53,8 @@ def said_while_shut(runner: SandboxRunner) -> str:
 
 
 @pytest.mark.slow
-def test_a_gate_stays_shut_for_a_job_that_somebody_changed_and_for_more_gpus_than_there_are(tmp_path: Path) -> None:
-    """Exit codes that no pool on EKS can cause. 3 comes from a fake, because the check of a pool measures no speed."""
+def test_a_gate_fails_for_a_changed_job_and_for_more_gpus_than_exist(tmp_path: Path) -> None:
+    """Each Job has a fault that no pool can cause. Exit code 3 is a fake's: the check measures no speed."""
     causes = {
         # On a cluster, the first line of these three is an event Pulumi omits (docs/operate/eks-check-fails.md).
         "untolerated": rf"0/2 nodes are available: 2 node\(s\) had untolerated taint\(s\)\.[^*]*\*[^*]*\* {LATE}",
@@ -84,7 +84,7 @@ def unproven(shared: Path) -> BroughtUp:
 
 
 @pytest.mark.slow
-def test_no_scale_set_is_made_for_a_pool_whose_image_cannot_be_pulled(unproven: BroughtUp) -> None:
+def test_a_pool_whose_image_cannot_be_pulled_gets_no_scale_set(unproven: BroughtUp) -> None:
     pulling = '[ImagePullBackOff] Back-off pulling image "ghcr.io/example-org/cuda-runner:2.336.0@sha256:'
     [text] = shut(unproven.output).values()
     assert pulling in text
@@ -111,7 +111,7 @@ NODES: dict[str, tuple[tuple[str, ...], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", NODES)
-def test_no_scale_set_is_made_for_a_pool_whose_nodes_its_check_does_not_fit(
+def test_a_pool_whose_check_does_not_fit_its_nodes_gets_no_scale_set(
     shared: Path, tmp_path: Path, unproven: BroughtUp, fault: str
 ) -> None:
     change, reason = NODES[fault]
@@ -145,9 +145,7 @@ def test_no_scale_set_is_made_while_spot_nodes_are_sold_out_and_the_next_up_make
 
 
 @pytest.mark.slow
-def test_no_scale_set_is_made_for_a_pool_whose_nodes_have_no_gpu(
-    shared: Path, tmp_path: Path, unproven: BroughtUp
-) -> None:
+def test_a_pool_whose_nodes_have_no_gpu_gets_no_scale_set(shared: Path, tmp_path: Path, unproven: BroughtUp) -> None:
     """Uses the files of this computer, which has no GPU, so the check exits with 2."""
     with closing(copied(eks.project(shared), unproven, tmp_path / "a sandbox")) as runner:
         runner.run("world", "break", "guest", "--set", "PYTHONPATH=", "--set", "GPU_SMOKE_ROOT=/nowhere")
@@ -172,7 +170,7 @@ def test_an_up_fails_where_github_registers_no_scale_set_and_the_next_one_waits_
 
 
 @pytest.mark.slow
-def test_a_pool_whose_check_fails_keeps_no_other_pool_from_its_scale_set(shared: Path, tmp_path: Path) -> None:
+def test_a_pool_with_a_failed_check_does_not_stop_another_pool(shared: Path, tmp_path: Path) -> None:
     config = stack.on_eks()
     config["gpu-ci:pools"]["zz"] = config["gpu-ci:pools"]["a10g"]
     project = project_of(shared, "two pools on eks", config, eks.settings())

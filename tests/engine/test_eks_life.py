@@ -167,7 +167,7 @@ def test_all_of_it_goes_and_the_scale_set_before_its_controller(pool: SandboxRun
     assert len(names) == len(done) == 43
     assert names.index(RELEASE) < names.index("example-ci-arc-release")
     assert names.index(JOB) < names.index(NODES)
-    # With its definition every scale set of a cluster would go, whoever made it.
+    # Without its definition, the cluster would lose every scale set, also those of other programs.
     kinds = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
     assert sorted(row["id"] for row in pool.world()) == [f"{kind}.actions.github.com" for kind in kinds]
     assert pool.gone() == {}

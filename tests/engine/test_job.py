@@ -58,7 +58,7 @@ def machines(runner: SandboxRunner) -> list[dict[str, Any]]:
     return [row for row in runner.world() if row["type"].endswith(":Instance")]
 
 
-def test_a_queued_job_gets_a_proven_machine_runs_there_and_leaves_none(staging: SandboxRunner) -> None:
+def test_a_queued_job_runs_on_a_checked_machine_which_is_deleted_after_it(staging: SandboxRunner) -> None:
     process = make_job(staging, "echo planted-$((40 + 7))", "test -d .")
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output

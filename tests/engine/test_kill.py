@@ -58,7 +58,7 @@ def up_after_advice(sandbox: SandboxRunner) -> None:
     if excused:
         sandbox.run("cancel", "--stack", "staging", "--yes")
     for orphan in sandbox.json("world", "orphans", "--json"):
-        excused |= stands_in_the_way(orphan["id"], output)
+        excused |= blocks_the_update(orphan["id"], output)
         _, *command = shlex.split(orphan["remove"])
         sandbox.run(*command)
     if up.returncode:
@@ -66,12 +66,15 @@ def up_after_advice(sandbox: SandboxRunner) -> None:
         sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview")
 
 
-def stands_in_the_way(identity: str, output: str) -> bool:
-    """Whether an error names what was half made, as an account's that exists already does; a template's never does,
-    for the next one gets another name. What the sandbox lists after the errors names every one."""
+def blocks_the_update(identity: str, output: str) -> bool:
+    """Return True if an error names the half-created resource.
+
+    An account that exists already causes such an error. A template does not, because the next template gets another
+    name. The sandbox's list after the errors names every such resource.
+    """
     name = identity.rpartition("/")[2].partition("@")[0]
-    told = output.split("pulumi-sandbox: the world and the stacks do not agree")[0]
-    return any("error:" in line and name in line for line in told.splitlines())
+    errors = output.split("pulumi-sandbox: the world and the stacks do not agree")[0]
+    return any("error:" in line and name in line for line in errors.splitlines())
 
 
 def knows_exactly_its_own(sandbox: SandboxRunner) -> None:
@@ -119,7 +122,7 @@ def test_the_next_up_ends_green_after_a_kill_at_any_moment(
 
 
 @pytest.mark.slow
-def test_a_check_machine_that_nobody_was_left_to_delete_is_deleted_by_the_next_up(sandbox: SandboxRunner) -> None:
+def test_the_next_up_deletes_a_check_machine_that_a_killed_provider_left(sandbox: SandboxRunner) -> None:
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
     read_until(up, "starting a check machine")
     while not (left := [row for row in sandbox.world() if row["origin"] == "api"]):
@@ -138,7 +141,7 @@ def test_a_check_machine_that_nobody_was_left_to_delete_is_deleted_by_the_next_u
 
 @pytest.mark.slow
 def test_a_half_made_template_is_named_with_the_command_that_removes_it(sandbox: SandboxRunner) -> None:
-    # All else is made first: what the provider makes beside the template when it dies would be half made too.
+    # All other resources are created first. Otherwise, the killed provider could leave them half-created too.
     sandbox.run("world", "break", "refuse", "--on", "*RegionInstanceTemplate")
     sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview", ok=False)
     sandbox.run("world", "break", "crash", "--on", "*RegionInstanceTemplate")
@@ -157,9 +160,9 @@ def test_a_half_made_template_is_named_with_the_command_that_removes_it(sandbox:
 
 def test_only_an_error_that_names_what_was_half_made_excuses_an_up() -> None:
     identity = "projects/p/serviceAccounts/gpu-l4@p.iam.gserviceaccount.com"
-    assert stands_in_the_way(identity, "  error: Error 409: Service account gpu-l4 already exists\n")
+    assert blocks_the_update(identity, "  error: Error 409: Service account gpu-l4 already exists\n")
     listed = f"pulumi-sandbox: the world and the stacks do not agree on these\n    id: {identity} error:\n"
-    assert not stands_in_the_way(identity, f"  error: today not\n{listed}")
+    assert not blocks_the_update(identity, f"  error: today not\n{listed}")
 
 
 @pytest.mark.slow

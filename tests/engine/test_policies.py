@@ -126,7 +126,9 @@ def test_a_mistake_in_the_settings_of_the_rules_is_named(
 
 
 @pytest.mark.slow
-def test_a_strangers_pack_runs_in_its_own_environment_beside_ours(unrelated: SandboxRunner, stranger: Path) -> None:
+def test_another_pack_runs_in_its_own_environment_next_to_this_projects_pack(
+    unrelated: SandboxRunner, stranger: Path
+) -> None:
     both = ("preview", "--stack", "dev", "--policy-pack", PACK, "--policy-pack", str(stranger))
     _, found, asked = logged(unrelated, *both, ok=False)
     short = Violation(

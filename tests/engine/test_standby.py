@@ -44,7 +44,7 @@ def events(output: str, *kinds: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(600)
-def test_a_job_starts_the_machine_on_standby_another_takes_its_place_and_destroy_leaves_none(
+def test_a_job_starts_the_standby_machine_another_replaces_it_and_destroy_deletes_all(
     staging: SandboxRunner, tmp_path: Path
 ) -> None:
     config, options = manager_files(staging, tmp_path)

@@ -126,7 +126,7 @@ TWICE = tuple(
     )
     for pool in ("l4", "t4")
 )
-"""One rule that two pools break, in the words of our policies: what it is for, what is wrong, how to mend it."""
+"""One rule that two pools violate, with the text of the policy pack: the purpose, the problem and the fix."""
 DEARER = Cost(before=usd(1.2), after=usd(1.8), pools=(PoolCost(pool="t4", before=usd(0.6), after=usd(1.2)),))
 
 NOTHING = report(stack("staging", POOL_T4, ACCOUNT))

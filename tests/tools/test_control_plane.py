@@ -94,7 +94,7 @@ def test_a_build_that_fails_leaves_nothing_that_counts_as_built(checkout: Checko
     assert sorted(path.name for path in checkout.home.iterdir()) == [".installed", *PROGRAMS]
 
 
-def test_the_modules_are_of_the_version_whose_words_the_sandbox_has() -> None:
+def test_the_modules_have_the_version_that_the_sandbox_emulates() -> None:
     from pulumi_sandbox.providers.kubernetes.schema.validation import VERSION
 
     text = (ROOT / "tools" / "kubernetes" / "go.mod").read_text()

@@ -39,7 +39,7 @@ def test_every_answer_is_kept_with_all_schemas_that_it_needs_and_no_other() -> N
     }
 
 
-def test_what_only_helps_a_reader_is_left_out_and_a_field_of_that_name_is_kept() -> None:
+def test_descriptions_are_left_out_and_a_field_of_that_name_is_kept() -> None:
     schema = {
         "type": "object",
         "description": "A run",

@@ -149,7 +149,7 @@ def test_the_dev_environment_serves_the_runtime_too(checkout: Checkout) -> None:
     assert checkout.calls() == before
 
 
-def test_the_runtime_environment_that_gets_the_test_tools_is_not_said_to_be_wrong(checkout: Checkout) -> None:
+def test_a_runtime_environment_without_test_tools_is_reported_as_such(checkout: Checkout) -> None:
     checkout.install("runtime")
     first, *_ = checkout.install("dev").stdout.splitlines()
     assert first == "install: .venv has no test tools; creating it again"
@@ -235,7 +235,7 @@ def test_an_environment_without_this_project_comes_from_its_lock_and_finds_folde
     checkout: Checkout, name: str, lock: str, folders: list[str]
 ) -> None:
     packages = checkout.root / f".venv-{name}" / "lib" / "python3.11" / "site-packages"
-    # The stand-in makes no folder for packages, so it is made as soon as the environment is.
+    # The fake uv creates no folder for packages, so it is extended to create one.
     uv = (checkout.tools / "uv").read_text()
     (checkout.tools / "uv").write_text(f"{uv}\nmkdir -p {shlex.quote(str(packages))}\n")
     assert checkout.install(name).returncode == 0

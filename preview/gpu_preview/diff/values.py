@@ -34,8 +34,8 @@ def shown(value: Any) -> str:
 def in_digest_form(value: Any) -> Any:
     """Return a value of the engine's event log in the form of the digest, with markers for secret and unknown parts.
 
-    The log wraps a secret value in an object. A text of the log can also contain SECRET, the digest's marker: the
-    engine writes it in place of a secret of the configuration that the program uses as plain text
+    The log wraps a secret value in an object. A text of the log can also contain SECRET, the marker of the digest. The
+    engine writes it instead of a secret of the configuration that the program uses as plain text
     (sdk/go/common/util/logging, filters).
     """
     if isinstance(value, str):

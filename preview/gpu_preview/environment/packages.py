@@ -1,8 +1,8 @@
 """Chooses the Python environment that runs the program of a revision (base or head).
 
 A revision uses the packages installed in the checkout, if its lock file is the same. Otherwise it gets an environment
-of its own. Editable packages of the checkout, which are modules in the repository, are always imported from the files
-of the revision, because a preview of one commit must not run the modules of another.
+of its own. Editable packages are modules in the repository. They are always imported from the files of the revision,
+because a preview of one commit must not run the modules of another.
 """
 
 from __future__ import annotations

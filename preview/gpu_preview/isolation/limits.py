@@ -164,8 +164,8 @@ def _exceeded_limit(children_before: set[int], limits: Limits, seconds: float, s
 def _exceeded_space(disk: Path, before: _FreeSpace, limits: Limits) -> str:
     """Return a sentence about disk space or memory of the whole machine that the command has used up, or "".
 
-    The machine is measured, because a program can hide what it uses: files without a name use disk space, and the
-    buffers of sockets are memory, but not the resident memory of a process.
+    The whole machine is measured, because a program can hide what it uses. Files without a name use disk space. The
+    buffers of sockets use memory, which is not the resident memory of a process.
     """
     if before.free_bytes - _free_bytes(disk) > limits.disk_gib * 1024**3:
         return f"the disk lost more than {limits.disk_gib:g} GiB of free space while the program ran (--disk-gib)"

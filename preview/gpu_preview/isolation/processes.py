@@ -72,7 +72,7 @@ def kill_descendants(children_before: set[int], command_pid: int) -> None:
 
 
 def _has_ended(pid: int) -> bool:
-    """Return True if a child has ended, also if it is a zombie whose exit code nobody has read."""
+    """Return True if a child has ended, also if its exit code has not been read yet (a zombie)."""
     with contextlib.suppress(ChildProcessError):
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     return True

@@ -1,8 +1,8 @@
 """Compares the workflow of a report in the pull request and in the common commit with its base.
 
-A pull request can change the workflow of its report, because a run of `on: pull_request` uses the workflow in the merge
-of the pull request into its base. Source: GITHUB_SHA is the merge commit
-(docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows, pull_request).
+A pull request can change the workflow of its report. A run of `on: pull_request` uses the workflow in the merge commit
+of the pull request and its base
+(docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows, pull_request: GITHUB_SHA).
 The merge is a three-way merge: a file that the pull request did not change comes from the base.
 """
 

@@ -71,7 +71,7 @@ def test_a_run_that_left_no_report_is_no_failure(github: FakeGithub, capsys: pyt
     )
 
 
-def test_a_run_that_left_no_report_takes_back_what_an_earlier_one_said(github: FakeGithub) -> None:
+def test_a_run_without_a_report_replaces_the_comment_of_an_earlier_run(github: FakeGithub) -> None:
     github.comments = [comment(6, "github-actions[bot]", "<!-- gpu-ci-preview -->\nnothing changes")]
     assert run(["preview-comment", "nothing/report.json"]) == 0
     assert "ended without a report" in github.comments[0]["body"]

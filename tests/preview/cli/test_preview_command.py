@@ -99,7 +99,7 @@ def test_other_commands_still_end_with_two_for_a_wrong_question() -> None:
     assert run(["cost", "--nothing"]) == 2
 
 
-def test_outside_of_github_nothing_is_annotated_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_outside_of_github_actions_a_note_counts_the_annotations(capsys: pytest.CaptureFixture[str]) -> None:
     Path("failed.json").write_text('{"diagnostics": [{"severity": "error", "message": "no quota"}]}')
     assert run(["preview", "--digest", "dev=failed.json", "--annotate"]) == 1
     said = capsys.readouterr()
@@ -107,7 +107,7 @@ def test_outside_of_github_nothing_is_annotated_and_that_is_said(capsys: pytest.
     assert "--annotate: not in a step of GitHub Actions; 1 annotation left out" in said.err
 
 
-def test_where_walls_are_required_and_do_not_stand_not_even_a_file_is_written(
+def test_without_a_required_isolation_no_file_is_written(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commit = [

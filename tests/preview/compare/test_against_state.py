@@ -48,7 +48,7 @@ def deployed(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     runner.run("up", "--stack", "dev", "--yes", "--skip-preview", "--non-interactive")
     exported = json.loads(runner.run("stack", "export", "--stack", "dev", "--show-secrets").output)
     assert DEPLOYED_KEY in json.dumps(exported)
-    # What the repository has of the key is for a key service that nobody asks here.
+    # The stack file of the repository has the key encrypted by a key service, which no test calls.
     (folder / "Pulumi.dev.yaml").write_text(
         "secretsprovider: gcpkms://projects/p/locations/global/keyRings/k/cryptoKeys/k\nencryptedkey: AAAA\n"
         "config:\n  gcp:project: p\n  app:key: {secure: v1:AAAA}\n"
@@ -68,8 +68,8 @@ def test_only_what_differs_from_the_deployed_is_reported_and_secrets_are_taken_f
     deployed: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     folder, exported = deployed
-    # Somebody has deployed another label from elsewhere, an update was interrupted, and a default was noted down, as
-    # the provider of a cloud does.
+    # Another user has deployed another label, an update was interrupted, and the state has a default, as a provider
+    # writes it.
     text = json.dumps(exported).replace('"of": "us"', '"of": "them"')
     state = json.loads(text)
     for each in state["deployment"]["resources"]:
@@ -120,7 +120,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_of_a_stack_whose_file_goes_the_deployed_resources_are_listed(repository: Path, tmp_path: Path) -> None:
+def test_the_resources_of_a_removed_stack_file_are_listed(repository: Path, tmp_path: Path) -> None:
     git(repository, "checkout", "-q", "-f", "-B", "gone", "main")
     (repository / "Pulumi.dev.yaml").unlink()
     commit(repository, "no dev any more")

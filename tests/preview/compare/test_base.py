@@ -69,7 +69,7 @@ if pulumi.get_stack() == "aa":
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_a_head_that_has_a_submodule_in_the_place_of_the_policies_is_refused(repository: Path) -> None:
+def test_a_head_with_a_submodule_at_the_path_of_the_policies_is_refused(repository: Path) -> None:
     with_policies(repository)
     git(repository, "checkout", "-q", "-b", "change")
     git(repository, "rm", "-rq", "policies")
@@ -118,7 +118,7 @@ def test_what_the_head_commits_for_the_sandbox_is_not_lent_to_the_base(repositor
         ),
     ],
 )
-def test_a_head_whose_files_nobody_can_read_is_refused_in_words(
+def test_a_head_with_unreadable_files_is_refused_with_a_message(
     repository: Path, name: str, text: bytes, told: str
 ) -> None:
     git(repository, "checkout", "-q", "-b", "change")
@@ -130,7 +130,7 @@ def test_a_head_whose_files_nobody_can_read_is_refused_in_words(
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_a_head_whose_project_is_a_link_to_itself_is_refused_in_words(repository: Path) -> None:
+def test_a_head_whose_project_is_a_link_to_itself_is_refused_with_a_message(repository: Path) -> None:
     (repository / "infra").mkdir()
     (repository / "Pulumi.yaml").rename(repository / "infra" / "Pulumi.yaml")
     commit(repository, "a folder")

@@ -109,7 +109,7 @@ def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
     assert project_file.settings(head.project)["runtime"]["options"] == expected
 
 
-def test_a_project_file_that_is_written_again_says_what_it_said(checkout: Path, head: Checkout) -> None:
+def test_a_rewritten_project_file_keeps_its_values(checkout: Path, head: Checkout) -> None:
     """The engine reads 12:30:00, yes and NO as texts. PyYAML would change them to 45000, true and false."""
     values = "config:\n  window: 12:30:00\n  flag: yes\n  country: NO\n  many: &a {x: 0o17}\n  more: *a\n"
     (head.root / "Pulumi.yaml").write_text(f"name: small\nruntime: python\n{values}")
@@ -140,7 +140,7 @@ def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     assert (victim / "Pulumi.yaml").read_text() == text
 
 
-def test_a_project_of_poetry_is_reported_how_its_packages_come_beside_it(checkout: Path, head: Checkout) -> None:
+def test_a_poetry_project_gets_a_hint_for_an_environment_in_the_project(checkout: Path, head: Checkout) -> None:
     for folder in (checkout, head.root):
         (folder / "Pulumi.yaml").write_text("name: small\nruntime: {name: python, options: {toolchain: poetry}}\n")
         (folder / "requirements.txt").write_text("")

@@ -92,7 +92,7 @@ def test_one_that_tries_everything_finds_no_secret_writes_nothing_and_leaves_no_
 
 
 @pytest.mark.slow
-def test_one_that_hangs_is_ended_and_said(place: Path, tmp_path: Path) -> None:
+def test_a_program_that_hangs_is_ended_and_reported(place: Path, tmp_path: Path) -> None:
     small.change(place)
     assert small.ask(place, cache=tmp_path).exit_code == 0  # the base is kept, so that the limit is for the head alone
     small.change(place, "import time\ntime.sleep(3600)\n")
@@ -103,7 +103,7 @@ def test_one_that_hangs_is_ended_and_said(place: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_eats_memory_is_ended_and_said(place: Path) -> None:
+def test_a_program_that_uses_too_much_memory_is_ended_and_reported(place: Path) -> None:
     small.change(place, "import time\nkept = [bytearray(50_000_000) for _ in range(60)]\ntime.sleep(3600)\n")
     [stack] = small.ask(place, Limits(memory_gib=2)).stacks
     assert "the program took more than 2 GiB of memory (--memory-gib)" in stack.error

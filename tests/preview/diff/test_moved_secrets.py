@@ -39,7 +39,7 @@ def test_a_secret_that_is_plain_somewhere_else_is_reported_and_never_shown(befor
 
 
 @pytest.mark.parametrize(("before", "after"), MOVED.values(), ids=MOVED)
-def test_what_was_plain_and_is_secret_somewhere_else_is_not_shown_either(before: Any, after: Any) -> None:
+def test_a_plain_value_that_becomes_secret_at_another_path_is_not_shown(before: Any, after: Any) -> None:
     assert PLAIN not in repr(list(between({"env": after}, {"env": before})))
 
 
@@ -69,7 +69,7 @@ def test_two_values_that_are_hidden_are_still_seen_to_differ() -> None:
         ({"a": SECRET, "b": False}, {"b": True}, ("false", "true")),  # no secret is one of two values
     ],
 )
-def test_what_cannot_be_the_secret_is_shown(before: Any, after: Any, shown: tuple[str, str]) -> None:
+def test_a_value_that_cannot_be_the_secret_is_shown(before: Any, after: Any, shown: tuple[str, str]) -> None:
     [change] = [each for each in between({"p": before}, {"p": after}) if each.path == "p.b"]
     assert (change.before, change.after) == shown
 
@@ -84,7 +84,7 @@ def test_a_secret_that_only_goes_is_no_concern() -> None:
     assert found("my:own:Thing", UPDATE, {"env": {"a": SECRET, "b": "x"}}, {"env": {"b": "x"}}) == []
 
 
-def test_what_may_be_the_secret_is_a_warning_and_what_is_it_is_a_danger() -> None:
+def test_a_possible_secret_is_a_warning_and_a_certain_one_is_a_danger() -> None:
     [maybe] = found("my:own:Thing", UPDATE, {"env": {"a": SECRET}}, {"env": {"b": PLAIN}})
     assert (maybe.severity, maybe.text) == (
         Severity.WARNING,
@@ -105,7 +105,7 @@ def test_a_value_that_the_stack_file_encrypts_is_a_danger_where_it_is_used_as_pl
     assert change.after == '{"k": "a-(a secret, in plain)"}'
 
 
-def test_of_one_property_one_veil_is_made_however_many_parts_the_engine_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_property_gets_one_mask_for_all_parts_that_the_engine_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each comparison reads the whole property, and a pull request can make a property very large."""
     made = []
     of = SecretMask.of

@@ -14,7 +14,7 @@ from ..danger_cases import SECRET, UPDATE, found
 GROUP = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
 RULESET = "github:index/repositoryRuleset:RepositoryRuleset"
 PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
-# Each would be a danger with a value in the place of the second one.
+# Each would be a danger if the second inputs had a value instead of `...`.
 NO_DANGER: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("gcp:compute/instance:Instance", {"metadata": {"key": SECRET}}, {"metadata": {"key": ...}}),
     (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": ...}),
@@ -54,5 +54,5 @@ def test_nothing_and_a_secret_are_no_value_and_not_unknown(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["", 0, False, [], {}])
-def test_what_is_empty_is_a_value(value: Any) -> None:
+def test_an_empty_value_is_a_value(value: Any) -> None:
     assert (is_unknown(value), is_plain(value)) == (False, True)

@@ -36,7 +36,7 @@ def test_a_value_is_one_line_of_json(value: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("sentinel", sorted(UNKNOWNS))
-def test_every_type_of_unknown_is_said(sentinel: str) -> None:
+def test_every_type_of_unknown_value_is_shown(sentinel: str) -> None:
     assert shown(sentinel) == UNKNOWN
 
 

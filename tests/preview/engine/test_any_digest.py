@@ -100,7 +100,7 @@ def told(folder: Path, text: str) -> str:
 
 @ANY_EXAMPLE
 @given(st.sampled_from(places(DIGEST)), ANYTHING)
-def test_any_value_in_any_place_of_a_digest_ends_in_a_report_or_a_sentence(
+def test_any_value_at_any_path_of_a_digest_leads_to_a_report_or_an_error(
     tmp_path: Path, place: tuple[str | int, ...], value: Any
 ) -> None:
     assert told(tmp_path, json.dumps(put(DIGEST, place, value)))
@@ -108,7 +108,7 @@ def test_any_value_in_any_place_of_a_digest_ends_in_a_report_or_a_sentence(
 
 @ANY_EXAMPLE
 @given(st.sampled_from(places(EVENTS)[1:]), ANYTHING)
-def test_any_value_in_any_place_of_the_engines_log_is_read_or_left_out(
+def test_any_value_at_any_path_of_the_event_log_is_read_or_left_out(
     tmp_path: Path, place: tuple[str | int, ...], value: Any
 ) -> None:
     log = tmp_path / "events"
@@ -163,11 +163,11 @@ DEEP = '{"steps":' + "[" * 400 + "]" * 400 + "}"
     ],
     ids=map(str, range(11)),
 )
-def test_what_is_no_digest_is_reported_in_words(tmp_path: Path, text: str, problem: str) -> None:
+def test_any_other_text_than_a_digest_gives_an_error_message(tmp_path: Path, text: str, problem: str) -> None:
     assert problem in told(tmp_path, text)
 
 
-def test_of_many_problems_the_first_are_reported_without_a_value() -> None:
+def test_only_the_first_problems_are_reported_and_without_values() -> None:
     with pytest.raises(DigestError) as refused:
         parse(json.dumps({"steps": [{"op": "same", "urn": "u", "newState": {"protect": "tok\ud800en"}}] * 9}))
     lines = str(refused.value).splitlines()

@@ -34,7 +34,7 @@ def test_the_last_word_on_the_stack_counts(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_without_any_has_none(tmp_path: Path) -> None:
+def test_a_log_without_outputs_has_no_outputs(tmp_path: Path) -> None:
     (tmp_path / "events").write_text('{"resOutputsEvent": 4, "pulumi:pulumi:Stack": 1}\n[]\n')
     assert outputs(tmp_path / "events") == ({}, {})
 
@@ -79,7 +79,7 @@ def test_a_secret_output_that_is_plain_now_shows_neither_the_value_nor_the_engin
     ]
 
 
-def test_an_output_that_nobody_can_know_differs_only_where_something_else_does(tmp_path: Path) -> None:
+def test_an_unknown_new_output_counts_only_if_a_resource_is_created(tmp_path: Path) -> None:
     found = logged(tmp_path, {"id": "a", "was": "b"}, {"id": "a", "was": UNKNOWN, "url": UNKNOWN, "new": "c"})
     assert [each.path for each in found.differing(creates_resources=False)] == ["new", "was"]
     assert [each.path for each in found.differing(creates_resources=True)] == ["new", "url", "was"]

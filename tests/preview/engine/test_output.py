@@ -49,7 +49,7 @@ Diagnostics:
 
 
 @pytest.mark.parametrize("after", ["", "\nResources:\n    + 1 created\n\nDuration: 1s\n"])
-def test_of_an_up_the_steps_before_its_errors_are_left_out(tmp_path: Path, after: str) -> None:
+def test_the_steps_before_the_errors_of_an_up_are_left_out(tmp_path: Path, after: str) -> None:
     assert failure(finished(tmp_path, UP.format(after), "error: update failed"), tmp_path) == (
         "a:b:C (c):\n  error: no d\n    got: e\n\npulumi:pulumi:Stack (p-dev):\n  error: update failed\n"
         "error: update failed"
@@ -116,6 +116,6 @@ def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path
 
 
 @pytest.mark.parametrize("isolated", [True, False])
-def test_a_package_that_is_missing_says_whose_packages_the_program_has(tmp_path: Path, isolated: bool) -> None:
+def test_a_missing_package_gets_a_hint_about_the_environment(tmp_path: Path, isolated: bool) -> None:
     said = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, isolated=isolated)
     assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in said) is isolated

@@ -35,7 +35,7 @@ def test_an_isolated_process_takes_the_same_cli_and_no_other(way: str, path: str
     }
 
 
-def test_of_the_folder_that_has_the_cli_only_the_cli_is_seen(tmp_path: Path) -> None:
+def test_only_the_cli_of_its_folder_is_readable(tmp_path: Path) -> None:
     """The folder can be a user's home, and a link would make its target readable."""
     names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
     for name in names[:2]:

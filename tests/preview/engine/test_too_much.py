@@ -40,7 +40,7 @@ def test_a_file_is_measured_as_memory_holds_it(
         json_text.read_file(tmp_path / "file")
 
 
-def test_what_is_no_utf_8_is_read_with_a_sign_in_its_place(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf_8_are_read_as_a_replacement_character(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b'["\xff"]')
     assert json_text.read_file(tmp_path / "file") == ["�"]
 
@@ -72,7 +72,7 @@ def test_no_more_properties_than_a_report_holds_are_reported(step: object, monke
         digest.parse(json.dumps({"steps": [one, two]}))
 
 
-def test_of_a_wrong_part_with_many_entries_one_is_reported() -> None:
+def test_only_one_wrong_entry_of_many_is_reported() -> None:
     step = {"op": "update", "urn": "u", "detailedDiff": dict.fromkeys("abc", 1), "diffReasons": [1, 2]}
     with pytest.raises(digest.DigestError) as refused:
         digest.parse(json.dumps({"steps": [step], "changeSummary": {"same": True, "x": "1"}}))

@@ -65,7 +65,7 @@ def test_a_side_has_the_checkouts_packages_and_its_own_modules(checkout: Path) -
     assert ask(checkout, "import mine; print(mine.SIDE)") == "checkout"
 
 
-def test_what_was_lent_can_be_lent_again(checkout: Path) -> None:
+def test_an_environment_can_be_created_twice(checkout: Path) -> None:
     """The revision can be another checkout, as in the tests of whole pull requests."""
     folder = side(checkout)
     Packages(checkout, checkout).lend(folder)
@@ -104,7 +104,7 @@ def test_a_lock_that_is_checked_out_but_was_not_installed_wants_other_packages(
     assert wanted == (f"the checkout's environment lacks {lacks}" if lacks else "")
 
 
-def test_a_lock_that_is_a_link_is_none(checkout: Path) -> None:
+def test_a_lock_that_is_a_link_does_not_count(checkout: Path) -> None:
     folder = side(checkout)
     (folder / "requirements.txt").unlink()
     (folder / "requirements.txt").symlink_to("/etc/passwd")
@@ -162,12 +162,12 @@ def test_a_chosen_command_finds_the_environment_of_the_side(checkout: Path) -> N
 
 
 @pytest.mark.parametrize("command", ["pip freeze | pip install -r /dev/stdin", "a && b", " ", "pip install 'x"])
-def test_what_only_a_shell_understands_is_no_command(checkout: Path, command: str) -> None:
+def test_a_command_with_shell_syntax_is_refused(checkout: Path, command: str) -> None:
     with pytest.raises(PackagesError, match=r"^--install: (is not a command|no closing quotation)\n  got: "):
         Packages(checkout, checkout).chosen(command)
 
 
-def test_what_a_commit_has_in_the_place_of_its_environment_is_removed(checkout: Path) -> None:
+def test_committed_files_at_the_path_of_the_environment_are_removed(checkout: Path) -> None:
     folder = side(checkout)
     (folder / "env" / "bin").mkdir(parents=True)
     (folder / "env" / "bin" / "python").write_text("#!/bin/sh\n")
@@ -186,7 +186,7 @@ def test_a_side_without_anything_to_install_from_says_so(checkout: Path) -> None
         Packages(checkout, checkout).installation(folder, checkout, folder)
 
 
-def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
+def test_a_missing_environment_is_an_error(checkout: Path) -> None:
     (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "env"))
     with pytest.raises(PackagesError, match=r"env: no virtual environment\n  expected: .*\n  hint: install them first"):
         Packages(checkout, checkout).lend(side(checkout))
@@ -222,7 +222,7 @@ def test_the_environment_of_a_checkout_may_be_read(checkout: Path) -> None:
     assert Packages(checkout, checkout).readable() == [checkout / ".venv", Path(sys.base_prefix).resolve()]
 
 
-def test_what_is_no_environment_is_neither_read_nor_lent(checkout: Path) -> None:
+def test_a_folder_that_is_no_environment_is_neither_readable_nor_used(checkout: Path) -> None:
     packages = Packages(checkout, checkout)
     (checkout / ".venv" / "pyvenv.cfg").unlink()
     assert theirs(checkout, side(checkout)) == f"{checkout / '.venv'}: is no virtual environment"
@@ -233,7 +233,7 @@ def test_what_is_no_environment_is_neither_read_nor_lent(checkout: Path) -> None
 
 
 @pytest.mark.parametrize("tracked", ["pyvenv.cfg", "lib/python{}.{}/site-packages/installed.py"])
-def test_an_environment_that_came_with_the_repository_is_not_lent(checkout: Path, tracked: str) -> None:
+def test_a_committed_environment_is_not_used(checkout: Path, tracked: str) -> None:
     """The checkout can be of the pull request, and the base would import its code."""
     folder = side(checkout)
     git(checkout, "add", ".venv/" + tracked.format(*sys.version_info[:2]))
@@ -242,7 +242,7 @@ def test_an_environment_that_came_with_the_repository_is_not_lent(checkout: Path
         Packages(checkout, checkout).finish(folder)
 
 
-def test_an_environment_behind_a_link_that_came_with_the_repository_is_not_lent(checkout: Path) -> None:
+def test_an_environment_behind_a_committed_link_is_not_used(checkout: Path) -> None:
     folder = side(checkout)
     (checkout / ".venv").rename(checkout / "real")
     (checkout / ".venv").symlink_to("real")
@@ -258,7 +258,7 @@ def test_an_environment_behind_a_link_that_came_with_the_repository_is_not_lent(
 
 
 @pytest.mark.parametrize("home", ["/usr/bin", "../bin", "{checkout}/bin"])
-def test_an_environment_with_a_python_of_the_repositorys_is_not_lent(checkout: Path, home: str) -> None:
+def test_an_environment_with_a_python_of_the_repository_is_not_used(checkout: Path, home: str) -> None:
     folder, packages = side(checkout), Packages(checkout, checkout)
     (checkout / "bin").mkdir()
     (checkout / "lib" / "python3.11").mkdir(parents=True)
@@ -272,7 +272,7 @@ def test_an_environment_with_a_python_of_the_repositorys_is_not_lent(checkout: P
     assert theirs(checkout, folder) == NOT_OURS
 
 
-def test_a_requirements_file_that_is_a_link_is_none(checkout: Path) -> None:
+def test_a_requirements_file_that_is_a_link_does_not_count(checkout: Path) -> None:
     folder = side(checkout)
     (folder / "requirements.txt").unlink()
     (folder / "requirements.txt").symlink_to(checkout / "requirements.txt")

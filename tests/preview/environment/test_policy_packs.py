@@ -84,14 +84,14 @@ def test_settings_that_only_the_base_has_are_taken(root: Path, base: Path) -> No
     assert ask(root, base, "policies", root / "pol.json").options[-1] == str(base / "pol.json")
 
 
-def test_settings_that_the_base_has_not_are_left_out_and_it_is_said(root: Path, base: Path) -> None:
+def test_settings_that_the_base_lacks_are_left_out_and_reported(root: Path, base: Path) -> None:
     (base / "pol.json").unlink()
     held = ask(root, base, "policies", root / "pol.json")
     assert held.options == options("--policy-pack", base / "policies", "--policy-pack-config", "/dev/null")
     assert held.sentence("ran x") == "ran x; no settings: the base has no pol.json"
 
 
-def test_a_pack_that_the_base_has_not_is_not_asked_nor_are_its_settings(root: Path, base: Path) -> None:
+def test_a_pack_that_the_base_lacks_is_left_out_with_its_settings(root: Path, base: Path) -> None:
     pack(root, "more")
     told = "not run: the base has no more/PulumiPolicy.yaml"
     assert ask(root, base, "more", root / "pol.json") == PolicySelection((), (told,))
@@ -124,7 +124,7 @@ def test_a_pack_and_settings_from_elsewhere_are_taken_as_they_are_and_can_be_rea
     assert asked.needed[:4] == [environment, own, folder, catalog]
 
 
-def test_of_the_repository_only_the_environment_can_be_read(root: Path, base: Path) -> None:
+def test_only_the_environment_of_the_repository_is_readable(root: Path, base: Path) -> None:
     environment = root / ".venv-policy"
     assert Pack(root / "policies", root, base, root / "pol.json").needed[0] == environment
     assert root / "policies" not in Pack(root / "policies", root, base).needed
@@ -133,7 +133,7 @@ def test_of_the_repository_only_the_environment_can_be_read(root: Path, base: Pa
     assert Pack(root / "policies", root, base).needed == []
 
 
-def test_a_link_of_the_head_in_the_place_of_the_pack_is_not_followed(root: Path, base: Path) -> None:
+def test_a_link_of_the_head_at_the_path_of_the_pack_is_not_followed(root: Path, base: Path) -> None:
     pack(root, "weaker")
     (root / "policies" / "PulumiPolicy.yaml").unlink()
     (root / "policies").rmdir()
@@ -148,13 +148,13 @@ def test_a_checkout_of_another_repository_below_the_workspace_is_taken_as_it_is(
     assert inside(root / ".gpu-ci", root, base) is None
 
 
-def test_what_the_base_has_is_the_bases_whatever_a_submodule_left_in_its_place(root: Path, base: Path) -> None:
+def test_a_pack_of_the_base_is_used_even_if_the_head_has_a_submodule_there(root: Path, base: Path) -> None:
     (root / "policies" / ".git").write_text("gitdir: ../.git/modules/policies\n")
     assert ask(root, base).options[1] == str(base / "policies")
 
 
 @pytest.mark.parametrize("place", ["policies", "pol.json", ".venv-policy"])
-def test_a_submodule_in_the_place_of_a_pack_its_settings_or_packages_is_refused(
+def test_a_submodule_at_the_path_of_a_pack_its_settings_or_packages_is_refused(
     root: Path, base: Path, place: str
 ) -> None:
     packs = chosen([root / "policies"], [root / "pol.json"], root, base)
@@ -186,7 +186,7 @@ def test_a_path_through_a_link_from_outside_is_still_one_of_the_repository(root:
     assert within(tmp_path / "elsewhere", root) is None
 
 
-def test_an_environment_that_git_tracks_is_neither_read_nor_lent(root: Path, base: Path) -> None:
+def test_an_environment_that_git_tracks_is_neither_readable_nor_used(root: Path, base: Path) -> None:
     git(root, "add", "--force", ".venv-policy/pyvenv.cfg")
     assert Pack(root / "policies", root, base).needed == []
     with pytest.raises(PackError, match=r"^\.venv-policy: is part of the repository, so its code is not trusted"):

@@ -36,7 +36,7 @@ def pip_of(environment: Path) -> str:
     return subprocess.run([python, "-c", line], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_pip_is_lent_where_the_environment_has_none(ours: Path, tmp_path: Path) -> None:
+def test_an_environment_without_pip_gets_pip(ours: Path, tmp_path: Path) -> None:
     """uv makes environments without it, and Pulumi's own language host lists the packages with it."""
     import pip
 
@@ -60,7 +60,7 @@ def test_nothing_of_the_environment_that_is_lent_is_started(ours: Path, tmp_path
     assert not (tmp_path / "started").exists()
 
 
-def test_what_a_commit_has_in_its_place_goes_and_no_link_is_followed(ours: Path, tmp_path: Path) -> None:
+def test_committed_files_at_its_path_are_removed_and_no_link_is_followed(ours: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     (victim / "lib" / "python3zz" / "site-packages").mkdir(parents=True)
     (victim / "file").write_text("precious")
@@ -87,7 +87,7 @@ def test_a_place_behind_a_link_is_refused(ours: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_what_was_installed_is_not_written_through_a_link(ours: Path, tmp_path: Path) -> None:
+def test_import_folders_are_not_written_through_a_link(ours: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     [packages] = venv_clone.site_packages(ours)
@@ -102,7 +102,7 @@ def test_what_was_installed_is_not_written_through_a_link(ours: Path, tmp_path: 
     assert list((tmp_path / "other").iterdir()) == []
 
 
-def test_what_is_no_environment_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_environment_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     with pytest.raises(VenvError, match="ours: is no virtual environment"):
         venv_clone.create(tmp_path / "ours", tmp_path / "theirs", [])

@@ -49,7 +49,7 @@ def test_the_environment_is_one_inside_the_repository(tmp_path: Path, text: str,
         ("../../..", "is the folder of the project, or a parent of it\n  got: ../../.."),
     ],
 )
-def test_what_can_be_no_folder_is_said(tmp_path: Path, name: str, why: str) -> None:
+def test_a_name_that_can_be_no_folder_is_an_error(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
     assert problem_of(tmp_path) == (f"Pulumi.yaml: virtualenv {why}" if why else "")
     assert (virtualenv(tmp_path, tmp_path) == "") == (bool(why) or name.startswith("/"))
@@ -72,7 +72,7 @@ def test_what_can_be_no_folder_is_said(tmp_path: Path, name: str, why: str) -> N
         ("toolchain: 3", [], "pip", ""),
     ],
 )
-def test_the_environment_of_uv_and_poetry_is_beside_their_lock(
+def test_the_environment_of_uv_and_poetry_is_next_to_their_lock(
     tmp_path: Path, options: str, files: list[str], tool: str, folder: str
 ) -> None:
     project = tmp_path / "infra"

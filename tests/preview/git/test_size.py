@@ -81,7 +81,7 @@ def test_a_path_has_an_end(checkout: Path) -> None:
     assert told == f"'{'x' * 100}'...: is a path of more than 4,095 bytes"
 
 
-def test_a_name_that_no_disk_takes_is_said(checkout: Path) -> None:
+def test_an_impossible_file_name_is_an_error(checkout: Path) -> None:
     commit = tree(checkout, entry("100644", "x" * 300, blob(checkout, b"")))
     assert refusal(checkout, commit) == f"'{'x' * 100}'...: cannot be written: File name too long"
 

@@ -85,7 +85,7 @@ LOOKS_LIKE_A_REPOSITORY = """[core]
 """
 
 
-def test_a_folder_with_the_files_of_a_repository_is_none(checkout: Path, tmp_path: Path) -> None:
+def test_a_folder_with_the_files_of_a_repository_is_no_checkout(checkout: Path, tmp_path: Path) -> None:
     project = checkout / "infra"
     for folder in ("objects", "refs/heads"):
         (project / folder).mkdir(parents=True)
@@ -214,7 +214,7 @@ def test_a_submodule_is_a_checkout_of_its_own(checkout: Path, tmp_path: Path) ->
     assert (found.commit("HEAD"), found.is_dirty()) == (git(checkout, "rev-parse", "change"), False)
 
 
-def test_what_git_says_is_shown_so_that_nothing_in_it_reorders_the_rest(tmp_path: Path) -> None:
+def test_control_characters_in_gits_message_are_escaped(tmp_path: Path) -> None:
     hidden = tmp_path / "\u202e"
     hidden.mkdir()
     (hidden / ".git").write_text("gitdir: nowhere")

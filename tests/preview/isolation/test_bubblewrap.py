@@ -77,7 +77,7 @@ def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
     assert str(tmp_path / "step") in hidden()
 
 
-def test_a_step_that_names_no_folder_of_its_own_hides_none(
+def test_a_step_without_its_own_folders_hides_no_folder(
     built: bubblewrap.Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RUNNER_TEMP", "GITHUB_WORKSPACE", "GITHUB_EVENT_PATH"):
@@ -116,7 +116,7 @@ def test_a_command_that_installed_packages_is_reported_because_it_had_the_networ
 
 
 @pytest.mark.parametrize("folder", ["/run", "/tmp", "/dev/shm"])  # noqa: S108
-def test_what_it_writes_into_memory_is_bounded(built: bubblewrap.Isolation, folder: str) -> None:
+def test_its_files_in_memory_are_limited(built: bubblewrap.Isolation, folder: str) -> None:
     done = python(built, f"open('{folder}/file', 'wb').write(bytes(100 * 1024**2))")
     assert "No space left on device" in done.stderr
 
@@ -188,7 +188,7 @@ def test_it_sees_no_process_of_others(built: bubblewrap.Isolation) -> None:
     assert int(listed.stdout) <= 3
 
 
-def test_the_report_says_which_walls_stand(built: bubblewrap.Isolation) -> None:
+def test_the_report_lists_each_kind_of_isolation(built: bubblewrap.Isolation) -> None:
     told = {each.name: each.stands for each in built.described(Limits())}
     assert told == {"environment": True, "limits": True, "files": True, "network": True, "processes": True}
 
@@ -203,7 +203,7 @@ def test_without_bubblewrap_the_report_says_so_and_why(tmp_path: Path, monkeypat
     assert [told[name].text for name in ("network", "processes")] == ["for the same reason"] * 2
 
 
-def test_walls_that_are_required_stand_or_nothing_runs(built: bubblewrap.Isolation) -> None:
+def test_required_isolation_is_active_or_nothing_runs(built: bubblewrap.Isolation) -> None:
     built.require()
     with pytest.raises(
         bubblewrap.IsolationError, match=r"^the head's code cannot be isolated: bubblewrap: it is not installed"
@@ -213,7 +213,7 @@ def test_walls_that_are_required_stand_or_nothing_runs(built: bubblewrap.Isolati
         built.with_network().require()
 
 
-def test_a_bubblewrap_that_does_not_run_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bubblewrap_that_does_not_run_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2\nexit 1\n")
     broken.chmod(0o755)

@@ -28,7 +28,7 @@ def python(folder: Path, program: str, within: Limits | None = None) -> Finished
     )  # fmt: skip
 
 
-def test_what_it_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
+def test_its_output_and_exit_code_are_kept(tmp_path: Path) -> None:
     done = python(tmp_path, "import sys; print('out'); sys.stderr.write('err'); sys.exit(3)")
     assert (done.code, done.stdout.read_text(), done.error_tail(), done.broke) == (3, "out\n", "err", "")
 
@@ -85,7 +85,7 @@ def ours(folder: Path) -> list[str]:
     return [command for command in found if folder.name in command]
 
 
-def test_hundreds_of_orphans_are_ended_at_once_beside_what_was_there_before(
+def test_hundreds_of_orphans_are_ended_at_once_and_earlier_processes_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One pass over /proc lists all processes, without a query for each."""
@@ -124,7 +124,7 @@ def test_it_gets_variables_by_name_alone(tmp_path: Path, monkeypatch: pytest.Mon
     assert str(tmp_path / "home") in done.stdout.read_text()
 
 
-def test_what_it_left_is_taken_as_a_plain_file_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_that_it_left_is_copied_only_if_it_is_regular(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("planted")
     (tmp_path / "file").write_text("said")
     (tmp_path / "link").symlink_to(tmp_path / "secret")
@@ -140,7 +140,7 @@ def test_what_it_left_is_taken_as_a_plain_file_or_not_at_all(tmp_path: Path) -> 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_file_that_is_larger_than_anybodys_is_not_taken_and_is_a_limit_that_was_broken(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_not_copied_and_exceeds_a_limit(tmp_path: Path) -> None:
     with (tmp_path / "events").open("wb") as file:
         file.truncate(2 * 1024**2 + 1)
     done = Finished(0, tmp_path / "out", tmp_path / "err", 0.1)
@@ -179,7 +179,7 @@ def test_one_that_hides_its_memory_in_files_without_a_name_is_ended(tmp_path: Pa
     assert done.broke == "files in memory grew by more than 0.2 GiB while the program ran (--memory-gib)"
 
 
-def test_what_others_take_is_no_limit_until_it_is_twice_its_own(
+def test_memory_of_other_processes_counts_only_above_twice_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Data in the buffer of a socket is neither memory of a process nor a file."""
@@ -217,12 +217,12 @@ def test_the_callers_keys_are_not_its_own(tmp_path: Path) -> None:
     assert keyring(trusted=False) not in (mine, -1)
 
 
-def test_what_it_says_on_its_error_stream_is_limited_too(tmp_path: Path) -> None:
+def test_its_standard_error_is_limited_too(tmp_path: Path) -> None:
     done = python(tmp_path, "import sys\nwhile True: sys.stderr.write('x' * 10_000)", Limits(output_mib=1))
     assert done.broke == "the program printed more than 1 MiB"
 
 
-def test_where_memory_runs_out_the_system_ends_it_first(tmp_path: Path) -> None:
+def test_without_memory_the_system_ends_it_first(tmp_path: Path) -> None:
     assert python(tmp_path, "print(open('/proc/self/oom_score_adj').read())").stdout.read_text().strip() == "800"
 
 

@@ -146,7 +146,7 @@ def test_a_finding_stands_where_the_program_makes_its_resource(tmp_path: Path) -
     ]
 
 
-def test_a_worst_month_over_the_ceiling_is_reported_beside_the_cost(tmp_path: Path) -> None:
+def test_a_worst_month_over_the_ceiling_is_reported_with_the_cost(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     pool = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}"
     file.write_text(f"config:\n  gcp:project: p\n  gpu-ci:pools:\n    l4: {pool}\n")
@@ -158,5 +158,5 @@ def test_a_worst_month_over_the_ceiling_is_reported_beside_the_cost(tmp_path: Pa
         assert found.cost is not None
 
 
-def test_a_stack_whose_outputs_are_the_same_has_none_that_differ(tmp_path: Path) -> None:
+def test_equal_outputs_are_not_listed(tmp_path: Path) -> None:
     assert ask(tmp_path, old={"key": 1}, new={"key": 1}).outputs == ()

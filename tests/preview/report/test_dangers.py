@@ -103,7 +103,7 @@ def test_a_state_is_read_as_the_engine_writes_it() -> None:
     ) == State("u", "t", {"a": 1}, {"b": 2}, "p", ("d",), True, True, False, ("project:///a.py#1", "project:///b.py#2"))
 
 
-def test_a_value_that_nests_without_an_end_ends_nothing() -> None:
+def test_a_value_of_any_depth_is_handled() -> None:
     deep: Any = "x"
     for _ in range(5000):
         deep = {"bypassActors": [deep]}
@@ -141,7 +141,7 @@ def test_the_outputs_of_a_stack_that_the_report_has_too_are_reported_once() -> N
     assert len(find(before, after, [])) == 1
 
 
-def test_what_looks_like_a_secret_is_in_no_text() -> None:
+def test_a_text_that_looks_like_a_secret_is_redacted() -> None:
     token = "ghp_" + "a" * 36
     [finding] = found("my:own:Thing", UPDATE, {"image": "a/b:2"}, {"image": "a/b:1"})
     assert finding.text == "Thing x: the tag of image goes back from 2 to 1"

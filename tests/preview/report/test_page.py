@@ -175,7 +175,7 @@ def test_a_dependency_that_is_folded_is_unfolded_when_it_is_chosen(browser: Brow
     assert browser.texts(".panel h3") == ["= t4-account unchanged"]
 
 
-def test_boxes_lie_within_those_of_their_parents_and_a_circle_of_parents_is_none(browser: Browser) -> None:
+def test_boxes_are_inside_their_parents_boxes_and_circular_parents_are_ignored(browser: Browser) -> None:
     inner = resource(POOL, "inner", Operation.UPDATE)
     leaf = resource(TEMPLATE, "leaf", Operation.CREATE, parent=inner.urn)
     one = resource("a:b:C", "one", Operation.UPDATE, parent=urn("a:b:C", "other"))

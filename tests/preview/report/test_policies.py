@@ -59,7 +59,7 @@ def test_a_violation_has_its_rule_its_pack_and_the_whole_text(tmp_path: Path) ->
     ]
 
 
-def test_violations_are_in_the_order_of_the_urns_whatever_the_log_s_is(tmp_path: Path) -> None:
+def test_violations_are_sorted_by_urn(tmp_path: Path) -> None:
     rows = [("b", "x"), ("a", "y"), ("", "z"), ("a", "x")]
     found, _ = told(tmp_path, *(broken(urn=urn, policy=policy) for urn, policy in rows))
     assert [(each.urn, each.policy) for each in found] == [("", "z"), ("a", "x"), ("a", "y"), ("b", "x")]
@@ -69,7 +69,7 @@ def test_violations_are_in_the_order_of_the_urns_whatever_the_log_s_is(tmp_path:
     ("engines", "ours"),
     [("mandatory", "mandatory"), ("remediate", "mandatory"), ("advisory", "advisory"), ("warning", "advisory")],
 )
-def test_what_fails_a_preview_is_mandatory(tmp_path: Path, engines: str, ours: str) -> None:
+def test_a_violation_that_fails_a_preview_is_mandatory(tmp_path: Path, engines: str, ours: str) -> None:
     [found], _ = told(tmp_path, broken(engines))
     assert found.level == ours
 
@@ -95,7 +95,7 @@ def test_every_pack_that_answered_is_named_with_its_version_and_how_many_rules_l
         ([LOADING, {"cancelEvent": {}}], "policy packs were requested, but none ran"),
     ],
 )
-def test_it_is_said_why_no_rule_was_asked(tmp_path: Path, events: list[dict[str, Any]], text: str) -> None:
+def test_the_report_says_why_no_rule_ran(tmp_path: Path, events: list[dict[str, Any]], text: str) -> None:
     assert told(tmp_path, *events) == ([], text)
 
 

@@ -61,7 +61,7 @@ def test_a_report_that_knows_no_commit_is_refused_for_a_run_that_was_for_one(pat
 
 
 @pytest.mark.parametrize("how", ["credentials", "drift"])
-def test_what_no_pull_requests_program_made_is_refused_for_one_whatever_commit_it_names(path: Path, how: str) -> None:
+def test_a_report_of_another_kind_is_refused_for_a_pull_request(path: Path, how: str) -> None:
     text = refused(path, json.dumps(document(how=how)))
     assert text == (
         f"report.json: how: a report of the kind {how} has no commit\n  expected: base or state, for a pull request"
@@ -93,7 +93,9 @@ def test_what_no_pull_requests_program_made_is_refused_for_one_whatever_commit_i
         ({"x" * 10_000: 1}, "  " + "x" * 200 + ": Extra inputs are not permitted"),
     ],
 )
-def test_what_is_no_report_is_refused_with_the_field(path: Path, changes: dict[str, Any], problem: str) -> None:
+def test_an_invalid_report_is_refused_with_the_name_of_the_field(
+    path: Path, changes: dict[str, Any], problem: str
+) -> None:
     text = refused(path, json.dumps(document(**changes)))
     assert text.startswith("report.json: is no report of version 1\n")
     assert problem in text
@@ -114,11 +116,11 @@ def test_what_is_no_report_is_refused_with_the_field(path: Path, changes: dict[s
     ],
     ids=["empty", "text", "list", "null", "no UTF-8", "deep lists", "deep maps", "a long number", "half a character"],
 )
-def test_what_is_not_even_the_json_of_one_is_refused(path: Path, content: bytes) -> None:
+def test_a_text_that_is_no_json_is_refused(path: Path, content: bytes) -> None:
     assert refused(path, content).startswith("report.json: is no report of version 1\n")
 
 
-def test_of_a_thousand_problems_five_are_reported(path: Path) -> None:
+def test_five_of_a_thousand_problems_are_reported(path: Path) -> None:
     text = refused(path, json.dumps(document(stacks=[1] * 1_000)))
     assert text.splitlines()[1:] == [
         *(f"  stacks.{at}: Input should be an object" for at in range(5)),
@@ -127,7 +129,7 @@ def test_of_a_thousand_problems_five_are_reported(path: Path) -> None:
 
 
 @pytest.mark.parametrize("made_by", ["", "terraform 1.0", "gpu-ci 0.1.0\n::error::x", "gpu-ci 1 @everybody"])
-def test_what_another_program_made_is_refused(path: Path, made_by: str) -> None:
+def test_a_report_of_another_program_is_refused(path: Path, made_by: str) -> None:
     text = refused(path, json.dumps(document(madeBy=made_by)))
     assert text == "report.json: madeBy: is no version of gpu-ci\n  expected: for example `gpu-ci 0.1.0`"
 

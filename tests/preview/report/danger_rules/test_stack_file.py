@@ -50,7 +50,7 @@ def test_a_quota_that_holds_the_pools_is_no_danger(tmp_path: Path) -> None:
     assert stack_file.find(before, write(tmp_path, "b", ("max: 2", "max: 1")), FILE) == []
 
 
-def test_what_was_as_much_too_small_before_is_not_told_again(tmp_path: Path) -> None:
+def test_a_shortage_that_did_not_grow_is_not_reported_again(tmp_path: Path) -> None:
     before = write(tmp_path, "a", ("max: 2", "max: 4"))
     assert stack_file.find(before, before, FILE) == []
     assert stack_file.find(before, write(tmp_path, "b", ("max: 2", "max: 3")), FILE) == []
@@ -58,7 +58,7 @@ def test_what_was_as_much_too_small_before_is_not_told_again(tmp_path: Path) -> 
     assert [each.rule for each in stack_file.find(before, worse, FILE)] == ["beyond-quota"]
 
 
-def test_a_limit_that_nobody_gave_is_no_danger(tmp_path: Path) -> None:
+def test_a_missing_limit_is_no_danger(tmp_path: Path) -> None:
     after = write(tmp_path, "b", ("      PREEMPTIBLE_NVIDIA_L4_GPUS: 3\n", ""), ("max: 2", "max: 4"))
     assert stack_file.find(None, after, FILE) == []
 

@@ -75,5 +75,5 @@ def test_an_older_version_is_reported_and_a_newer_or_the_same_is_not(newer: Any,
         (config(uv="0.9"), {"metadata": {"gpu-agent-config": "{broken"}}),
     ],
 )  # fmt: skip
-def test_what_cannot_be_compared_or_is_no_pin_is_no_danger(before: Any, after: Any) -> None:
+def test_versions_that_cannot_be_compared_or_are_no_pins_are_no_danger(before: Any, after: Any) -> None:
     assert found("my:own:Thing", UPDATE, before, after) == []
