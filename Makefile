@@ -1,15 +1,15 @@
-# The only command surface: people, CI and the README call these targets. Paths are relative on purpose (make cannot
-# hold a path with spaces), so a checkout may live anywhere.
+# All commands of this repository: people, CI and the README call these targets. Paths are relative, because make does
+# not support paths with spaces, and a checkout can be in any folder.
 PYTHON ?= python3
 STACK ?= staging
 ARGS ?=
 SANDBOX := .venv/bin/pulumi-sandbox
 
-# The clouds' packages are large, and compiling them is half the work of an `up`: whoever tells Python to keep nothing of
-# it (container images often do) would wait for it at every command.
+# Python must keep the compiled files of the cloud SDKs: they are large, and compiling them is half the time of an `up`.
+# Container images often set this variable, and every command would then compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The environments are made one after the other, also under make -j.
+# The environments are created one after the other, also with make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help up preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs diagrams site dist lock policy bench clean
@@ -69,7 +69,7 @@ test-gpu: torch ## run gpu-smoke's profiles on the GPUs of this machine, within 
 test-mutations: dev ## mutate the decision code, and list mutations that no test detects (ARGS=judge/, ARGS=manager/decision/)
 	@.venv/bin/python tools/mutations.py $(ARGS)
 
-check: dev ## run ruff, mypy --strict, import rules, and checks of workflows and actions
+check: dev ## run ruff, mypy --strict, import rules, checks of workflows and actions, and build the site
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
@@ -113,7 +113,7 @@ clean: ## remove installed and built files and the sandbox's state
 	@rm -rf .venv .venv-comment .venv-torch .venv-policy .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis .site
 	@printf 'Removed the environments, the engine and the sandbox. The next make installs them again.\n'
 
-# What the targets above stand on; each does nothing when it is there already.
+# The targets above depend on these. Each does nothing if its result exists.
 runtime:
 	@$(PYTHON) tools/install.py runtime
 

@@ -2,8 +2,8 @@
 
     python3 tools/control_plane.py
 
-It is built once for each version in go.mod. The build has the lowest priority and compiles one package at a time, so
-that it needs less than 2 GB of memory. Standard library only, like the installer.
+The control plane is built once for each version in go.mod. The build has the lowest priority and compiles one package
+at a time, so that it needs less than 2 GB of memory. This module uses only the standard library, like the installer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def build(go: str, into: Path) -> None:
     linked_values = {"gitVersion": number, "gitMajor": major, "gitMinor": minor}
     linked = " ".join(["-s -w", *(f"-X {VERSION}.{name}={value}" for name, value in linked_values.items())])
     packages = [f"k8s.io/kubernetes/cmd/{name}" for name in COMPONENTS]
-    log(f"building Kubernetes {number} and etcd; six to ten minutes once, and it goes on where it was stopped")
+    log(f"building Kubernetes {number} and etcd; this takes six to ten minutes once, and can be stopped and continued")
     command = ["nice", "-n", "19", go, "build", "-C", MODULES, "-p", "1"]
     command += ["-trimpath", "-ldflags", linked, "-o", into, ETCD, *packages]
     with install.started(command, env={**os.environ, **ENVIRONMENT}) as process:
@@ -73,8 +73,8 @@ def main() -> None:
     go = shutil.which("go")
     if go is None:
         fail(
-            "there is no `go` on PATH",
-            "expected: the version that the `go` line of tools/kubernetes/go.mod names, or a newer one",
+            "no `go` on PATH",
+            "expected: the version in the `go` line of tools/kubernetes/go.mod, or a newer one",
             "hint: https://go.dev/doc/install",
         )
         return
@@ -92,11 +92,11 @@ if __name__ == "__main__":
             main()
     except subprocess.CalledProcessError as error:
         fail(
-            f"`{' '.join(map(str, error.cmd))}` ended with {error.returncode}",
-            "what it printed stands above; nothing half-built will be used",
+            f"`{' '.join(map(str, error.cmd))}` exits with {error.returncode}",
+            "its output is above; an incomplete build will not be used",
             "hint: check `go version` against tools/kubernetes/go.mod, and that `go env GOPROXY` can be reached",
         )
     except OSError as error:
-        fail(f"{error.strerror}: {error.filename}", "hint: the checkout must be a folder you may write to")
+        fail(f"{error.strerror}: {error.filename}", "hint: the checkout must be a writable folder")
     except KeyboardInterrupt:
-        fail("stopped; call make again and it goes on")
+        fail("stopped; call make again to continue")

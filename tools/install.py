@@ -28,7 +28,7 @@ STAMP = ".installed"
 CPU_BUILD = ".cpu-build"
 """The file that marks an environment with the CPU build of torch."""
 
-# environment -> (folder, lock, whether this project itself is installed into it)
+# environment -> (folder, lock, True if this project itself is installed into it)
 ENVIRONMENTS = {
     "runtime": (".venv", "requirements.lock", True),
     "dev": (".venv", "locks/dev.lock", True),
@@ -36,9 +36,10 @@ ENVIRONMENTS = {
     "torch": (".venv-torch", "locks/torch.lock", False),
     "policy": (".venv-policy", "policies/requirements.lock", False),
 }
-# What an environment without this project finds of it: the check runs beside torch (`.venv-torch/bin/python -m
-# gpu_smoke`), and the policy pack asks the catalog, which asks the check which wheels there are. Neither needs a
-# package; and where a token may write on pull requests (comment), no build tool runs.
+# The folders of this project that an environment without the project imports from:
+# - torch: the smoke check runs in it (`.venv-torch/bin/python -m gpu_smoke`).
+# - policy: the policy pack uses the catalog, and the catalog uses the smoke check's list of torch wheels.
+# - comment: no build tool runs there, because its job has a token that may write on pull requests.
 FOLDERS = {
     "comment": ["catalog", "common", "components", "preview"],
     "torch": ["smoke"],
@@ -65,14 +66,14 @@ def run(*command: str | Path) -> None:
 def started(command: Sequence[str | Path], **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Run a command in its own process group. Ctrl-C reaches only this program, which then ends the command."""
     arguments = [str(argument) for argument in command]
-    held: list[int] = []
-    # Until we hold the process, a Ctrl-C would leave it running with nobody who knows it: that Ctrl-C waits.
-    usual = signal.signal(signal.SIGINT, lambda number, _frame: held.append(number))
+    delayed: list[int] = []
+    # A Ctrl-C before Popen returns would leave the process running, so it is handled after Popen.
+    usual = signal.signal(signal.SIGINT, lambda number, _frame: delayed.append(number))
     try:
         with subprocess.Popen(arguments, cwd=ROOT, text=True, start_new_session=True, **options) as process:
             try:
                 signal.signal(signal.SIGINT, usual)
-                if held:
+                if delayed:
                     raise KeyboardInterrupt
                 yield process
             except BaseException:
@@ -85,9 +86,9 @@ def started(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
 
 
 def sync(python: Path, lock: Path) -> None:
-    """Make an environment hold exactly its lock. uv's list of every package is left out.
+    """Install exactly the packages of the lock into an environment. uv's list of all packages is not printed.
 
-    On a terminal one live line has what uv does at the moment; the lines before it are shown when uv fails.
+    On a terminal, one line shows what uv does now. The earlier lines are printed only if uv fails.
     """
     command = [str(UV), "pip", "sync", "--require-hashes", "--python", str(python), str(lock)]
     live = sys.stdout.isatty()
@@ -126,18 +127,18 @@ def installer_lock() -> Iterator[None]:
         yield
 
 
-def fresh_folder(folder: Path, reason: str = "is of another lock, folder or Python") -> None:
-    """Remove an environment that has to be made again, and print the reason."""
+def fresh_folder(folder: Path, reason: str = "was created from another lock, folder or Python") -> None:
+    """Remove an environment that has to be created again, and print the reason."""
     if folder.is_symlink():
         # The target may belong to another checkout.
         fail(
-            f"{folder.name} is a link, and what it points to is not what is wanted now",
+            f"{folder.name} is a link to an environment that is not current",
             f"got: {folder.readlink()}",
-            f"hint: remove the link, and make it again here: rm {folder.name}",
+            f"hint: remove the link, so that the environment is created here: rm {folder.name}",
         )
     if folder.exists():
-        reason = reason if (folder / STAMP).is_file() else "was left unfinished"
-        log(f"{folder.name} {reason}; making it again")
+        reason = reason if (folder / STAMP).is_file() else "is incomplete"
+        log(f"{folder.name} {reason}; creating it again")
         shutil.rmtree(folder)
 
 
@@ -147,7 +148,7 @@ def make_environment(folder: Path) -> None:
     except subprocess.CalledProcessError:
         shutil.rmtree(folder, ignore_errors=True)
         fail(
-            f"{sys.executable} cannot make a virtual environment",
+            f"{sys.executable} cannot create a virtual environment",
             "expected: Python 3.11 or newer with the venv and ensurepip modules",
             "hint: on Debian and Ubuntu, apt-get install python3-venv",
         )
@@ -172,11 +173,14 @@ def has_gpu() -> bool:
 
 
 def install_torch(python: Path, lock: Path) -> None:
-    """The CPU build where no GPU is there and its index answers (0.2 GB, by version), else the lock (5 GB, by hash)."""
+    """Install the CPU build if there is no GPU and PyTorch's index answers, or else the packages of the lock.
+
+    The CPU build has 0.2 GB and is installed by version. The packages of the lock have 5 GB and are checked by hash.
+    """
     if not has_gpu():
         log("no GPU here: trying the CPU build of torch (about 0.2 GB)")
-        # uv knows the address of PyTorch's own index. Its files are others than the lock's, so no hash can be asked.
-        # Limits and retries are short because a network without a way out should not be waited for.
+        # uv knows the address of PyTorch's own index. Its files are not those of the lock, so no hash can be checked.
+        # The time limit is short, and there is one retry, so that a machine without Internet access does not wait long.
         command = [str(UV), "pip", "install", "--python", str(python), "--torch-backend", "cpu",
                    "--constraints", str(lock), "torch", "numpy"]  # fmt: skip
         limits = {"UV_HTTP_CONNECT_TIMEOUT": "10", "UV_HTTP_RETRIES": "1"}
@@ -186,13 +190,13 @@ def install_torch(python: Path, lock: Path) -> None:
             (python.parents[1] / CPU_BUILD).touch()
             return
         reason = next((line for line in errors.splitlines() if "cause:" in line or "error" in line), "no answer")
-        log(f"PyTorch's own index cannot be used ({reason.strip()}); taking the default build instead")
-    log("torch from its lock: about 2 GB to fetch when nothing is cached, 5 GB on disk")
+        log(f"PyTorch's own index cannot be used ({reason.strip()}); installing the default build instead")
+    log("torch from its lock: about 2 GB to download without a cache, 5 GB on disk")
     sync(python, lock)
 
 
 def write_smoke_command(folder: Path) -> None:
-    """Make `gpu-smoke` a command of the environment with torch, which holds the package as a folder alone."""
+    """Write the command `gpu-smoke`, because the environment with torch has only the package's folder."""
     command = folder / "bin" / "gpu-smoke"
     text = '#!/bin/sh\nexec "$(dirname "$0")/python" -m gpu_smoke "$@"\n'
     if not command.is_file() or command.read_text() != text:
@@ -212,18 +216,18 @@ def install(name: str) -> None:
     folder, lock = ROOT / folder_name, ROOT / lock_name
     stamp = folder / STAMP
     done = stamp.read_text() if stamp.is_file() else ""
-    # On a machine that has got its driver since, the CPU build would fail every check.
+    # If the machine got a driver after the installation, the CPU build would fail every check.
     cpu_build = name == "torch" and (folder / CPU_BUILD).exists() and has_gpu()
     if name == "torch" and done:
         write_smoke_command(folder)
-    # The dev environment holds all of the runtime one, so `make up` after `make test` installs nothing.
+    # The dev environment has all packages of runtime, so `make up` after `make test` installs nothing.
     if (done == expected_stamp(name) and not cpu_build) or (name == "runtime" and done == expected_stamp("dev")):
         return
     install_uv()
     if cpu_build:
         fresh_folder(folder, "has the CPU build of torch, and this machine has a GPU now")
     elif name == "dev" and done == expected_stamp("runtime"):
-        fresh_folder(folder, "has no test tools yet")
+        fresh_folder(folder, "has no test tools")
     else:
         fresh_folder(folder)
     began = time.monotonic()
@@ -235,7 +239,7 @@ def install(name: str) -> None:
     else:
         sync(python, lock)
     if with_project:
-        # Without isolation, the build tool is the lock's; in isolation uv would fetch one that no hash holds.
+        # Without isolation, uv uses the build tool of the lock. With isolation, it would download one without a hash.
         run(UV, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--python", python,
             "--editable", ".")  # fmt: skip
     else:
@@ -249,7 +253,7 @@ def install(name: str) -> None:
 
 
 def main(names: list[str]) -> None:
-    if sys.version_info < (3, 11):  # noqa: UP036 - this file is what an older Python meets first
+    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python runs this file first
         fail("this Python is too old", f"got: {sys.version.split()[0]}", "expected: 3.11 or newer",
              "hint: make up PYTHON=/path/to/a/newer/python3")  # fmt: skip
     unknown = [name for name in names if name not in (*ENVIRONMENTS, "uv")]
@@ -260,13 +264,13 @@ def main(names: list[str]) -> None:
             with installer_lock():
                 install_uv() if name == "uv" else install(name)
         except subprocess.CalledProcessError as error:
-            fail(f"{name}: `{' '.join(map(str, error.cmd))}` ended with {error.returncode}",
-                 "what it printed stands above; nothing half-installed will be used",
-                 "hint: call make again; it goes on from what is already downloaded")  # fmt: skip
+            fail(f"{name}: `{' '.join(map(str, error.cmd))}` exits with {error.returncode}",
+                 "its output is above; an incomplete installation will not be used",
+                 "hint: call make again; downloaded files are not downloaded again")  # fmt: skip
         except OSError as error:
-            fail(f"{name}: {error.strerror}: {error.filename}", "hint: the checkout must be a folder you may write to")
+            fail(f"{name}: {error.strerror}: {error.filename}", "hint: the checkout must be a writable folder")
         except KeyboardInterrupt:
-            fail(f"{name}: stopped; call make again and it goes on")
+            fail(f"{name}: stopped; call make again to continue")
 
 
 if __name__ == "__main__":

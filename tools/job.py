@@ -37,14 +37,14 @@ SCRIPT = 'echo "hello from $(hostname)"; python3 -c "import torch; print(torch._
 # The names of a machine's steps for users (agent/gpu_agent/agent.py).
 STEPS = {
     "config": "the agent reads its configuration",
-    "driver": "the driver is there",
+    "driver": "the driver is ready",
     "check": "torch checks the GPU",
     "key": "the agent reads the key of its GitHub App",
     "runner": "GitHub's runner is fetched",
     "register": "the runner registers",
     "waiting": "the runner is started",
     "job": "the runner waits for its job",
-    "after-job": "the job has ended, and the GPU is looked at again",
+    "after-job": "the job has ended, and the agent checks the GPU again",
 }
 _STEP = re.compile(r"GPU-AGENT-STEP (\{.*\})")
 _RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
@@ -56,7 +56,7 @@ _REST_SEC = 5
 
 
 class Terminal:
-    """The lines on the terminal: seconds since the start, what happened, and one sentence."""
+    """The lines on the terminal: the seconds since the start, the event, and one sentence."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -66,7 +66,7 @@ class Terminal:
 
 
 def main() -> int:
-    """The exit code of the job: 0 if it succeeded."""
+    """Return the exit code of the job: 0 if it succeeded."""
     parser = argparse.ArgumentParser(prog="make job", description="Run one job in the sandbox; `make up` comes first.")
     parser.add_argument("--stack", default="staging", help="the stack that is up in the sandbox (default: %(default)s)")
     parser.add_argument("--pool", default="l4", help="the pool whose labels the job has (default: %(default)s)")
@@ -134,8 +134,8 @@ def explain_command(url: str, folder: Path) -> str:
     return f".venv/bin/gpu-ci explain {url} --config {shown}/{_CONFIGURATION} --state {shown}/{_STATE}"
 
 
-class Problem(Exception):  # noqa: N818 - what a person reads
-    """The reason why there is no job to follow."""
+class Problem(Exception):  # noqa: N818 - its text is printed for the user
+    """The job cannot be started or followed. The text has the reason."""
 
 
 def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
@@ -167,7 +167,7 @@ def follow(stack: str, pool: str, repository: str, scripts: list[str]) -> int:
     try:
         with_manager(folder, world, terminal, config["pools"], int(job["id"]), explain)
     except KeyboardInterrupt:
-        with contextlib.suppress(Problem):  # of a job that has ended already
+        with contextlib.suppress(Problem):  # the job may have ended already
             sandbox("job", "cancel", str(job["id"]), json_out=False)
         terminal.line("stopped", f"job {job['id']} is cancelled; its machine ends with the servers of the sandbox")
         return 130

@@ -1,6 +1,7 @@
 """Resolves the locks (docs/adr/0005-installation-and-libraries.md): exact versions with hashes, no download addresses.
 
-Each is compiled on top of the one before, so that a package has one version everywhere.
+The locks with development tools and for comments use the versions of requirements.lock, so that a package has the same
+version in all of them.
 """
 
 from __future__ import annotations

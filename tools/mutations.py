@@ -1,4 +1,4 @@
-"""Changes code that decides, one place at a time: which changes does no test see (`make test-mutations`)?
+"""Changes decision code at one place at a time, and lists the changes that no test detects (`make test-mutations`).
 
     .venv/bin/python tools/mutations.py [judge/ checks.py manager/decision/ ...] [--jobs 2] [--quick]
 
@@ -58,7 +58,7 @@ CALLS = {
     "compat_hint.py": ("compat/test_rules", "solver/test_cards"),
     "plan.py": ("judge/test_numbers", "workers/test_schedule", "judge/test_floors", "test_documented_checks"),
 }
-# Its numbers are sizes, times and limits that somebody chose; what counts is what is done with them.
+# The numbers in these files are chosen sizes, times and limits. A test cannot detect another choice.
 ONLY_CHOSEN_NUMBERS = {"plan.py"}
 COMMAND = (
     "checks/test_verdicts",
@@ -118,9 +118,9 @@ AGENT = Package(
     limit_sec=60,
 )
 SMOKE = Package("smoke/gpu_smoke", "tests/smoke", "", CALLS, COMMAND, slow=True)
-# The one without a prefix last.
+# The package without a prefix is last, because its prefix matches every path.
 PACKAGES = (MANAGER, AGENT, SMOKE)
-WORKER: dict[str, Any] = {}  # of a process of the pool: its copy, and whether it is in a hurry
+WORKER: dict[str, Any] = {}  # in each process of the pool: its copy of the packages, and the option --quick
 
 _OTHER_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -145,7 +145,7 @@ class Mutant(NamedTuple):
 
 
 def mutants(file: str, source: str) -> Iterator[Mutant]:
-    """Every change of a file."""
+    """Yield every change of a file."""
     tree = ast.parse(source)
     counts: Counter[str] = Counter()
     for inside, field, node, swap in _places(tree, ""):
@@ -191,10 +191,10 @@ def _changes(field: str, node: ast.AST) -> Iterator[ast.expr]:
 
 
 class _Calls:
-    """Of the tests collected, those that call the code: they come first, and the others run the command."""
+    """A pytest plugin that keeps the tests which call the code, without those that run the command."""
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Leave them in place."""
+        """Remove the tests that run the command `gpu-smoke`."""
         items[:] = [item for item in items if "smoke" not in item.fixturenames]
 
 
@@ -240,7 +240,7 @@ def _pass(workspace: Path, package: Package, names: Sequence[str], plugins: list
         if done:
             return os.waitstatus_to_exitcode(status) == 0
         time.sleep(0.02)
-    print(f"a change is taken as seen, for its tests did not end within {package.limit_sec} s", flush=True)
+    print(f"a change counts as detected, because its tests did not end within {package.limit_sec} s", flush=True)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return False
@@ -308,7 +308,7 @@ def main() -> int:
     files = {name: file for path in args.paths for name, file in _files(path)}
     found = [m for name, file in files.items() for m in mutants(name, file.read_text(encoding="utf-8"))]
     explained: dict[str, str] = json.loads(EXPLAINED.read_text(encoding="utf-8"))
-    # The same examples for every change, and none that fails because the machine is busy.
+    # The same examples for every change, and no deadline, so that no test fails because the machine is busy.
     settings.register_profile("mutations", deadline=None, derandomize=True, database=None, max_examples=25)
     settings.load_profile("mutations")
     survivors = set()
@@ -318,7 +318,7 @@ def main() -> int:
         calls = all(survives(whole, path, quick=True) for path in _once(files))
         if not calls or not all(_pass(whole, each, each.command, []) for each in packages if each.command):
             sys.exit("mutations: the tests fail without any change")
-        # Processes, as each forks for every change, and a fork of a process with threads may never end.
+        # Processes instead of threads: each forks for every change, and a fork of a process with threads may never end.
         with get_context("fork").Pool(args.jobs, _begin, (Path(folder), args.quick)) as pool:
             for number, (mutant, survived) in enumerate(zip(found, pool.imap(_run, found), strict=True), 1):
                 if survived:
@@ -327,11 +327,11 @@ def main() -> int:
     new = [name for name in sorted(survivors) if name not in explained]
     dead = [name for name in explained if name not in survivors and name.partition(": ")[0] in files]
     print(
-        f"{len(found)} changes of {len(files)} files: {len(found) - len(survivors)} seen by a test, "
+        f"{len(found)} changes of {len(files)} files: {len(found) - len(survivors)} detected by a test, "
         f"{len(survivors)} survive,"
     )
     print(f"{len(survivors) - len(new)} of them explained in tools/mutations.json")
-    for title, names in (("not explained", new), ("explained, and seen by a test or gone", dead)):
+    for title, names in (("not explained", new), ("explained, but detected by a test or no longer made", dead)):
         print(*(f"{title}: {name}" for name in names), sep="\n", end="\n" if names else "")
     return 1 if new or dead else 0
 

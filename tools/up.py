@@ -1,7 +1,7 @@
 """`make up`: deploys a stack in the sandbox.
 
-On a terminal it shows one live line for each pool, and keeps the engine's own output in a log. Elsewhere, and with any
-argument for the engine (`make up ARGS=-v`), the engine's output is shown as it comes.
+On a terminal, it shows one live line for each pool, and writes the engine's output to a log. Without a terminal, or
+with an argument for the engine (`make up ARGS=-v`), it shows the engine's output directly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DONE = {"create": "created", "update": "updated", "replace": "replaced", "delet
 
 
 class Rows:
-    """One row for each pool: how many of its resources are done, and what happens to the latest one."""
+    """One row for each pool: the number of resources that are done, and the current operation."""
 
     def __init__(self, pools: list[str]) -> None:
         self._pools = sorted(pools, key=len, reverse=True)
@@ -43,10 +43,10 @@ class Rows:
         self.warnings: dict[str, None] = {}
 
     def add(self, event: dict[str, Any]) -> None:
-        """Take one event of the engine (sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0)."""
-        if said := event.get("diagnosticEvent"):
-            if said.get("severity") == "warning" and not said.get("ephemeral"):
-                self.warnings[_COLOR.sub("", said["message"]).strip()] = None
+        """Update the rows with one event of the engine (sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0)."""
+        if diagnostic := event.get("diagnosticEvent"):
+            if diagnostic.get("severity") == "warning" and not diagnostic.get("ephemeral"):
+                self.warnings[_COLOR.sub("", diagnostic["message"]).strip()] = None
             return
         for kind in ("resourcePreEvent", "resOutputsEvent", "resOpFailedEvent"):
             if kind in event:
@@ -67,12 +67,12 @@ class Rows:
             self._done[pool][_DONE[operation]] += 1
 
     def text(self, *, ended: bool = False) -> Text:
-        wide = max(map(len, self._done))
+        width = max(map(len, self._done))
         lines = []
         for name, done in self._done.items():
             counts = ", ".join(f"{number} {what}" for what, number in done.items()) or "waits"
             current = "" if ended or name not in self._current else f"; now: {self._current[name]}"
-            lines.append(f"{name:<{wide}}  {counts}{current}")
+            lines.append(f"{name:<{width}}  {counts}{current}")
         return Text("\n".join(lines), overflow="ellipsis", no_wrap=True)
 
 
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
         os.execv(command[0], [*command, *(each for each in given if each != "-v")])  # noqa: S606
     (folder := ROOT / ".sandbox").mkdir(exist_ok=True)
     log, began = folder / f"up-{stack}.log", time.monotonic()
-    # Ctrl-C reaches the engine by itself, which ends in good order and is waited for. A child gets the default again.
+    # The terminal also sends Ctrl-C to the engine. The engine then ends cleanly, and this program waits for it.
     signal.signal(signal.SIGINT, lambda *_: None)
     with tempfile.NamedTemporaryFile() as events:
         rows = Rows(_pools(stack))
@@ -109,7 +109,7 @@ def _run(command: list[str], log: Path, events: Path, rows: Rows) -> int:
     ):
         rest = ""
         while True:
-            ended = process.poll() is not None  # asked first, so that the last events are read
+            ended = process.poll() is not None  # before the read, so that the last events are read
             *whole, rest = (rest + lines.read()).split("\n")
             for line in whole:
                 rows.add(json.loads(line))
@@ -120,7 +120,7 @@ def _run(command: list[str], log: Path, events: Path, rows: Rows) -> int:
 
 
 def _pools(stack: str) -> list[str]:
-    """The names of the pools in the stack file; none where it cannot be read, which the engine reports."""
+    """Return the names of the pools in the stack file, or none if it cannot be read, which the engine reports."""
     try:
         config = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text())["config"]
         return [str(name) for name in config["gpu-ci:pools"]]

@@ -10,7 +10,7 @@ from gpu_catalog.cost import NOT_INCLUDED
 
 from .model import Amount, Counts, Finding, Operation, Report, Resource, Severity, Side, Stack, Status, Violation
 
-NONE_ASKED = "no policy pack was given"
+NO_PACK = "no policy pack was given"
 
 SECRETS_TAKEN = "assuming that its secrets are unchanged"
 """The limit of a comparison with an exported state."""
@@ -19,7 +19,7 @@ NOT_IN_COSTS = f"These amounts do not include {' and '.join(NOT_INCLUDED)}."
 """The costs that the catalog has no prices for."""
 
 # The sandbox's hint for a reference to a resource that neither the program creates nor sandbox.yaml lists.
-_MISSED = re.compile(r"\b(?:list|add) (?:it|its \w+) in sandbox\.yaml\b")
+_UNLISTED = re.compile(r"\b(?:list|add) (?:it|its \w+) in sandbox\.yaml\b")
 _LIST_IT = "List resources that already exist in sandbox.yaml, and commit that to the base first."
 _SIGNS = {
     "≥": "≥: a minimum, without items that are billed by use or have no known price.",
@@ -36,7 +36,7 @@ DONE = {
     Operation.UPDATE: "updated",
     Operation.SAME: "unchanged",
 }
-_STOPS = (".", "!", "?", "…")
+_SENTENCE_ENDS = (".", "!", "?", "…")
 HOW = {
     "base": "compared with the base, deployed offline",
     "state": "compared with the exported state of each stack",
@@ -95,7 +95,7 @@ def concerns(stack: Stack) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def asked(report: Report) -> str:
+def question(report: Report) -> str:
     """Return a phrase for the question that the report answers."""
     return "what differs" if report.how == "drift" else "what would happen"
 
@@ -115,12 +115,12 @@ def is_quiet(stack: Stack) -> bool:
 
 def base_hint(stack: Stack) -> str:
     """Return a hint for a base that fails because sandbox.yaml does not list an existing resource, or ""."""
-    return _LIST_IT if stack.status == Status.BASE_FAILED and _MISSED.search(stack.error) else ""
+    return _LIST_IT if stack.status == Status.BASE_FAILED and _UNLISTED.search(stack.error) else ""
 
 
 def policies(stack: Stack) -> str:
     """Return the sentence on policy packs; empty if none was given, or if the preview failed before they ran."""
-    return "" if stack.status == Status.FAILED or stack.policies == NONE_ASKED else stack.policies
+    return "" if stack.status == Status.FAILED or stack.policies == NO_PACK else stack.policies
 
 
 def of_severity(stack: Stack, *severities: Severity) -> list[Finding]:
@@ -130,7 +130,7 @@ def of_severity(stack: Stack, *severities: Severity) -> list[Finding]:
 
 def sentence(found: Finding) -> str:
     """Return the text of a finding, with a full stop if a hint follows."""
-    return found.text if not found.hint or found.text[-1:] in _STOPS else f"{found.text}."
+    return found.text if not found.hint or found.text[-1:] in _SENTENCE_ENDS else f"{found.text}."
 
 
 def without_repeats(violations: Iterable[Violation]) -> Iterator[Violation]:

@@ -44,7 +44,7 @@ def test_the_page_has_the_table_of_the_numbers_of_stopped_machines() -> None:
 
 
 def test_with_standby_a_job_waits_half_as_long_as_with_runs_on_at_no_more_cost() -> None:
-    """The goal, and what it does not reach."""
+    """The page states the goal, and which goals are not reached."""
     totals = {total.row: total for total in kept("runner-manager-synthetic.json") if total.markets == "spot, standard"}
     peer, pool = totals["RunsOn"], totals[f"RunsOn, pool of {compare.STANDBY} stopped"]
     for name in (f"gpu-ci, three regions, standby {compare.STANDBY}{hint}" for hint in ("", ", hint")):

@@ -45,7 +45,7 @@ def history(
 
 
 def out_between(*times: tuple[int, int]) -> Series:
-    """A place without machines in these seconds."""
+    """Return a place that has no machines in these seconds."""
     return Series([not any(first <= second < end for first, end in times) for second in range(5000)], step_sec=1)
 
 
@@ -79,7 +79,7 @@ def test_a_place_has_no_more_machines_than_its_depth() -> None:
     assert [place for place, *_ in spans(made)] == ["spot", "standard"]
 
 
-def test_terraform_aws_fails_over_to_an_on_demand_machine_where_it_is_told_to() -> None:
+def test_terraform_aws_fails_over_to_an_on_demand_machine_where_it_is_reported_to() -> None:
     settings = AwsSettings([SPOT], [FIRM], 4)
     made = history(lambda own: TerraformAws(own, settings), Arrival(1, 0, 600), spot=out_between((0, 95)))
     assert spans(made) == [("standard", 37, 37 + 100 + 600 + 10)]
@@ -146,8 +146,9 @@ def test_garm_leaves_a_young_job_to_idle_runners_and_asks_five_times() -> None:
 
 def test_our_loop_sees_a_job_in_its_next_pass_and_deletes_the_machine_after_it() -> None:
     made = history(lambda own: GpuCi(own, OurSettings([SPOT], 4)), Arrival(1, 5, 600))
-    # Idle passes are 32 s apart, others 12 s; the machine checks its GPU for 10.8 s. Its key is read in the passes at
-    # 44, 56, 68, 80, 104 and so on, four in a minute, and the runner starts 5 s after its registration.
+    # Idle passes are 32 s apart, other passes 12 s. The machine checks its GPU for 10.8 s. The manager reads the
+    # machine's key in the passes at 44, 56, 68, 80, 104 s and so on, four in a minute. The runner starts 5 s after its
+    # registration.
     [(_, created, ended)] = spans(made)
     assert (created, made.jobs[0].began_at, ended) == (32, 164 + 5, 169 + 600 + 10)
     assert made.machines[0].ready
@@ -205,7 +206,7 @@ def test_our_loop_runs_a_lost_job_again_on_a_machine_that_stays() -> None:
     assert [(job.status, job.attempt) for job in made.jobs] == [("done", 2)]
 
 
-def test_our_loop_asks_the_next_zone_when_one_has_none() -> None:
+def test_our_loop_tries_the_next_zone_if_a_zone_has_no_machine() -> None:
     made = history(lambda own: GpuCi(own, OurSettings([SPOT, FIRM], 4)), Arrival(1, 5, 60), spot=out_between((0, 60)))
     # The insert at 32 is answered at 42; the pass at 44 sees that.
     assert spans(made)[0][:2] == ("standard", 44)
@@ -261,7 +262,7 @@ def _usd(made: World) -> Sequence[float]:
 
 
 def _on(machine: Machine, now: float) -> list[tuple[float, float]]:
-    """From when to when the machine was on."""
+    """Return the periods in which the machine was on: start and end of each."""
     stops = [(began, now if end is None else end) for began, end in machine.stops]
     begins = [machine.created, *(end for _, end in stops)]
     ends = [*(began for began, _ in stops), machine.ended or now]

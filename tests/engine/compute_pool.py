@@ -1,4 +1,4 @@
-"""Staging with one pool on Compute Engine, and what its runner manager needs to run in the sandbox."""
+"""Helpers for staging with one pool on Compute Engine, and for its runner manager in the sandbox."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GPU_CI = str(Path(sys.executable).parent / "gpu-ci")
 
 
 def staging_with_l4(folder: Path, **changes: Any) -> SandboxRunner:
-    """Staging with its L4 pool alone and its runner group, not deployed yet. `changes` are fields of the pool."""
+    """Return staging with only its L4 pool and its runner group, not deployed. `changes` are fields of the pool."""
     runner = SandboxRunner(project=folder / "the project", folder=folder / "a sandbox")
     runner.project.mkdir()
     lay_out(runner.project)
@@ -38,13 +38,13 @@ def staging_with_l4(folder: Path, **changes: Any) -> SandboxRunner:
 
 
 def environment(runner: SandboxRunner) -> dict[str, str]:
-    """The variables of a program next to the sandbox."""
+    """Return the environment variables of a program that runs next to the sandbox."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
     return kept | {"PULUMI_SANDBOX_DIR": str(runner.folder), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
 
 
 def served(runner: SandboxRunner, server: subprocess.Popen[str]) -> dict[str, str]:
-    """The variables with which programs find the APIs of `pulumi-sandbox serve`, once it serves."""
+    """Wait for `pulumi-sandbox serve`, and return the environment variables with which programs find its APIs."""
     file = runner.folder / "serve.env"
     while not file.exists():
         assert server.poll() is None
@@ -53,7 +53,7 @@ def served(runner: SandboxRunner, server: subprocess.Popen[str]) -> dict[str, st
 
 
 def manager_files(runner: SandboxRunner, folder: Path) -> tuple[dict[str, Any], list[str]]:
-    """The stack's output `manager`, and the options that name its file and that of the App's key."""
+    """Return the stack's output `manager`, and the options for its file and for the App's key."""
     config: dict[str, Any] = runner.json("stack", "output", "manager", "--json", "--stack", "staging")
     world = World(Workspace(runner.folder).world)
     (folder / "key.pem").write_text(private_key(world, str(config["github"]["appId"])))
@@ -63,6 +63,6 @@ def manager_files(runner: SandboxRunner, folder: Path) -> tuple[dict[str, Any], 
 
 
 def run_manager(options: list[str], folder: Path) -> list[str]:
-    """The command that runs the manager until it is idle."""
+    """Return the command that runs the manager until it is idle."""
     state = str(folder / "state.sqlite")
     return [GPU_CI, "manager", "run", "--until-idle", "--interval-sec", "0.5", "--state", state, *options]

@@ -1,4 +1,4 @@
-"""The EKS pool of staging on its own, over a torch that has the GPU it is meant to have."""
+"""Helpers for staging with only its EKS pool, with a fake torch that has the expected GPU."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ APP_KEY = "planted-59-app-key"
 
 
 def torch(**faults: Any) -> str:
-    """FAKE_TORCH: one A10G, and what is wrong with it."""
+    """Return FAKE_TORCH for one A10G with these faults."""
     return json.dumps({"gpus": [{"name": "NVIDIA A10G", "cc": "8.6"}], **faults})
 
 
 def settings() -> dict[str, Any]:
-    """sandbox.yaml with containers on stand-ins for a driver and torch, and an App's key that can be searched for."""
+    """Return sandbox.yaml with fakes of driver and torch for containers, and an App's key that tests can search for."""
     found: dict[str, Any] = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
     environment = {"PYTHONPATH": str(FAKES), "FAKE_TORCH": torch(), "GPU_SMOKE_ROOT": str(FAKES / "root")}
     found["guest"]["environment"] = environment
@@ -37,12 +37,12 @@ def settings() -> dict[str, Any]:
 
 
 def project(shared: Path) -> Path:
-    """This project with nothing but the pool a10g of staging, its cluster, and what these need on GitHub."""
+    """Return this project with only the pool a10g of staging, its cluster, and their resources on GitHub."""
     return project_of(shared, "eks", stack.on_eks(), settings())
 
 
 def program(name: str, folder: Path) -> SandboxRunner:
-    """One of tests/programs, in a folder from which it finds what is in this checkout."""
+    """Return a copy of a program of tests/programs that imports from this checkout."""
     project = folder / name
     shutil.copytree(ROOT / "tests" / "programs" / name, project)
     for file in project.glob("*.yaml"):
@@ -51,7 +51,7 @@ def program(name: str, folder: Path) -> SandboxRunner:
 
 
 def diagnostics(output: str) -> dict[str, str]:
-    """What an `up` says in the end of each resource, by its name."""
+    """Return the diagnostics in the output of an `up`, by the name of the resource."""
     found: dict[str, str] = {}
     name = ""
     for line in output.partition("\nDiagnostics:\n")[2].partition("\nResources:\n")[0].splitlines():

@@ -25,9 +25,9 @@ KINDS = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "e
 DEFINITIONS = [("update", f"example-ci-arc-{kind}") for kind in KINDS]
 ARC_KIND = "kubernetes:actions.github.com/v1alpha1:"
 RUNNER, RUNNER_SET, POD = f"{ARC_KIND}EphemeralRunner", f"{ARC_KIND}AutoscalingRunnerSet", "kubernetes:core/v1:Pod"
-# This package as it was when it pinned 0.13.1, as far as ARC is concerned: the charts, and definitions that say which
-# version of controller-gen wrote them (actions/actions-runner-controller@a505fb5,
-# charts/gha-runner-scale-set-controller/crds) and lack a field that came with 0.14.
+# The parts of this package for ARC when it pinned 0.13.1: the charts, and the definitions. These name the version of
+# controller-gen that wrote them (actions/actions-runner-controller@a505fb5,
+# charts/gha-runner-scale-set-controller/crds), and lack a field that is new in 0.14.
 BEFORE = """
 import copy
 from gpu_ci import versions
@@ -48,7 +48,7 @@ versions.ARC_CHARTS, arc_definitions.definitions = "0.13.1", lambda: list(_befor
 
 @pytest.fixture
 def now(shared: Path) -> Path:
-    """This project with a pool on EKS of which one runner waits for a job."""
+    """Return this project with a pool on EKS, of which one runner waits for a job."""
     config = stack.on_eks()
     config["gpu-ci:pools"]["a10g"]["minIdle"] = 1
     return project_of(shared, "arc", config, eks.settings())
@@ -56,7 +56,7 @@ def now(shared: Path) -> Path:
 
 @pytest.fixture
 def before(now: Path, tmp_path: Path) -> Path:
-    """The same project when it pinned the previous minor version."""
+    """Return the same project with the previous minor version pinned."""
     folder = tmp_path / "before"
     folder.mkdir()
     lay_out(folder)
@@ -77,7 +77,7 @@ def old(before: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
 
 @pytest.fixture
 def new(now: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
-    """This checkout's program over the same sandbox."""
+    """Yield this checkout's program on the same sandbox."""
     runner = SandboxRunner(now, tmp_path / "sandbox")
     yield runner
     runner.close()

@@ -74,7 +74,7 @@ def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]
 
 
 def verify(runner: SandboxRunner, *words: str) -> dict[str, tuple[str, str]]:
-    """What `gpu-ci verify` answers against the served APIs: the status and the sentence of each step."""
+    """Return the answer of `gpu-ci verify` for each step: its status and its sentence."""
     finished = runner.start("serve", "--exec", "--", GPU_CI, "verify", *words, "--json")
     output, _ = finished.communicate(timeout=240)
     report, _ = json.JSONDecoder().raw_decode(output[output.index("{\n") :])
@@ -82,7 +82,7 @@ def verify(runner: SandboxRunner, *words: str) -> dict[str, tuple[str, str]]:
 
 
 def watched_up(runner: SandboxRunner) -> tuple[str, str]:
-    """The output of the first `up`, and what the check machine's serial port had while the machine ran."""
+    """Return the output of the first `up`, and the serial output of the check machine while it ran."""
     process, serial = runner.start(*UP), ""
     world = World(Workspace(runner.folder).world)
     try:
@@ -108,7 +108,7 @@ def passed(answers: dict[str, tuple[str, str]]) -> dict[str, str]:
 def test_a_google_project_and_a_manager_before_and_after_the_first_up_and_after_the_destroy(
     staging: SandboxRunner, tmp_path: Path
 ) -> None:
-    """The steps in their order: verify, first up, serial output, the manager's steps, destroy and verify."""
+    """The steps run in order: verify, first up, serial output, the manager's steps, destroy and verify."""
     before = verify(staging, "google", "Pulumi.staging.yaml")
     assert before.keys() == names(google.STEPS, by_hand=False)
     got = passed(before)
@@ -125,7 +125,7 @@ def test_a_google_project_and_a_manager_before_and_after_the_first_up_and_after_
     assert [row["id"] for row in staging.world() if row["type"].startswith("gcp:compute/")] == []
 
 
-def test_what_google_forbids_is_a_step_that_fails(staging: SandboxRunner) -> None:
+def test_a_forbidden_request_to_google_fails_its_step(staging: SandboxRunner) -> None:
     file = staging.project / "sandbox.yaml"
     text = file.read_text()
     restrictions = {
@@ -156,7 +156,7 @@ def the_manager_answers(staging: SandboxRunner, tmp_path: Path) -> None:
 
 
 def test_a_gpu_machine(tmp_path: Path) -> None:
-    """The real gpu-smoke over fakes of torch and the driver's files."""
+    """Runs the real gpu-smoke with a fake torch and fake files of the driver."""
     (program := tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'Attached GPUs : 1'\n")
     program.chmod(0o755)
     environment = os.environ | {

@@ -31,7 +31,7 @@ def consumers(tmp_path: Path) -> Iterator[dict[str, SandboxRunner]]:
 
 
 def built(runner: SandboxRunner) -> list[tuple[str, str, str]]:
-    """Type, name and inputs of every resource, without what differs from run to run."""
+    """Return type, name and inputs of every resource, without values that differ between runs."""
     found = []
     for resource in runner.state("dev"):
         if resource["type"].startswith("pulumi:"):
@@ -62,7 +62,7 @@ def test_the_plugin_and_the_class_build_the_same_resources_with_an_output_as_inp
 
 
 @pytest.mark.slow
-def test_what_depends_on_a_pool_is_not_made_while_its_check_has_not_passed(tmp_path: Path) -> None:
+def test_resources_that_depend_on_a_pool_are_not_created_before_its_check_passes(tmp_path: Path) -> None:
     project = ROOT / "tests" / "programs" / "dependent"
     with closing(SandboxRunner(project=project, folder=tmp_path / "dependent")) as runner:
         runner.run("world", "break", "stockout", "--times", "2")
@@ -75,7 +75,7 @@ def test_what_depends_on_a_pool_is_not_made_while_its_check_has_not_passed(tmp_p
 
 
 @pytest.mark.slow
-def test_a_mistake_is_told_the_same_way_on_both_ways_in(tmp_path: Path) -> None:
+def test_a_mistake_is_reported_the_same_way_on_both_ways_in(tmp_path: Path) -> None:
     wrong = {"g2-standard-8": "g2-standrd-8", '"max": 2': '"max": 0', "max=2": "max=0"}
     for kind in ("direct", "remote"):
         project = tmp_path / kind
@@ -88,7 +88,7 @@ def test_a_mistake_is_told_the_same_way_on_both_ways_in(tmp_path: Path) -> None:
         runner = SandboxRunner(project=project, folder=tmp_path / f"sandbox-{kind}")
         failed = runner.run("up", "--stack", "dev", "--yes", "--skip-preview", ok=False)
         assert failed.has("machineType", "g2-standard-8", "max", "must be at least 1"), failed.output
-        # Of a remote component that was refused, Pulumi's own Python SDK prints a traceback; nothing of ours is in it.
+        # Pulumi's Python SDK prints a traceback for a refused remote component. It has no line of gpu_ci.
         assert "gpu_ci" not in failed.output.partition("Traceback")[2]
         assert ("Traceback" in failed.output) is (kind == "remote")
         assert not any("Template" in row["type"] for row in runner.world())

@@ -1,4 +1,4 @@
-"""Drift, planted in the world behind the engine's back and found by `gpu-ci drift --sandbox`."""
+"""Tests that `gpu-ci drift --sandbox` finds changes of the emulated cloud that Pulumi did not make."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.engine
 
 
 def drift(runner: SandboxRunner) -> tuple[int, dict[str, Any]]:
-    """The exit code, and the stack's part of the report."""
+    """Return the exit code, and the stack's part of the report."""
     finished = subprocess.run(
         [str(Path(sys.executable).parent / "gpu-ci"), "drift", "--sandbox", "--stack", "staging", "--json"],
         cwd=runner.project,
@@ -29,7 +29,7 @@ def drift(runner: SandboxRunner) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_what_was_edited_and_what_was_removed_is_found_and_nothing_is_changed(proven: SandboxRunner) -> None:
+def test_changed_and_deleted_resources_are_found_and_nothing_is_changed(proven: SandboxRunner) -> None:
     assert drift(proven)[0] == 0
 
     proven.run("world", "edit", "l4-account", "displayName=mine")

@@ -1,4 +1,4 @@
-"""What keeps a gate of GPU nodes on Kubernetes shut, one fault each, and that nothing is behind one that is shut."""
+"""Tests of each fault that fails the gate of GPU nodes on Kubernetes. No resource behind a failed gate is created."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HANG = [{"kind": "hang"}]
 
 
 def shut(output: str) -> dict[str, str]:
-    """What is said of each Job that failed, by its gate."""
+    """Return the error of each failed Job, by its gate."""
     found = eks.diagnostics(output)
     return {name.rpartition("-job")[0]: text for name, text in found.items() if f"Job::{name}" in text}
 
 
 def exit_codes(runner: SandboxRunner) -> dict[str, int]:
-    """With what the containers of the last checks ended, by gate."""
+    """Return the exit codes of the containers of the last checks, by gate."""
     pods = [row["outputs"] for row in runner.world() if row["type"] == "kubernetes:core/v1:Pod"]
     ended = {
         pod["metadata"]["name"].rpartition("-job-")[0]: pod["status"]["containerStatuses"][0]["state"]["terminated"]
@@ -42,7 +42,7 @@ def behind(runner: SandboxRunner, what: str) -> list[str]:
 
 
 def said_while_shut(runner: SandboxRunner) -> str:
-    """What an `up` says of the one check in its way; nothing is done, and no scale set is there."""
+    """Return the error of an `up` that one check stops. No scale set exists after it."""
     failed, done = runner.steps(*eks.UP, ok=False)
     assert done == []
     assert behind(runner, "-runners-release") == []
@@ -53,8 +53,8 @@ def said_while_shut(runner: SandboxRunner) -> str:
 
 
 @pytest.mark.slow
-def test_a_gate_stays_shut_for_a_job_that_somebody_changed_and_for_more_gpus_than_there_are(tmp_path: Path) -> None:
-    """What no pool on EKS can be made to ask for; 3 is a stand-in's, as the check of a pool measures no speed."""
+def test_a_gate_fails_for_a_changed_job_and_for_more_gpus_than_exist(tmp_path: Path) -> None:
+    """Each Job has a fault that no pool can cause. Exit code 3 is a fake's: the check measures no speed."""
     causes = {
         # On a cluster, the first line of these three is an event Pulumi omits (docs/operate/eks-check-fails.md).
         "untolerated": rf"0/2 nodes are available: 2 node\(s\) had untolerated taint\(s\)\.[^*]*\*[^*]*\* {LATE}",
@@ -79,12 +79,12 @@ def test_a_gate_stays_shut_for_a_job_that_somebody_changed_and_for_more_gpus_tha
 
 @pytest.fixture(scope="session")
 def unproven(shared: Path) -> BroughtUp:
-    """Staging's pool on EKS, its image not to be had: all is made that comes before the check."""
+    """Deploy staging's pool on EKS with an image that cannot be pulled. The deployment stops at the check."""
     return bring_up(eks.project(shared), ("image", "--message", "403 Forbidden"))
 
 
 @pytest.mark.slow
-def test_no_scale_set_is_made_for_a_pool_whose_image_cannot_be_pulled(unproven: BroughtUp) -> None:
+def test_a_pool_whose_image_cannot_be_pulled_gets_no_scale_set(unproven: BroughtUp) -> None:
     pulling = '[ImagePullBackOff] Back-off pulling image "ghcr.io/example-org/cuda-runner:2.336.0@sha256:'
     [text] = shut(unproven.output).values()
     assert pulling in text
@@ -111,7 +111,7 @@ NODES: dict[str, tuple[tuple[str, ...], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", NODES)
-def test_no_scale_set_is_made_for_a_pool_whose_nodes_its_check_does_not_fit(
+def test_a_pool_whose_check_does_not_fit_its_nodes_gets_no_scale_set(
     shared: Path, tmp_path: Path, unproven: BroughtUp, fault: str
 ) -> None:
     change, reason = NODES[fault]
@@ -145,10 +145,8 @@ def test_no_scale_set_is_made_while_spot_nodes_are_sold_out_and_the_next_up_make
 
 
 @pytest.mark.slow
-def test_no_scale_set_is_made_for_a_pool_whose_nodes_have_no_gpu(
-    shared: Path, tmp_path: Path, unproven: BroughtUp
-) -> None:
-    """The machine's own files, which have no GPU, end the check with 2."""
+def test_a_pool_whose_nodes_have_no_gpu_gets_no_scale_set(shared: Path, tmp_path: Path, unproven: BroughtUp) -> None:
+    """Uses the files of this computer, which has no GPU, so the check exits with 2."""
     with closing(copied(eks.project(shared), unproven, tmp_path / "a sandbox")) as runner:
         runner.run("world", "break", "guest", "--set", "PYTHONPATH=", "--set", "GPU_SMOKE_ROOT=/nowhere")
         text = said_while_shut(runner)
@@ -172,7 +170,7 @@ def test_an_up_fails_where_github_registers_no_scale_set_and_the_next_one_waits_
 
 
 @pytest.mark.slow
-def test_a_pool_whose_check_fails_keeps_no_other_pool_from_its_scale_set(shared: Path, tmp_path: Path) -> None:
+def test_a_pool_with_a_failed_check_does_not_stop_another_pool(shared: Path, tmp_path: Path) -> None:
     config = stack.on_eks()
     config["gpu-ci:pools"]["zz"] = config["gpu-ci:pools"]["a10g"]
     project = project_of(shared, "two pools on eks", config, eks.settings())

@@ -1,4 +1,4 @@
-"""The life of a pool on EKS under the real engine: in which order it comes, changes and goes, and what it lays open."""
+"""Tests of a pool on EKS with the real engine: the order of its creation, changes and deletion, and its outputs."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def up_on_eks(one_pool_on_eks: Path) -> BroughtUp:
 
 @pytest.fixture
 def pool(up_on_eks: BroughtUp, one_pool_on_eks: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
-    """A sandbox of this test's own in which the pool is up."""
+    """Yield a sandbox of this test, in which the pool is deployed."""
     runner = copied(one_pool_on_eks, up_on_eks, tmp_path / "a sandbox")
     yield runner
     runner.close()
 
 
 def changed(pool: SandboxRunner, **fields: Any) -> tuple[str, ...]:
-    """An `up` with other fields of the pool."""
+    """Return the arguments of an `up` with other fields of the pool."""
     paths: dict[tuple[str, ...], Any] = {("gpu-ci:pools", "a10g", name): value for name, value in fields.items()}
     return (*eks.UP, "--config-file", str(pool.stack_file("Pulumi.staging.yaml", paths)))
 
 
 def idle(pool: SandboxRunner) -> int:
-    """How many runners of the scale set wait for a job."""
+    """Return the number of runners of the scale set that wait for a job."""
     [row] = [row for row in pool.world() if row["name"] == RELEASE]
     return int(row["inputs"]["values"]["minRunners"])
 
@@ -83,7 +83,7 @@ def test_a_second_up_changes_nothing_not_even_a_size_that_others_set(pool: Sandb
 
 @pytest.fixture
 def busy(pool: SandboxRunner) -> SandboxRunner:
-    """The pool with a job on each of its two nodes; the state knows of no node."""
+    """Return the pool with a job on each of its two nodes. The state has no node."""
     pool.run(*changed(pool, minIdle=2))
     for number, runner in enumerate(row["id"] for row in pool.world() if row["type"] == RUNNER):
         pool.run("world", "edit", f"{RUNNER}/{runner}", f'status.jobId="{number}"')
@@ -92,7 +92,7 @@ def busy(pool: SandboxRunner) -> SandboxRunner:
 
 
 def jobs(pool: SandboxRunner) -> dict[str, str]:
-    """The number of the node of each job."""
+    """Return the number of the node of each job."""
     rows = {(row["type"], row["id"]): row for row in pool.world()}
     found = {}
     for (kind, identity), row in rows.items():
@@ -102,13 +102,13 @@ def jobs(pool: SandboxRunner) -> dict[str, str]:
 
 
 def limits(pool: SandboxRunner) -> dict[str, int]:
-    """The sizes of the group as EKS has them."""
+    """Return the sizes of the group in EKS."""
     return dict(next(row for row in pool.world() if row["name"] == NODES)["outputs"]["scalingConfig"])
 
 
 @pytest.mark.slow
 def test_another_maximum_leaves_busy_nodes_and_their_jobs_alone(busy: SandboxRunner) -> None:
-    """Without --refresh, as most people run it."""
+    """Runs without --refresh, as most users do."""
     _, done = busy.steps(*changed(busy, minIdle=2, max=3))
     assert ("update", LIMITS) in done
     assert NODES not in [name for _, name in done]
@@ -167,7 +167,7 @@ def test_all_of_it_goes_and_the_scale_set_before_its_controller(pool: SandboxRun
     assert len(names) == len(done) == 43
     assert names.index(RELEASE) < names.index("example-ci-arc-release")
     assert names.index(JOB) < names.index(NODES)
-    # With its definition every scale set of a cluster would go, whoever made it.
+    # Without its definition, the cluster would lose every scale set, also those of other programs.
     kinds = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
     assert sorted(row["id"] for row in pool.world()) == [f"{kind}.actions.github.com" for kind in kinds]
     assert pool.gone() == {}

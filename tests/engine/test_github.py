@@ -1,4 +1,4 @@
-"""The GitHub side under the real engine: what one change touches, and where a secret is not."""
+"""Tests of the GitHub resources with the real engine: the effect of one change, and places without secrets."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ MAX = 2
 
 @pytest.fixture(scope="module")
 def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]:
-    """Staging with its L4 pool of two machines, a ladder, and what that needs on GitHub; brought up once."""
+    """Yield staging with its L4 pool of two machines, a capacity ladder and its GitHub resources, deployed once."""
     runner = staging_with_l4(tmp_path_factory.mktemp("job"), max=MAX, ladder=[{"region": "us-east1"}])
     file = runner.project / "Pulumi.staging.yaml"
     stack = yaml.safe_load(file.read_text())
@@ -42,7 +42,7 @@ def staging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxRunner]
 
 
 def make_job(runner: SandboxRunner, *scripts: str) -> subprocess.Popen[str]:
-    """What `make job` runs."""
+    """Start the command that `make job` runs."""
     steps = [word for script in scripts for word in ("--run", script)]
     return subprocess.Popen(
         [sys.executable, "-m", "tools.job", *steps],
@@ -58,7 +58,7 @@ def machines(runner: SandboxRunner) -> list[dict[str, Any]]:
     return [row for row in runner.world() if row["type"].endswith(":Instance")]
 
 
-def test_a_queued_job_gets_a_proven_machine_runs_there_and_leaves_none(staging: SandboxRunner) -> None:
+def test_a_queued_job_runs_on_a_checked_machine_which_is_deleted_after_it(staging: SandboxRunner) -> None:
     process = make_job(staging, "echo planted-$((40 + 7))", "test -d .")
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
@@ -92,7 +92,7 @@ def test_a_job_gets_a_machine_in_the_next_region_of_the_ladder(staging: SandboxR
 
 @pytest.mark.parametrize("moment", ["torch checks the GPU", "runs       "])
 def test_a_job_that_is_cancelled_ends_and_its_machine_goes(staging: SandboxRunner, moment: str) -> None:
-    """Before it has a runner, and while it runs."""
+    """Cancels the job before it has a runner, and while it runs."""
     lines: list[str] = []
     number, cancelled = "", False
     with make_job(staging, "echo begun; sleep 300") as process:
@@ -109,16 +109,16 @@ def test_a_job_that_is_cancelled_ends_and_its_machine_goes(staging: SandboxRunne
 
 
 class Watch(threading.Thread):
-    """Looks at the processes of this computer and at the machines of the world while a job runs."""
+    """Watches the processes of this computer and the emulated machines while a job runs."""
 
     def __init__(self, world: World) -> None:
         super().__init__(daemon=True)
         self.world, self.over = world, threading.Event()
         self.arguments: set[bytes] = set()
         self.configurations: set[str] = set()
-        """JIT configurations that runners were started with."""
+        """The JIT configurations with which runners were started."""
         self.machines: set[str] = set()
-        """Machines as the API has them, their metadata, guest attributes and serial ports among it."""
+        """The machines in the API, with their metadata, guest attributes and serial output."""
 
     def run(self) -> None:
         while not self.over.wait(0.05):
@@ -132,7 +132,7 @@ class Watch(threading.Thread):
 
 
 def forms(secret: str) -> set[bytes]:
-    """A secret as it is, and as base64 has it wherever it may begin."""
+    """Return a secret, and its base64 forms for each possible offset."""
     found = {secret.encode()}
     for shift in range(3):
         whole = base64.b64encode(b" " * shift + secret.encode())
@@ -141,7 +141,7 @@ def forms(secret: str) -> set[bytes]:
 
 
 def test_no_secret_of_a_live_run_is_where_it_does_not_belong(staging: SandboxRunner) -> None:
-    """Both Apps' keys, and the configuration of the machine's runner."""
+    """Checks the keys of both Apps, and the configuration of the machine's runner."""
     config = staging.json("stack", "output", "manager", "--json", "--stack", "staging")
     site = yaml.safe_load((staging.project / "Pulumi.staging.yaml").read_text())["config"]["gpu-ci:site"]["github"]
     assert str(site["managerApp"]["id"]) == str(config["github"]["appId"])

@@ -1,4 +1,4 @@
-"""A killed provider or a killed CLI costs nothing: the next `up` ends green, and whatever was half made is named.
+"""Tests that the next `up` succeeds after a killed provider or CLI, and names half-created resources.
 
 `make test-slow` kills at one moment each; `make test-kill` (KILL_POINTS=20) at twenty.
 """
@@ -28,7 +28,7 @@ WHO = {
 
 
 def kill_during_up(sandbox: SandboxRunner, who: re.Pattern[str], after_sec: float) -> bool:
-    """Start an `up` and kill, after some seconds, the first that fits; False when the `up` was over before."""
+    """Start an `up`, and kill the first matching process after some seconds. Return False if the `up` ended before."""
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
     until = time.monotonic() + after_sec
     while time.monotonic() < until and up.poll() is None:
@@ -41,7 +41,7 @@ def kill_during_up(sandbox: SandboxRunner, who: re.Pattern[str], after_sec: floa
 
 
 def kill(sandbox: SandboxRunner, who: re.Pattern[str]) -> bool:
-    """Kill -9 every process that fits; False when there is none."""
+    """Kill every matching process with SIGKILL. Return False if there is no such process."""
     victims = [pid for pid, command in sandbox.processes().items() if who.search(command)]
     for pid in victims:
         with contextlib.suppress(ProcessLookupError):
@@ -50,7 +50,7 @@ def kill(sandbox: SandboxRunner, who: re.Pattern[str]) -> bool:
 
 
 def up_after_advice(sandbox: SandboxRunner) -> None:
-    """The next `up` ends green, after what pulumi and the sandbox themselves ask for and nothing else."""
+    """Check that the next `up` succeeds after only those steps that Pulumi and the sandbox ask for."""
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
     output, _ = up.communicate(timeout=240)
     # A lock stops the command before it tells of anything else.
@@ -58,7 +58,7 @@ def up_after_advice(sandbox: SandboxRunner) -> None:
     if excused:
         sandbox.run("cancel", "--stack", "staging", "--yes")
     for orphan in sandbox.json("world", "orphans", "--json"):
-        excused |= stands_in_the_way(orphan["id"], output)
+        excused |= blocks_the_update(orphan["id"], output)
         _, *command = shlex.split(orphan["remove"])
         sandbox.run(*command)
     if up.returncode:
@@ -66,12 +66,15 @@ def up_after_advice(sandbox: SandboxRunner) -> None:
         sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview")
 
 
-def stands_in_the_way(identity: str, output: str) -> bool:
-    """Whether an error names what was half made, as an account's that exists already does; a template's never does,
-    for the next one gets another name. What the sandbox lists after the errors names every one."""
+def blocks_the_update(identity: str, output: str) -> bool:
+    """Return True if an error names the half-created resource.
+
+    An account that exists already causes such an error. A template does not, because the next template gets another
+    name. The sandbox's list after the errors names every such resource.
+    """
     name = identity.rpartition("/")[2].partition("@")[0]
-    told = output.split("pulumi-sandbox: the world and the stacks do not agree")[0]
-    return any("error:" in line and name in line for line in told.splitlines())
+    errors = output.split("pulumi-sandbox: the world and the stacks do not agree")[0]
+    return any("error:" in line and name in line for line in errors.splitlines())
 
 
 def knows_exactly_its_own(sandbox: SandboxRunner) -> None:
@@ -119,7 +122,7 @@ def test_the_next_up_ends_green_after_a_kill_at_any_moment(
 
 
 @pytest.mark.slow
-def test_a_check_machine_that_nobody_was_left_to_delete_is_deleted_by_the_next_up(sandbox: SandboxRunner) -> None:
+def test_the_next_up_deletes_a_check_machine_that_a_killed_provider_left(sandbox: SandboxRunner) -> None:
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
     read_until(up, "starting a check machine")
     while not (left := [row for row in sandbox.world() if row["origin"] == "api"]):
@@ -138,7 +141,7 @@ def test_a_check_machine_that_nobody_was_left_to_delete_is_deleted_by_the_next_u
 
 @pytest.mark.slow
 def test_a_half_made_template_is_named_with_the_command_that_removes_it(sandbox: SandboxRunner) -> None:
-    # All else is made first: what the provider makes beside the template when it dies would be half made too.
+    # All other resources are created first. Otherwise, the killed provider could leave them half-created too.
     sandbox.run("world", "break", "refuse", "--on", "*RegionInstanceTemplate")
     sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview", ok=False)
     sandbox.run("world", "break", "crash", "--on", "*RegionInstanceTemplate")
@@ -157,9 +160,9 @@ def test_a_half_made_template_is_named_with_the_command_that_removes_it(sandbox:
 
 def test_only_an_error_that_names_what_was_half_made_excuses_an_up() -> None:
     identity = "projects/p/serviceAccounts/gpu-l4@p.iam.gserviceaccount.com"
-    assert stands_in_the_way(identity, "  error: Error 409: Service account gpu-l4 already exists\n")
+    assert blocks_the_update(identity, "  error: Error 409: Service account gpu-l4 already exists\n")
     listed = f"pulumi-sandbox: the world and the stacks do not agree on these\n    id: {identity} error:\n"
-    assert not stands_in_the_way(identity, f"  error: today not\n{listed}")
+    assert not blocks_the_update(identity, f"  error: today not\n{listed}")
 
 
 @pytest.mark.slow

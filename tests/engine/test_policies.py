@@ -1,4 +1,4 @@
-"""Policy packs under the real engine: ours, a stranger's, and both at once."""
+"""Tests of policy packs with the real engine: this project's, another one, and both together."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def unrelated(tmp_path: Path) -> Iterator[SandboxRunner]:
 
 @pytest.fixture
 def stranger(tmp_path: Path, policy_python: Path) -> Path:
-    """A pack that lies elsewhere, in a folder with a space, and names an environment of its own."""
+    """Return a pack outside of the repository, in a folder with a space, with an environment of its own."""
     folder = tmp_path / "a pack"
     folder.mkdir()
     (folder / "PulumiPolicy.yaml").write_text(
@@ -93,7 +93,7 @@ def test_a_violation_fails_the_preview_and_an_exemption_lets_the_up_through(
     unrelated: SandboxRunner, policy_python: Path, tmp_path: Path
 ) -> None:
     failed, found, asked = logged(unrelated, "preview", "--stack", "dev", "--policy-pack", PACK, ok=False)
-    assert (failed.code, found, asked) == (1, [UNLABELLED], "asked: gpu-ci 0.1.0 (16 rules)")
+    assert (failed.code, found, asked) == (1, [UNLABELLED], "ran gpu-ci 0.1.0 (16 rules)")
 
     chosen = config(tmp_path, required_labels={"exempt": [EXEMPT]})
     _, found, _ = logged(unrelated, *UP, "--policy-pack-config", chosen)
@@ -126,7 +126,9 @@ def test_a_mistake_in_the_settings_of_the_rules_is_named(
 
 
 @pytest.mark.slow
-def test_a_strangers_pack_runs_in_its_own_environment_beside_ours(unrelated: SandboxRunner, stranger: Path) -> None:
+def test_another_pack_runs_in_its_own_environment_next_to_this_projects_pack(
+    unrelated: SandboxRunner, stranger: Path
+) -> None:
     both = ("preview", "--stack", "dev", "--policy-pack", PACK, "--policy-pack", str(stranger))
     _, found, asked = logged(unrelated, *both, ok=False)
     short = Violation(
@@ -137,7 +139,7 @@ def test_a_strangers_pack_runs_in_its_own_environment_beside_ours(unrelated: San
         urn=BUCKET,
     )
     assert found == [UNLABELLED, short]
-    assert asked == "asked: gpu-ci 0.1.0 (16 rules), short-names 2.1.0 (1 rule)"
+    assert asked == "ran gpu-ci 0.1.0 (16 rules), short-names 2.1.0 (1 rule)"
 
     passed, found, _ = logged(unrelated, "preview", "--stack", "dev", "--policy-pack", str(stranger))
     assert (passed.code, found) == (0, [short]), "advice fails nothing"
@@ -150,5 +152,5 @@ def test_the_shipped_stacks_break_no_mandatory_rule(stack: str, tmp_path: Path, 
     _, found, asked = logged(runner, "preview", "--stack", stack, "--policy-pack", PACK, "--suppress-outputs")
     assert [each for each in found if each.level == "mandatory"] == []
     assert {each.policy for each in found} <= {"runner-fresh"}, "the day decides on that one"
-    assert asked == "asked: gpu-ci 0.1.0 (16 rules)"
+    assert asked == "ran gpu-ci 0.1.0 (16 rules)"
     runner.close()

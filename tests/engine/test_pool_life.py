@@ -1,4 +1,4 @@
-"""The life of a pool's template and group, in the words and in the order in which whoever runs `up` sees it."""
+"""Tests of a pool's template and group, with the messages and their order that the user of `up` sees."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OLD_GATE, OLD_TEMPLATE = ("delete-replaced", "l4-gate"), ("delete-replaced", "l4
 
 
 def changed(sandbox: SandboxRunner, **fields: Any) -> tuple[str, ...]:
-    """An `up` of the staging stack with other fields of its pool."""
+    """Return the arguments of an `up` of the staging stack with other fields of its pool."""
     paths: dict[tuple[str, ...], Any] = {("gpu-ci:pools", "l4", name): value for name, value in fields.items()}
     return (*UP, "--config-file", str(sandbox.stack_file("Pulumi.staging.yaml", paths)))
 
@@ -106,7 +106,7 @@ def test_a_check_passes_by_the_serial_port_where_a_policy_forbids_guest_attribut
 
 @pytest.mark.slow
 def test_an_old_template_that_google_still_holds_costs_nothing_but_a_second_up(proven: SandboxRunner) -> None:
-    """Google says a template is in use while its group still has machines of it (hashicorp/terraform#21865)."""
+    """Google reports a template as in use while its group still has machines of it (hashicorp/terraform#21865)."""
     [old] = templates(proven)
     proven.run("world", "break", "busy", "--on", TEMPLATE)
     larger = changed(proven, machineType="g2-standard-12")
@@ -126,7 +126,7 @@ def test_an_old_template_that_google_still_holds_costs_nothing_but_a_second_up(p
 
 
 @pytest.mark.slow
-def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: SandboxRunner) -> None:
+def test_a_quota_is_reported_apart_from_a_stockout_and_both_from_success(proven: SandboxRunner) -> None:
     larger = changed(proven, diskGib=120)
     proven.run("world", "break", "quota")
     failed = proven.run(*larger, ok=False)
@@ -203,7 +203,7 @@ def test_a_refresh_finds_a_deleted_template_and_drift_and_mends_all_but_a_size_t
 
 
 def stopped_machine(sandbox: SandboxRunner, name: str, template: str) -> None:
-    """A machine of the runner manager that is off, in a zone that the pool's check does not use."""
+    """Create a stopped machine of the runner manager, in a zone that the pool's check does not use."""
     path = f"projects/{PROJECT}/zones/us-central1-f/instances/{name}"
     outputs = {
         "id": str(zlib.crc32(name.encode())),

@@ -1,4 +1,4 @@
-"""The way of a pull request through both actions: previewed by the real engine, then a comment at a stand-in GitHub."""
+"""Tests both actions with a pull request: a preview by the real engine, then a comment on a fake GitHub."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ for name, value in {values}.items():
 
 
 def project(folder: Path) -> Path:
-    """A program that knows nothing of gpu-ci, in a clone whose head is a pull request into main."""
+    """Return a clone with a program that does not use gpu-ci. Its head is a pull request into main."""
     origin = folder / "origin"
     origin.mkdir(parents=True)
     (origin / "Pulumi.yaml").write_text(

@@ -1,4 +1,4 @@
-"""A runner manager on Google Cloud under the real engine: made, given another configuration, and destroyed."""
+"""Tests a runner manager on Google Cloud with the real engine: created, configured again, and destroyed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
 
 
 def steps(sandbox: SandboxRunner, *args: str) -> dict[str, str]:
-    """What a preview would do: the resource's type and name -> operation, without what stays the same."""
+    """Return the operation of each changed resource in a preview, by type and name."""
     digest = sandbox.json("preview", "--stack", "staging", "--json", *args)
     return {
         step["urn"].split("::", 2)[2].rpartition("$")[2]: step["op"]

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 @pytest.fixture
 def staging(tmp_path: Path) -> Iterator[SandboxRunner]:
-    """Staging with its L4 pool of one machine alone, and that on standby: no new one is there before it ends."""
+    """Yield staging with only its L4 pool, which has one machine, on standby. The pool cannot have a second machine."""
     runner = staging_with_l4(tmp_path, max=1, standby={"stoppedSize": 1})
     runner.run(*UP)
     yield runner
@@ -30,7 +30,7 @@ def staging(tmp_path: Path) -> Iterator[SandboxRunner]:
 
 
 def machines(runner: SandboxRunner) -> list[tuple[str, str]]:
-    """Names and states of the machines in the sandbox."""
+    """Return names and states of the machines in the sandbox."""
     world = World(Workspace(runner.folder).world)
     try:
         return [(record.outputs["name"], record.outputs["status"]) for record in world.find(INSTANCE)]
@@ -44,7 +44,7 @@ def events(output: str, *kinds: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(600)
-def test_a_job_starts_the_machine_on_standby_another_takes_its_place_and_destroy_leaves_none(
+def test_a_job_starts_the_standby_machine_another_replaces_it_and_destroy_deletes_all(
     staging: SandboxRunner, tmp_path: Path
 ) -> None:
     config, options = manager_files(staging, tmp_path)

@@ -1,4 +1,4 @@
-"""A check of two nodes at once under the real engine: both, one of them sick, and one that never comes."""
+"""Tests a check of two nodes with the real engine: both good, one with a fault, and one that never starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pool(tmp_path: Path) -> Iterator[SandboxRunner]:
 
 
 def pods(pool: SandboxRunner) -> list[dict[str, Any]]:
-    """The pods of the check, by index: each its node, and with what and which words it ended."""
+    """Return the node, the exit code and the message of each pod of the check, by index."""
     found = [row["outputs"] for row in pool.world() if row["type"] == "kubernetes:core/v1:Pod"]
     ended = []
     for one in sorted(found, key=lambda pod: str(pod["spec"]["hostname"])):
@@ -45,7 +45,7 @@ def behind(pool: SandboxRunner) -> list[str]:
 
 
 @pytest.mark.slow
-def test_each_of_two_nodes_is_started_for_the_check_and_proves_itself_beside_the_other(pool: SandboxRunner) -> None:
+def test_two_nodes_are_started_for_the_check_and_both_pass(pool: SandboxRunner) -> None:
     up = pool.run(*UP)
     first, second = pods(pool)
     assert (first["exitCode"], second["exitCode"]) == (0, 0)
@@ -60,7 +60,7 @@ def test_each_of_two_nodes_is_started_for_the_check_and_proves_itself_beside_the
 
 
 @pytest.mark.slow
-def test_one_sick_node_of_two_keeps_the_gate_shut_and_the_next_up_asks_both_again(pool: SandboxRunner) -> None:
+def test_one_faulty_node_of_two_fails_the_gate_and_the_next_up_checks_both_again(pool: SandboxRunner) -> None:
     wrong = eks.torch(gpus=[{"name": "NVIDIA L4", "cc": "8.9"}], faults=[{"kind": "element", "by": 3}])
     pool.run("world", "break", "guest", "--on", JOB, "--set", f"FAKE_TORCH={wrong}")
     failed = pool.run(*UP, ok=False)
@@ -77,7 +77,7 @@ def test_one_sick_node_of_two_keeps_the_gate_shut_and_the_next_up_asks_both_agai
 
 
 @pytest.mark.slow
-def test_a_node_that_never_comes_is_told_in_words_an_operator_can_act_on(pool: SandboxRunner) -> None:
+def test_a_node_that_never_starts_is_reported_with_a_hint(pool: SandboxRunner) -> None:
     failed = pool.run(*UP, "--config", "max=1", ok=False)
     text = eks.diagnostics(failed.output)[JOB]
     [right] = pods(pool)

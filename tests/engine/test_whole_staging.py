@@ -1,4 +1,4 @@
-"""All of staging under the real engine: every sort of pool, the GitHub side, and secrets that nobody can read."""
+"""Tests all of staging with the real engine: every kind of pool, the GitHub resources, and no readable secret."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ APPS = {"github-admin-app-key": "2345678", "github-app-key": "1234567"}
 
 
 def keep(folder: Path, token: str) -> None:
-    """Give two secrets in this project's Secret Manager values that can be searched for."""
+    """Give two secrets in the emulated Secret Manager values that tests can search for."""
     settings = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
     values = [("registry-token", token), *((name, f"${{made.rsaPrivateKeys.{app}}}") for name, app in APPS.items())]
     settings["lookups"] = {
@@ -50,7 +50,7 @@ TRIGGERS = {
 
 
 def with_triggers(folder: Path) -> None:
-    """Staging as it is, and a trigger of every sort on its pool of builds."""
+    """Write staging's stack file with a trigger of every kind on its pool of builds."""
     settings = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
     settings["config"]["gpu-ci:pools"]["builds"]["triggers"] = TRIGGERS
     (folder / "Pulumi.staging.yaml").write_text(yaml.safe_dump(settings))
@@ -62,7 +62,7 @@ SEALED = pulumi_wire.SECRET  # the engine's mark of a secret value
 
 
 def watched(runner: SandboxRunner, *words: str, **environment: str) -> tuple[str, list[str]]:
-    """What a command prints, and the command lines of all processes that work for it meanwhile."""
+    """Return the output of a command, and the command lines of all its processes."""
     seen: set[str] = set()
     process = runner.start(*words, **environment)
     ended = threading.Event()
@@ -81,7 +81,7 @@ def watched(runner: SandboxRunner, *words: str, **environment: str) -> tuple[str
 
 
 def unsealed(message: Any, sealed: bool = False) -> Iterator[str]:
-    """The texts with a planted value that travel without the mark of a secret around them."""
+    """Yield the texts with a planted value that are sent without the mark of a secret."""
     if isinstance(message, dict):
         sealed = sealed or SEALED in message.values()
         for value in message.values():

@@ -1,1 +1,1 @@
-"""The policy pack: every rule both ways, and the pack as the engine asks it."""
+"""Tests of the policy pack: every rule, violated and not, and the pack as the engine uses it."""

@@ -1,4 +1,4 @@
-"""Resources with which every rule is content, between them with every property that a rule reads."""
+"""Resources that violate no rule. Together, they have every property that a rule reads."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 
 
 def found(rule: str, kind: str, props: dict[str, Any], today: date = TODAY, **settings: Any) -> list[str]:
-    """What the rule says of a resource of this type."""
+    """Return the texts of the rule about a resource of this type."""
     each = BY_NAME[rule]
     assert each.check is not None
     context = RuleContext(each.defaults | settings, today)
@@ -27,12 +27,12 @@ def found(rule: str, kind: str, props: dict[str, Any], today: date = TODAY, **se
 
 
 def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """The properties of a Job whose pod has these containers."""
+    """Return the properties of a Job whose pod has these containers."""
     return {"spec": {**spec, "template": {"spec": {"containers": list(containers)}}}}
 
 
 def scale_set(**container: Any) -> dict[str, Any]:
-    """The properties of a release of GitHub's chart whose runner is this container."""
+    """Return the properties of a Helm release of the runner scale set chart with this runner container."""
     template = {"spec": {"containers": [{"name": "runner", **container}]}}
     return {
         "chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set",

@@ -49,7 +49,9 @@ UNSET = "scheduling.maxRunDuration.seconds is not set, and has to be at most 864
         ("gcp:cloudbuild/other:Other", {"build": {"timeout": "90000s"}}, []),
     ],
 )
-def test_what_has_a_gpu_has_to_end_by_itself(kind: str, props: dict[str, Any], violations: list[str]) -> None:
+def test_machines_and_jobs_with_a_gpu_need_a_time_limit(
+    kind: str, props: dict[str, Any], violations: list[str]
+) -> None:
     assert found("max-run-duration", kind, props) == violations
 
 

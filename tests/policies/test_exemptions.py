@@ -1,4 +1,4 @@
-"""Who may break a rule, why, and until when."""
+"""Tests of exemptions from a rule."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_it_holds_through_its_last_day_and_says_afterwards_that_it_has_expired()
     assert result(entry(until="2026-11-22"), today=date(2026, 11, 23)) == expired
 
 
-def test_of_several_one_that_holds_is_enough_and_the_last_to_expire_is_named() -> None:
+def test_one_valid_exemption_of_several_is_enough_and_the_last_to_expire_is_named() -> None:
     old, older = entry(until="2026-02-01"), entry(until="2026-01-01", reason="an older reason")
     assert result(older, entry(until="2027-01-01"), old) is None
     assert result(older, old) == "it is wrong\nAn exemption expired on 2026-02-01: agreed with security."

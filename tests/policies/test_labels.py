@@ -23,7 +23,9 @@ from .support import BY_NAME, LAUNCH_TEMPLATE, TEMPLATE, TODAY, found
         ("gcp:projects/iAMMember:IAMMember", {}, []),
     ],
 )
-def test_what_costs_money_has_to_name_its_owner(kind: str, props: dict[str, Any], violations: list[str]) -> None:
+def test_a_resource_that_costs_money_must_name_its_owner(
+    kind: str, props: dict[str, Any], violations: list[str]
+) -> None:
     assert found("required-labels", kind, props) == violations
 
 
@@ -43,7 +45,7 @@ def test_which_labels_is_chosen() -> None:
         (TEMPLATE, {"defaultLabels": {"other": "web"}}, ["labels has no team"]),
     ],
 )
-def test_what_a_provider_puts_on_everything_counts(kind: str, provider: dict[str, Any], violations: list[str]) -> None:
+def test_default_labels_of_the_provider_count(kind: str, provider: dict[str, Any], violations: list[str]) -> None:
     rule = BY_NAME["required-labels"]
     assert rule.check is not None
     resource = Resource(kind, "x", "urn", {}, provider)

@@ -1,4 +1,4 @@
-"""The pack as the engine starts and asks it: its own environment, the SDK's runner, and gRPC."""
+"""Tests of the pack as the engine uses it: its own environment, the SDK's runner, and gRPC."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from .samples import GOOD, IMAGE
 from .support import JOB, LAUNCH_TEMPLATE, TEMPLATE, pod
 
-# What the engine writes for a text nobody knows yet (pulumi_policy/proxy.py has the same).
+# The engine's placeholder for an unknown text (pulumi_policy/proxy.py has the same).
 UNKNOWN_TEXT = pulumi_wire.UNKNOWN_STRING
 SIGNATURE = pulumi_wire.SIGNATURE
 SECRET_SIGNATURE = pulumi_wire.SECRET
@@ -97,7 +97,7 @@ def test_a_violation_says_the_rule_what_is_wrong_and_how_to_mend_it(pack: analyz
     )
 
 
-def test_what_is_unknown_is_passed_over_and_the_rest_is_judged(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+def test_unknown_values_are_skipped_and_the_others_are_checked(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
     unknown = {"name": UNKNOWN_TEXT, "image": UNKNOWN_TEXT, "resources": UNKNOWN_TEXT}
     assert broken(pack, JOB, pod(unknown)) == []
     both = broken(pack, JOB, pod(unknown, {"name": "b", "image": "python:3"}))
@@ -157,7 +157,7 @@ def test_settings_and_exemptions_reach_their_rule_and_no_other(pack: analyzer_pb
     ]
 
 
-def test_what_a_provider_puts_on_everything_is_seen(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+def test_default_labels_of_the_provider_reach_the_rule(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
     metadata = {"httpTokens": "required", "httpPutResponseHopLimit": 1}
     request = analyzer_pb2.AnalyzeRequest(**context(LAUNCH_TEMPLATE, {"metadataOptions": metadata}))
     assert [each.policyName for each in pack.Analyze(request).diagnostics] == ["required-labels"]
@@ -166,7 +166,7 @@ def test_what_a_provider_puts_on_everything_is_seen(pack: analyzer_pb2_grpc.Anal
     assert list(pack.Analyze(request).diagnostics) == []
 
 
-def test_the_stack_as_a_whole_is_held_to_its_ceiling(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+def test_the_cost_of_the_whole_stack_is_compared_with_its_ceiling(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
     configure(pack, spend_ceiling={"maxUsdPerHour": 1})
     stack = analyzer_pb2.AnalyzerResource(**context("pulumi:pulumi:Stack", {"cost": {"usdPerHourAtMax": 4.6}}, "p-dev"))
     job = analyzer_pb2.AnalyzerResource(**context(JOB, pod({"name": "a", "image": IMAGE})))

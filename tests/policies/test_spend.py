@@ -60,7 +60,7 @@ def test_machines_add_up() -> None:
     assert spend(both, *machines) == []
 
 
-def test_what_the_program_says_its_pools_cost_counts_where_it_is_more() -> None:
+def test_the_programs_own_cost_counts_if_it_is_higher() -> None:
     stack = (STACK, {"cost": {"usdPerHourAtMax": 4.6, "atLeast": True}})
     assert spend(3, stack) == ["the stack may cost at least 4.60 USD an hour, and 3.00 is the most"]
     assert spend(4.6, stack) == []
@@ -81,7 +81,7 @@ def test_what_the_program_says_its_pools_cost_counts_where_it_is_more() -> None:
         [("gcp:compute/reservation:Reservation", {"machineType": "g2-standard-8", "zone": "us-central1-a"})],
     ],
 )
-def test_what_is_unknown_or_has_no_price_costs_nothing_here(resources: list[tuple[str, dict[str, Any]]]) -> None:
+def test_a_resource_that_is_unknown_or_has_no_price_counts_as_free(resources: list[tuple[str, dict[str, Any]]]) -> None:
     assert spend(0, *resources) == []
 
 

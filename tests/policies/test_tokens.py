@@ -89,5 +89,5 @@ def test_only_a_text_of_base64_is_decoded() -> None:
         (LAUNCH_TEMPLATE, {"userData": "A" * 41}),
     ],
 )
-def test_what_is_no_token_passes(kind: str, props: dict[str, Any]) -> None:
+def test_a_text_that_is_no_token_passes(kind: str, props: dict[str, Any]) -> None:
     assert found("no-github-token", kind, props) == []

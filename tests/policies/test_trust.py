@@ -109,7 +109,7 @@ VAGUE = "attributeCondition says nothing of an owner, a repository or a subject"
         (provider(None, issuer=UNKNOWN), []),
     ],
 )
-def test_a_pool_of_identities_has_to_say_who_is_let_in(props: dict[str, Any], violations: list[str]) -> None:
+def test_an_identity_pool_needs_a_condition_on_the_repository(props: dict[str, Any], violations: list[str]) -> None:
     assert found("gcp-oidc-subject", POOL_PROVIDER, props) == violations
 
 

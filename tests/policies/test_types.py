@@ -1,4 +1,4 @@
-"""Every type of resource that a rule is for, spelled out: one that is lost from a table would otherwise pass unseen."""
+"""Lists every resource type of each rule, so that a type cannot be removed from a table unnoticed."""
 
 from __future__ import annotations
 

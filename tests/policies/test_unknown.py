@@ -1,4 +1,4 @@
-"""In a preview anything may be unknown: no rule fails, or says anything, because of that."""
+"""Tests that no rule fails or reports a violation because a value is unknown in a preview."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def violations(name: str, kind: str, props: Any, provider: Any) -> list[str]:
 
 
 def with_one_replaced(value: Any, other: Any) -> Iterator[Any]:
-    """The value with one of its elements replaced, for each of them."""
+    """Yield the value with one of its elements replaced, for each element."""
     yield other
     if isinstance(value, dict):
         for key, element in value.items():
@@ -51,7 +51,7 @@ def test_every_rule_is_content_with_every_sample_and_with_any_element_of_it_unkn
     assert broken == []
 
 
-def test_no_rule_crashes_whatever_an_element_is_replaced_by() -> None:
+def test_no_rule_crashes_for_any_replaced_element() -> None:
     for kind, props in GOOD:
         for other in ODD:
             for changed in with_one_replaced(props, other):
@@ -68,7 +68,7 @@ def test_an_unknown_cannot_be_taken_for_true_or_false_by_mistake() -> None:
     assert repr(UNKNOWN) == "(unknown)"
 
 
-def test_what_is_behind_an_unknown_is_unknown_and_what_is_behind_nothing_is_nothing() -> None:
+def test_a_part_of_an_unknown_value_is_unknown_and_a_part_of_a_missing_value_is_missing() -> None:
     props = {"a": {"b": UNKNOWN, "c": [1, UNKNOWN, {"d": 2}], "e": {"f": 1}}}
     assert at(props, "a", "b", "x", "y") is UNKNOWN
     assert at(props, "a", "x", "y") is None

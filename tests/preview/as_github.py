@@ -1,4 +1,4 @@
-"""What GitHub would make of a comment: its Markdown as HTML, and what in the HTML does more than show text."""
+"""Renders a comment as GitHub does, and finds everything in it that does more than show text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOKED_FOR = re.compile(r"@|#\d|\bGH-\d|://|\bwww\.|\b[0-9a-f]{7,40}\b|:[a-z0-9_
 
 
 class Comment(HTMLParser):
-    """A comment as it would be shown."""
+    """A comment as GitHub would show it."""
 
     def __init__(self, markdown: str) -> None:
         super().__init__(convert_charrefs=True)

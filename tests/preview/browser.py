@@ -1,4 +1,4 @@
-"""A real browser, headless, for the tests of the page."""
+"""A real, headless browser for the tests of the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = "chromium chromium-driver"
 
 
 def find(which: Callable[[str], str | None] = shutil.which) -> list[str]:
-    """Where the browser and its driver are; skips the test where there is none, and fails it in CI."""
+    """Return the paths of the browser and its driver. Without them, skip the test, or fail it in CI."""
     found = [which(program) for program in PROGRAMS]
     missing = [program for program, path in zip(PROGRAMS, found, strict=True) if path is None]
     if not missing:
@@ -33,7 +33,7 @@ def find(which: Callable[[str], str | None] = shutil.which) -> list[str]:
 
 
 class Browser:
-    """Chromium with one page open. Whatever the page asks the network for, or complains of, is kept."""
+    """Chromium with one open page. It records the requests and the console messages of the page."""
 
     def __init__(self, folder: Path) -> None:
         binary, driver = find()
@@ -48,7 +48,7 @@ class Browser:
         self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
 
     def show(self, report: Report) -> None:
-        """Open the report's page, and forget what earlier pages logged."""
+        """Open the report's page, and drop the log of earlier pages."""
         page = self.folder / "report.html"
         page.write_text(html.render(report), encoding="utf-8")
         self.complaints()
@@ -56,11 +56,11 @@ class Browser:
         self.driver.get(page.as_uri())
 
     def complaints(self) -> list[str]:
-        """What is in the console since the last call."""
+        """Return the console messages since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """The addresses that were asked for since the last call."""
+        """Return the requested addresses since the last call."""
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         return [each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"]
 
@@ -78,7 +78,7 @@ class Browser:
         return self.one(f'[data-urn$="::{name}"]')
 
     def names(self) -> list[str]:
-        """The resources that are drawn."""
+        """Return the resources in the graph."""
         return [str(each.get_attribute("data-urn")).rpartition("::")[2] for each in self.all("[data-urn]")]
 
     def run(self, script: str) -> Any:

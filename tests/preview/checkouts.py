@@ -1,4 +1,4 @@
-"""A repository with a small project in a folder of it, and a branch with a change."""
+"""Creates a repository with a small project in a folder, and a branch with a change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.preview.repository import git
 
 
 def start(root: Path) -> Path:
-    """Its commits are `main` and `change`; the second is checked out."""
+    """Create a repository with the branches `main` and `change`, of which the second is checked out."""
     project = root / "infra"
     project.mkdir(parents=True)
     git(root, "init", "-q", "-b", "main")
@@ -26,7 +26,7 @@ def start(root: Path) -> Path:
 
 
 def tree(folder: Path, *entries: bytes) -> str:
-    """A tree of any entries, as git itself would write none."""
+    """Create a tree with any entries, also those that git itself would not write."""
     answer = subprocess.run(
         ["git", "hash-object", "-t", "tree", "-w", "--stdin", "--literally"],
         cwd=folder, input=b"".join(entries), capture_output=True, check=True,
@@ -35,12 +35,12 @@ def tree(folder: Path, *entries: bytes) -> str:
 
 
 def entry(mode: str, name: str, ident: str) -> bytes:
-    """One of its entries."""
+    """Return one entry of a tree."""
     return f"{mode} {name}".encode() + b"\0" + bytes.fromhex(ident)
 
 
 def blob(folder: Path, content: bytes) -> str:
-    """A file's content, kept by git."""
+    """Store the content of a file in git."""
     answer = subprocess.run(
         ["git", "hash-object", "-w", "--stdin"], cwd=folder, input=content, capture_output=True, check=True
     )

@@ -1,4 +1,4 @@
-"""What the tests of whole pull requests share: the repository with their branches, and the world of its base."""
+"""Fixtures of the tests of whole pull requests: the repository with their branches, and its deployed base."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _empty_venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def make_venv(_empty_venv: Path) -> MakeVenv:
-    """Make an environment without packages: a copy of one, as making one takes half a second."""
+    """Return a function that copies an environment without packages, because creating one takes half a second."""
 
     def make(folder: Path) -> Path:
         return shutil.copytree(_empty_venv, folder, symlinks=True)
@@ -40,14 +40,14 @@ def make_venv(_empty_venv: Path) -> MakeVenv:
 
 @pytest.fixture
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Pulumi CLI that is missing, for what is refused before it runs: looking for one starts a process."""
+    """Make the search return a missing Pulumi CLI, for errors before it runs. A real search starts a process."""
     engine = Engine("3.259.0", "build", Path("/nowhere/pulumi"), (), Path("/nowhere"))
     monkeypatch.setattr(Engine, "find", lambda _: engine)
 
 
 @pytest.fixture(scope="session")
 def pull_requests(shared: Path) -> Path:
-    """The repository, made once, by the worker of pytest-xdist that is first."""
+    """Return the repository, which the first worker of pytest-xdist creates."""
     folder = shared / "pull requests" / "a repository"
     folder.parent.mkdir(exist_ok=True)
     with (folder.parent / "lock").open("w") as lock:
@@ -63,7 +63,7 @@ def pull_requests(shared: Path) -> Path:
 
 @pytest.fixture
 def preview(pull_requests: Path) -> Callable[..., Report]:
-    """`gpu-ci preview` of a branch; the base is deployed once for all tests."""
+    """Return a function that previews a branch. The base is deployed once for all tests."""
 
     def run(head: str, stack: str = "staging", **options: object) -> Report:
         cache = pull_requests.parent / "worlds"

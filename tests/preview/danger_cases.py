@@ -1,4 +1,4 @@
-"""Changes of one resource, and what the rules of danger find in them."""
+"""Helpers that create a change of one resource and return the findings of the danger rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def found(
     after: Mapping[str, Any] | None = None,
     **others: Any,
 ) -> list[Finding]:
-    """What is found in a change of one resource, by its inputs at both sides; `others` belong to its states."""
+    """Return the findings on a change of one resource from its inputs in base and head. `others` are fields of both."""
     sides: Sequence[Mapping[str, Any] | None] = (
         None if operation == CREATE else before or {},
         None if operation == DELETE else after or {},
@@ -45,5 +45,5 @@ def found(
 
 
 def texts(findings: Sequence[Finding]) -> list[str]:
-    """Each finding as `rule: text`."""
+    """Return each finding as `rule: text`."""
     return [f"{each.rule}: {each.text}" for each in findings]

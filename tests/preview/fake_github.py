@@ -1,4 +1,4 @@
-"""GitHub's API for comments on pull requests, on this machine: what `gpu-ci preview-comment` asks, and its refusals."""
+"""A fake of GitHub's API for comments on pull requests, with planned errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMON = "3d" * 20
 
 
 def pull(number: int = 7, sha: str = COMMIT, repository: str | None = FORK, base: str = "main") -> dict[str, Any]:
-    """A pull request from a fork."""
+    """Return a pull request from a fork."""
     theirs = {"full_name": repository, "name": "gpu-ci"} if repository else None
     return {
         "url": f"/repos/{OURS}/pulls/{number}",
@@ -33,18 +33,18 @@ def pull(number: int = 7, sha: str = COMMIT, repository: str | None = FORK, base
 
 
 def comment(number: int, author: str | None, body: str) -> dict[str, Any]:
-    """A comment that is there."""
+    """Return an existing comment."""
     return {"id": number, "body": body, "user": author and {"login": author, "type": "Bot"}}
 
 
 @dataclass
 class FakeGithub:
-    """What there is, what was asked, and what it refuses."""
+    """The data of the fake, the received requests, and the answers to refuse requests with."""
 
     pulls: list[dict[str, Any]] = field(default_factory=lambda: [pull()])
     comments: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[tuple[str, int, dict[str, str], dict[str, Any]]] = field(default_factory=list)
-    """Method, status, headers and body; each answers one request of that method."""
+    """Method, status, headers and body of planned answers. Each answers one request of that method."""
     asked: list[tuple[str, str]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     page: int = 100
@@ -52,11 +52,11 @@ class FakeGithub:
     files: dict[str, dict[str, str]] = field(
         default_factory=lambda: {COMMON: {WORKFLOW: "aa"}, COMMIT: {WORKFLOW: "aa"}, OTHER_COMMIT: {WORKFLOW: "bb"}}
     )
-    """Commit to file to git's name of its content. The base has changed the workflow since COMMON."""
+    """Git's hash of each file, by commit. The base has changed the workflow since COMMON."""
     unreadable: int = 404
-    """The status of what is not readable. An App's token gets 403 for an endpoint that it has no permission of."""
+    """The status for contents that the token cannot read. An App without the permission gets 403."""
     is_readable: bool = True
-    """Whether the token has `contents: read`; without, a private repository's contents are answered with 404
+    """True if the token has `contents: read`. Otherwise, requests for contents of a private repository get 404
     (docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api, "404 Not Found for an existing
     resource")."""
 
@@ -107,7 +107,7 @@ class FakeGithub:
 
 @contextmanager
 def serving(github: FakeGithub) -> Iterator[FakeGithub]:
-    """The same with its URL, until the block ends."""
+    """Yield the fake with its URL, and serve until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         def _serve(self) -> None:
@@ -126,7 +126,7 @@ def serving(github: FakeGithub) -> Iterator[FakeGithub]:
         do_GET = do_POST = do_PATCH = _serve  # noqa: N815 - the names are http.server's
 
         def log_message(self, *_: object) -> None:
-            """Tests read what was asked from the fake."""
+            """Log nothing, because tests read the requests from the fake."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

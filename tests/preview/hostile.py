@@ -1,4 +1,4 @@
-"""Texts that try to be more than text, and reports made of them."""
+"""Hostile texts, and reports that contain them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ texts = st.one_of(
 
 
 def of(model: type[Model]) -> st.SearchStrategy[Any]:
-    """Any instance of a model of the report, all its texts hostile."""
+    """Generate instances of a model of the report, with only hostile texts."""
     fields = {
         name: st.integers(1, 2_000_000) if "line" in name and field.annotation is int else _value(field.annotation)
         for name, field in model.model_fields.items()
@@ -58,7 +58,7 @@ reports = of(Report)
 
 
 def everywhere(text: str) -> Report:
-    """A report of one stack whose every text is this one."""
+    """Return a report on one stack in which every text is this text."""
 
     def fill(kind: Any) -> Any:
         if kind is str:

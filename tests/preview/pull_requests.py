@@ -1,4 +1,4 @@
-"""Twenty-six pull requests over the staging stack: what each changes, and how `gpu-ci preview` has to end."""
+"""Twenty-six pull requests that change the staging stack, each with the expected result of `gpu-ci preview`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POOL = "components/gpu_ci/gcp/runner_pool.py"
 
 @dataclass(frozen=True)
 class PullRequest:
-    """One change of the repository. `edit` gets its folder."""
+    """One change of the repository. `edit` changes the files in the repository's folder."""
 
     name: str
     edit: Callable[[Path], None]
@@ -24,7 +24,7 @@ class PullRequest:
 
 
 def replace(file: str, *pairs: tuple[str, str]) -> Callable[[Path], None]:
-    """Put one text in the place of another, which must be there exactly once."""
+    """Return an edit that replaces texts in a file. Each old text must occur exactly once."""
 
     def edit(folder: Path) -> None:
         path = folder / file
@@ -42,7 +42,7 @@ def staging(*pairs: tuple[str, str]) -> Callable[[Path], None]:
 
 
 def add(file: str, text: str) -> Callable[[Path], None]:
-    """Write at the end of a file, which may be new."""
+    """Return an edit that appends a text to a file, or creates the file."""
 
     def edit(folder: Path) -> None:
         path = folder / file
@@ -51,14 +51,14 @@ def add(file: str, text: str) -> Callable[[Path], None]:
     return edit
 
 
-def cut(file: str, first: str, behind: str) -> Callable[[Path], None]:
-    """Take out what is from one text up to another."""
+def cut(file: str, first: str, end: str) -> Callable[[Path], None]:
+    """Return an edit that removes everything from one text up to another."""
 
     def edit(folder: Path) -> None:
         path = folder / file
         text = path.read_text()
         start = text.index(first)
-        path.write_text(text[:start] + text[text.index(behind, start) :])
+        path.write_text(text[:start] + text[text.index(end, start) :])
 
     return edit
 
@@ -87,19 +87,19 @@ NEW_POOL = """    l4-large:
       max: 2
       runnerLabels: [self-hosted, gpu, l4-large]
 
-    # The same kind of pool, for jobs that must not be interrupted.
+    # A pool of the same kind, for jobs that must not be interrupted.
 """
 PLAIN_IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
-# One address for each machine; the list that follows is then never looked at.
+# Gives each machine an address. Python does not evaluate the list after `or`.
 PUBLIC = "network_interfaces=[{'accessConfigs': [{}], 'network': 'default'}] or ["
-SECOND_T4 = "    # The same kind of pool, for jobs that must not be interrupted.\n"
+SECOND_T4 = "    # A pool of the same kind, for jobs that must not be interrupted.\n"
 
 PULL_REQUESTS = (
     PullRequest("docs-only", add("README.md", "\nOne more line.\n"), 0),
     PullRequest("comment-only", staging(("      max: 1\n", "      max: 1  # one is enough\n")), 0),
     PullRequest("pool-added", staging((SECOND_T4, NEW_POOL)), 2, (6, 0, 0, 0)),
     PullRequest(
-        "pool-removed", cut(STAGING, "    # The same kind of pool", "    # Builds that need no GPU"), 3, (0, 0, 0, 6)
+        "pool-removed", cut(STAGING, "    # A pool of the same kind", "    # For builds without a GPU"), 3, (0, 0, 0, 6)
     ),
     PullRequest("pool-renamed", staging(("    t4:\n", "    tesla:\n")), 3, (6, 0, 0, 6)),
     PullRequest(
@@ -159,7 +159,7 @@ PULL_REQUESTS = (
     ),
     PullRequest(
         "rules-removed",
-        cut(STAGING, "    # The default branch changes by pull request", "# The passphrase of this salt"),
+        cut(STAGING, "    # The default branch changes only by", "# The passphrase of this salt"),
         3,
         (0, 0, 0, 2),
     ),

@@ -1,4 +1,4 @@
-"""Reports written by hand, as their readers would meet them."""
+"""Example reports, written by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def urn(kind: str, name: str) -> str:
 
 
 def resource(kind: str, name: str, operation: Operation = Operation.SAME, **more: Any) -> Resource:
-    """One of the pool t4, unless it says otherwise."""
+    """Return a resource, of the pool t4 by default."""
     given = {"component": "t4", "parent": urn(POOL, "t4"), **more}
     return Resource(urn=urn(kind, name), type=kind, name=name, operation=operation, **given)
 
@@ -126,7 +126,7 @@ TWICE = tuple(
     )
     for pool in ("l4", "t4")
 )
-"""One rule that two pools break, in the words of our policies: what it is for, what is wrong, how to mend it."""
+"""One rule that two pools violate, with the text of the policy pack: the purpose, the problem and the fix."""
 DEARER = Cost(before=usd(1.2), after=usd(1.8), pools=(PoolCost(pool="t4", before=usd(0.6), after=usd(1.2)),))
 
 NOTHING = report(stack("staging", POOL_T4, ACCOUNT))

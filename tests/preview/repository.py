@@ -1,4 +1,4 @@
-"""A repository with this project's program in it, and branches for pull requests of pull_requests.py."""
+"""Creates a repository with this project's program, and branches for the changes in pull_requests.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IDENTITY = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMI
 
 
 def git(folder: Path, *words: str) -> str:
-    """Run git with nobody's configuration."""
+    """Run git without the user's configuration."""
     environment = {**os.environ, **IDENTITY, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     done = subprocess.run(["git", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -28,7 +28,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def start(folder: Path) -> Path:
-    """The base, committed as `main`; its environment imports this project's packages from there."""
+    """Create the base, committed as `main`. Its environment imports this project's packages from the base."""
     folder.mkdir(parents=True)
     for part in _PARTS:
         source = ROOT / part
@@ -44,7 +44,7 @@ def start(folder: Path) -> Path:
 
 
 def lend_environment(folder: Path) -> None:
-    """Environments with this checkout's packages and the folder's own modules: the program's, and the policies'."""
+    """Create the environments of program and policies, with this checkout's packages and the folder's modules."""
     for name, project in ((".venv", ROOT), (".venv-policy", ROOT / "policies")):
         shutil.rmtree(folder / name, ignore_errors=True)
         Packages(ROOT, project).lend(folder)
@@ -56,7 +56,7 @@ def commit(folder: Path, message: str) -> None:
 
 
 def branch(folder: Path, name: str, edit: Callable[[Path], object], start: str = "main") -> None:
-    """A branch with a change, made in a clone: other tests may be reading the working tree."""
+    """Create a branch with a change in a clone, because other tests may read the working tree."""
     with tempfile.TemporaryDirectory() as clone:
         git(folder, "clone", "-q", "--shared", "--branch", start, ".", clone)
         edit(Path(clone))

@@ -1,4 +1,4 @@
-"""A small program of somebody else's in a repository of its own, and changes of it."""
+"""Creates a repository with a small program that does not use gpu_ci, and changes of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUCKET = 'import pulumi_gcp as gcp\ngcp.storage.Bucket("logs", location="EU")\n'
 def repository(
     folder: Path, program: str = BUCKET, config: str = "  gcp:project: p\n", options: str = "virtualenv: .venv"
 ) -> Path:
-    """One stack, `dev`, of one program, committed as `main`."""
+    """Create a repository with a program and its stack `dev`, committed as `main`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "Pulumi.yaml").write_text(f"name: small\nruntime: {{name: python, options: {{{options}}}}}\n")
     (folder / "Pulumi.dev.yaml").write_text(f"config:\n{config}")
@@ -30,7 +30,7 @@ def repository(
 
 
 def unrelated(folder: Path) -> Path:
-    """The program over four clouds that knows nothing of gpu_ci."""
+    """Return the program for four clouds that does not use gpu_ci."""
     shutil.copytree(PROGRAMS / "unrelated", folder, ignore=shutil.ignore_patterns("__pycache__"))
     file = folder / "Pulumi.yaml"
     file.write_text(file.read_text().replace("../../../.venv", ".venv"))
@@ -46,7 +46,7 @@ def started(folder: Path) -> Path:
 
 
 def change(folder: Path, program: str = "") -> None:
-    """A branch `change` with another program; without one, with the same files."""
+    """Create a branch `change` with another program, or with the same files."""
     git(folder, "checkout", "-q", "-f", "-B", "change", "main")
     if program:
         (folder / "__main__.py").write_text(program)
@@ -55,6 +55,6 @@ def change(folder: Path, program: str = "") -> None:
 
 
 def ask(folder: Path, limits: Limits | None = None, cache: Path | None = None) -> Report:
-    """The report on that branch."""
+    """Return the report on that branch."""
     request = Request(base="main", head="change", limits=limits or Limits(), cache=cache)
     return compare(request, Repository.find(folder), lambda _: None)

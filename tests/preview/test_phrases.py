@@ -44,7 +44,7 @@ def test_a_cost_before_and_after(before: Amount | None, after: Amount | None, sh
         (Status.BASE_FAILED, Counts(), "not compared, because the base does not deploy"),
     ],
 )
-def test_what_would_happen_to_a_stack(status: Status, counts: Counts, words: str) -> None:
+def test_the_result_of_a_stack(status: Status, counts: Counts, words: str) -> None:
     assert phrases.outcome(stack(status=status, counts=counts)) == words
 
 
@@ -56,7 +56,7 @@ def test_what_would_happen_to_a_stack(status: Status, counts: Counts, words: str
         (Status.FAILED, Counts(), "cannot be read, so its drift is unknown"),
     ],
 )
-def test_what_became_of_a_stack_that_drifted_or_did_not(status: Status, counts: Counts, words: str) -> None:
+def test_the_result_of_a_stack_with_and_without_drift(status: Status, counts: Counts, words: str) -> None:
     found = stack(status=status, counts=counts)
     assert phrases.outcome(found, "drift") == words
     drifted = reports.report(found, found).model_copy(update={"how": "drift"})
@@ -92,7 +92,7 @@ def test_causes_stand_before_what_follows_from_them() -> None:
     assert order(named("a", "a"), named("b")) == "ab"
 
 
-def test_a_base_that_misses_what_exists_is_told_whose_sandbox_file_names_it() -> None:
+def test_a_base_without_an_existing_resource_gets_a_hint_about_sandbox_yaml() -> None:
     error = "error: 404: no x\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
     failed = stack(status=Status.BASE_FAILED, error=error)
     hint = "List resources that already exist in sandbox.yaml, and commit that to the base first."
@@ -108,9 +108,9 @@ def test_a_base_that_misses_what_exists_is_told_whose_sandbox_file_names_it() ->
     ("said", "status", "told"),
     [
         ("no policy pack was given", Status.PREVIEWED, ""),
-        ("no policy pack was given; not asked: x", Status.PREVIEWED, "no policy pack was given; not asked: x"),
-        ("asked: x", Status.PREVIEWED, "asked: x"),
-        ("asked: x", Status.FAILED, ""),
+        ("no policy pack was given; not run: x", Status.PREVIEWED, "no policy pack was given; not run: x"),
+        ("ran x", Status.PREVIEWED, "ran x"),
+        ("ran x", Status.FAILED, ""),
     ],
 )
 def test_the_line_on_policies_is_left_out_where_none_was_wanted(said: str, status: Status, told: str) -> None:
@@ -140,7 +140,7 @@ def test_updates_that_may_be_replacements_are_counted(counts: Counts, text: str)
     assert phrases.counted(counts) == text
 
 
-def test_a_danger_without_a_change_is_not_told_as_nothing() -> None:
+def test_a_danger_without_a_changed_property_is_not_reported_as_no_change() -> None:
     danger = Finding(rule="gate-removed", severity=Severity.DANGER, text="a")
     told = stack("dev", counts=Counts(same=1), findings=(danger,))
     assert phrases.outcome(told) == "no property changes, 1 unchanged"

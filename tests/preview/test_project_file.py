@@ -1,4 +1,4 @@
-"""What Pulumi.yaml says of its stacks, whoever wrote it."""
+"""Tests of reading an untrusted Pulumi.yaml."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_folder_outside_of_the_project_is_refused(tmp_path: Path, said: str) -
         "a: &a [*a]\n",
     ],
 )
-def test_of_a_project_that_says_nothing_of_it_they_stand_beside_it(tmp_path: Path, text: str) -> None:
+def test_without_an_option_the_stack_files_are_next_to_the_project_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "Pulumi.yaml").write_text(text)
     (tmp_path / "Pulumi.dev.yaml").touch()
     assert list(repository.stack_files(tmp_path)) == ["dev"]
@@ -66,7 +66,7 @@ def test_a_project_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     assert project_file.settings(tmp_path) == {}
 
 
-def test_what_a_project_gives_every_stack(tmp_path: Path) -> None:
+def test_the_default_configuration_of_a_project(tmp_path: Path) -> None:
     said = "config: {a:b: 1, own: {value: [x]}, c:d: {type: string, default: e}, f:g: {type: string}}\n"
     folder = project(tmp_path, f"stackConfigDir: conf\n{said}".replace("stackConfigDir: conf\n", ""))
     assert project_file.defaults(folder / "conf" / "Pulumi.dev.yaml") == {"a:b": 1, "shop:own": ["x"], "c:d": "e"}
@@ -87,7 +87,7 @@ def test_pools_that_move_into_the_project_leave_the_cost_unknown_and_not_at_noth
     )
 
 
-def test_a_secret_that_moves_into_the_project_in_plain_text_is_told(tmp_path: Path) -> None:
+def test_a_secret_that_moves_into_the_project_in_plain_text_is_reported(tmp_path: Path) -> None:
     before, after = project(tmp_path / "a"), project(tmp_path / "b", "config: {token: hunter2}\n")
     (before / "Pulumi.dev.yaml").write_text("config: {shop:token: {secure: v1:abc}}\n")
     (after / "Pulumi.dev.yaml").write_text("config: {}\n")
@@ -175,7 +175,7 @@ def test_a_projects_file_that_never_ends_is_not_waited_for(tmp_path: Path) -> No
         ("{name: python, options: 3}", {"toolchain": "pip"}),
     ],
 )
-def test_options_of_the_runtime_are_set_beside_what_the_file_says(
+def test_options_of_the_runtime_are_set_and_the_rest_of_the_file_stays(
     tmp_path: Path, runtime: str, options: dict[str, str]
 ) -> None:
     (tmp_path / "Pulumi.yaml").write_text(f"name: shop\nruntime: {runtime}\nmain: code\n")
@@ -186,7 +186,7 @@ def test_options_of_the_runtime_are_set_beside_what_the_file_says(
 
 
 @pytest.mark.parametrize("text", ["[", "- a\n", ""])
-def test_of_a_file_that_is_no_project_nothing_is_written(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_project_is_not_changed(tmp_path: Path, text: str) -> None:
     (tmp_path / "Pulumi.yaml").write_text(text)
     project_file.set_runtime_options(tmp_path, toolchain="pip")
     assert (tmp_path / "Pulumi.yaml").read_text() == text

@@ -1,4 +1,4 @@
-"""The builder of the control plane, with a stand-in for go: what it asks for, and what an interruption leaves."""
+"""Tests of the builder of the control plane with a fake go: its commands, and the effect of an interruption."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROGRAMS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler
 
 
 class Checkout:
-    """A folder with a space in its name that has the builder and the stand-in."""
+    """A folder with a space in its name, with the builder and the fake go."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "a checkout"
@@ -61,8 +61,8 @@ def test_without_go_it_fails_and_says_what_to_install(checkout: Checkout) -> Non
     answer = checkout.build(path="")
     assert answer.returncode == 1
     assert answer.stderr.splitlines() == [
-        "control plane: there is no `go` on PATH",
-        "  expected: the version that the `go` line of tools/kubernetes/go.mod names, or a newer one",
+        "control plane: no `go` on PATH",
+        "  expected: the version in the `go` line of tools/kubernetes/go.mod, or a newer one",
         "  hint: https://go.dev/doc/install",
     ]
     assert not checkout.home.exists()
@@ -87,14 +87,14 @@ def test_a_build_that_fails_leaves_nothing_that_counts_as_built(checkout: Checko
     output = answer.stderr.splitlines()
     assert output[0] == "no route to the proxy"
     assert output[1].startswith("control plane: `nice -n 19 ")
-    assert output[1].endswith("` ended with 2")
+    assert output[1].endswith("` exits with 2")
     assert output[-1].startswith("  hint: check `go version` against tools/kubernetes/go.mod")
     (checkout.go.parent / "fail").unlink()
     assert checkout.build().returncode == 0
     assert sorted(path.name for path in checkout.home.iterdir()) == [".installed", *PROGRAMS]
 
 
-def test_the_modules_are_of_the_version_whose_words_the_sandbox_has() -> None:
+def test_the_modules_have_the_version_that_the_sandbox_emulates() -> None:
     from pulumi_sandbox.providers.kubernetes.schema.validation import VERSION
 
     text = (ROOT / "tools" / "kubernetes" / "go.mod").read_text()

@@ -1,4 +1,4 @@
-"""What is taken from GitHub's OpenAPI description."""
+"""Tests of the extraction from GitHub's OpenAPI description."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tools.github_openapi import OPERATIONS, extract, trimmed
 
 
 def described(**schemas: Any) -> dict[str, Any]:
-    """A description in which every operation answers 200 with a run, and 404 with a shared answer."""
+    """Return a description in which every operation answers 200 with a run, and 404 with a shared answer."""
     reference = {"schema": {"$ref": "#/components/schemas/run"}}
     responses = {
         "200": {"description": "Response", "content": {"application/json": reference}},
@@ -39,7 +39,7 @@ def test_every_answer_is_kept_with_all_schemas_that_it_needs_and_no_other() -> N
     }
 
 
-def test_what_only_helps_a_reader_is_left_out_and_a_field_of_that_name_is_kept() -> None:
+def test_descriptions_are_left_out_and_a_field_of_that_name_is_kept() -> None:
     schema = {
         "type": "object",
         "description": "A run",

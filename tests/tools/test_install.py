@@ -1,4 +1,4 @@
-"""The installer of the environments, with a stand-in for uv: what it asks for, and what an interruption leaves."""
+"""Tests of the installer of the environments with a fake uv: its commands, and the effect of an interruption."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if [ "$1" = venv ]; then for last in "$@"; do :; done; mkdir -p "$last/bin"; ln 
 
 
 class Checkout:
-    """A folder with a space in its name that has the installer, locks and the stand-in."""
+    """A folder with a space in its name, with the installer, locks and the fake uv."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "a checkout"
@@ -88,7 +88,9 @@ def test_a_changed_lock_makes_the_environment_anew(checkout: Checkout) -> None:
     checkout.install("runtime")
     (checkout.root / ".venv" / "leftover").write_text("")
     (checkout.root / "requirements.lock").write_text("# another\n")
-    assert ".venv is of another lock, folder or Python; making it again" in checkout.install("runtime").stdout
+    assert (
+        ".venv was created from another lock, folder or Python; creating it again" in checkout.install("runtime").stdout
+    )
     assert not (checkout.root / ".venv" / "leftover").exists()
 
 
@@ -101,7 +103,10 @@ def test_an_environment_that_is_to_find_other_folders_is_made_anew(checkout: Che
     (checkout.tools / "uv").write_text(f"{uv}\nmkdir -p {shlex.quote(str(packages))}\n")
     checkout.install("policy")
     script.write_text(script.read_text().replace('"policy": ["catalog"', '"policy": ["catalog", "common"'))
-    assert ".venv-policy is of another lock, folder or Python; making it again" in checkout.install("policy").stdout
+    assert (
+        ".venv-policy was created from another lock, folder or Python; creating it again"
+        in checkout.install("policy").stdout
+    )
     assert (packages / "gpu_ci.pth").read_text() == "".join(
         f"{checkout.root}/{each}\n" for each in ("catalog", "common", "smoke")
     )
@@ -111,7 +116,7 @@ def test_an_interrupted_installation_is_never_used(checkout: Checkout) -> None:
     checkout.fail_on("pip sync")
     failed = checkout.install("runtime")
     assert failed.returncode == 1
-    assert "nothing half-installed will be used" in failed.stderr
+    assert "an incomplete installation will not be used" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert not (checkout.root / ".venv" / ".installed").exists()
 
@@ -119,7 +124,7 @@ def test_an_interrupted_installation_is_never_used(checkout: Checkout) -> None:
     (checkout.tools / "fail").unlink()
     again = checkout.install("runtime")
     assert again.returncode == 0
-    assert "left unfinished" in again.stdout
+    assert "is incomplete" in again.stdout
     assert not (checkout.root / ".venv" / "half").exists()
 
 
@@ -130,9 +135,9 @@ def test_an_environment_that_is_a_link_to_another_one_is_left_alone(checkout: Ch
     failed = checkout.install("runtime")
     assert failed.returncode == 1
     assert failed.stderr.splitlines() == [
-        "install: .venv is a link, and what it points to is not what is wanted now",
+        "install: .venv is a link to an environment that is not current",
         f"  got: {other}",
-        "  hint: remove the link, and make it again here: rm .venv",
+        "  hint: remove the link, so that the environment is created here: rm .venv",
     ]
     assert list(other.iterdir()) == []
 
@@ -144,10 +149,10 @@ def test_the_dev_environment_serves_the_runtime_too(checkout: Checkout) -> None:
     assert checkout.calls() == before
 
 
-def test_the_runtime_environment_that_gets_the_test_tools_is_not_said_to_be_wrong(checkout: Checkout) -> None:
+def test_a_runtime_environment_without_test_tools_is_reported_as_such(checkout: Checkout) -> None:
     checkout.install("runtime")
     first, *_ = checkout.install("dev").stdout.splitlines()
-    assert first == "install: .venv has no test tools yet; making it again"
+    assert first == "install: .venv has no test tools; creating it again"
 
 
 def test_the_cpu_build_of_torch_is_exchanged_once_the_machine_has_a_gpu(
@@ -162,7 +167,9 @@ def test_the_cpu_build_of_torch_is_exchanged_once_the_machine_has_a_gpu(
     (tmp_path / "bin" / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     first, *_ = checkout.install("torch").stdout.splitlines()
-    assert first == ("install: .venv-torch has the CPU build of torch, and this machine has a GPU now; making it again")
+    assert first == (
+        "install: .venv-torch has the CPU build of torch, and this machine has a GPU now; creating it again"
+    )
     assert checkout.calls()[-1].endswith("locks/torch.lock")
     assert checkout.install("torch").stdout == ""
 
@@ -228,7 +235,7 @@ def test_an_environment_without_this_project_comes_from_its_lock_and_finds_folde
     checkout: Checkout, name: str, lock: str, folders: list[str]
 ) -> None:
     packages = checkout.root / f".venv-{name}" / "lib" / "python3.11" / "site-packages"
-    # The stand-in makes no folder for packages, so it is made as soon as the environment is.
+    # The fake uv creates no folder for packages, so it is extended to create one.
     uv = (checkout.tools / "uv").read_text()
     (checkout.tools / "uv").write_text(f"{uv}\nmkdir -p {shlex.quote(str(packages))}\n")
     assert checkout.install(name).returncode == 0
@@ -278,7 +285,7 @@ def test_ctrl_c_ends_what_runs_and_says_how_to_go_on(checkout: Checkout) -> None
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert errors == "install: runtime: stopped; call make again and it goes on\n"
+    assert errors == "install: runtime: stopped; call make again to continue\n"
     with pytest.raises(ProcessLookupError):
         os.kill(int((checkout.root / "pid").read_text()), 0)
 
@@ -287,7 +294,7 @@ def test_ctrl_c_before_the_installer_knows_its_process_ends_that_process_too(che
     began = []
 
     class Pressed(subprocess.Popen[str]):
-        """A process whose parent gets Ctrl-C after the fork, before it holds the process."""
+        """A process whose parent gets Ctrl-C after the fork, before Popen returns."""
 
         def __init__(self, *command: Any, **options: Any) -> None:
             super().__init__(*command, **options)

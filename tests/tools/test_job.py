@@ -1,4 +1,4 @@
-"""`make job`: what it refuses before it queues anything."""
+"""Tests of `make job`: requests that it refuses before it queues a job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 @pytest.fixture
 def world(workspace: Workspace) -> Iterator[World]:
-    """A world with a runner group of one repository."""
+    """Yield an emulated GitHub with a runner group of one repository."""
     made = World(workspace.world)
     outputs = {
         "name": "gpu",
@@ -159,7 +159,7 @@ while :; do sleep 0.1; done
 
 @pytest.fixture
 def managed(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """A call that follows a job of a status."""
+    """Return a function that follows a job with a status."""
     (tmp_path / "gpu-ci").write_text(MANAGER)
     (tmp_path / "gpu-ci").chmod(0o755)
     monkeypatch.setattr(job, "BIN", tmp_path)

@@ -1,4 +1,4 @@
-"""`make up`: what it shows on a terminal, and elsewhere."""
+"""Tests of the output of `make up`, on a terminal and without one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_warning_is_kept_once_and_without_its_colors() -> None:
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Path:
-    """A checkout whose sandbox is a script."""
+    """Return a checkout whose sandbox is a script."""
     (tmp_path / "tools").mkdir()
     for name in ("up.py", "install.py"):
         (tmp_path / "tools" / name).write_text((ROOT / "tools" / name).read_text())

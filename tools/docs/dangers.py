@@ -1,4 +1,4 @@
-"""The page docs/reference/preview-dangers.md: what a preview warns of, from the tables of the rules."""
+"""Writes the page docs/reference/preview-dangers.md from the tables of the danger rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_preview.report.danger_rule import RULES
 from gpu_preview.report.danger_rules.data_loss import HOLDS
-from gpu_preview.report.danger_rules.jobs import CHARTS, RUNS
+from gpu_preview.report.danger_rules.jobs import CHARTS, JOB_RESOURCES
 
 
 def page() -> Iterator[str]:
@@ -20,26 +20,27 @@ def page() -> Iterator[str]:
     for rule in RULES:
         yield f"| `{rule.name}` | {rule.severity} | {rule.what} | {rule.hint} | {rule.source} |"
     yield ""
-    yield "A resource that the engine leaves in the cloud (`retainOnDelete`) interrupts and loses nothing. What was as"
-    yield "dangerous before the change is not told again."
+    yield "A resource that the engine leaves in the cloud (`retainOnDelete`) interrupts no job and loses no data."
+    yield "A danger that existed before the change is not reported again."
     yield ""
-    yield "## What runs jobs"
+    yield "## Resources that run jobs"
     yield ""
     yield "| type | deleted or replaced | changed | source |"
     yield "|---|---|---|---|"
-    for runs in RUNS:
-        types = ", ".join(f"`{type_}`" for type_ in runs.types)
-        rolls = f"{', '.join(f'`{name}`' for name in runs.rolls)}: {runs.rolled}" if runs.rolls else ""
-        yield f"| {types} | {runs.ends} | {rolls} | {runs.source} |"
-    for chart, runs in CHARTS.items():
-        yield f"| Helm release of `{chart}` | {runs.ends} | | {runs.source} |"
+    for entry in JOB_RESOURCES:
+        types = ", ".join(f"`{type_}`" for type_ in entry.types)
+        properties = ", ".join(f"`{name}`" for name in entry.machine_properties)
+        on_update = f"{properties}: {entry.on_update}" if properties else ""
+        yield f"| {types} | {entry.on_delete} | {on_update} | {entry.source} |"
+    for chart, entry in CHARTS.items():
+        yield f"| Helm release of `{chart}` | {entry.on_delete} | | {entry.source} |"
     yield ""
-    yield "A managed instance group is told too where it shrinks, and where it gets another template while"
+    yield "A managed instance group is also reported if it shrinks, or if it gets another template while"
     yield "`updatePolicy.type` is `PROACTIVE`."
     yield ""
-    yield "## What holds data"
+    yield "## Resources that hold data"
     yield ""
-    yield "| type | what is gone | note |"
+    yield "| type | lost data | note |"
     yield "|---|---|---|"
     for type_, holds in HOLDS.items():
         unless = (

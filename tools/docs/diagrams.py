@@ -1,6 +1,6 @@
 """Draws each diagram of docs/pictures from its D2 source: `make diagrams`. Needs Go.
 
-An SVG names the SHA-256 of the source it was drawn from, so that a test finds a stale one without drawing it.
+An SVG has the SHA-256 of its source, so that a test finds an outdated SVG without drawing it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 D2 = "oss.terrastruct.com/d2@v0.7.1"
-# Neutral colours, and the dark ones where the reader's browser asks for a dark page.
+# Neutral colours, and dark colours if the reader's browser prefers dark pages.
 _OPTIONS = ("--theme", "0", "--dark-theme", "200", "--pad", "20", "--layout", "elk")
 
 
@@ -26,7 +26,7 @@ def mark(source: Path) -> str:
 
 
 def main() -> None:
-    """Draw them all."""
+    """Draw all diagrams."""
     for source in sources():
         picture = source.with_suffix(".svg")
         subprocess.run(["go", "run", D2, *_OPTIONS, source, picture], check=True)

@@ -1,6 +1,6 @@
-"""The page docs/reference/emulation.md: the behaviour of real services that the sandbox and the tests' fakes enforce.
+"""Writes the page docs/reference/emulation.md: behaviour of real services that the sandbox and the fakes enforce.
 
-Its rows are in tools/docs/emulation/, one YAML file for each area.
+The rows of the page are in tools/docs/emulation/, one YAML file for each area.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Text = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_leng
 
 
 class Row(pydantic.BaseModel):
-    """One behaviour of a real service, and the source that says so."""
+    """One behaviour of a real service, with the source that documents it."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -28,14 +28,14 @@ class Row(pydantic.BaseModel):
 
 
 class Enforced(Row):
-    """A behaviour that the emulation has too: code that ignores it fails one of the tests."""
+    """A behaviour that the emulation has too. Code that ignores it fails one of the tests."""
 
     where: Text
     tests: Annotated[list[Text], pydantic.Field(min_length=1)]
 
 
 class Kinder(Row):
-    """A behaviour that the emulation lacks: no test here sees code that ignores it."""
+    """A behaviour that the emulation lacks, so no test fails for code that ignores it."""
 
     consequence: Text
 
@@ -50,7 +50,7 @@ class Area(pydantic.BaseModel):
 
 
 def areas() -> dict[str, Area]:
-    """Every area: file name without its suffix -> rows. Raises ValidationError for a file of another form."""
+    """Return the rows of each file, by its name without suffix. ValidationError if a file has another form."""
     files = sorted(ROWS.glob("*.yaml"))
     return {file.stem: Area.model_validate(yaml.safe_load(file.read_text())) for file in files}
 

@@ -1,4 +1,4 @@
-"""The page of the floors that gpu-smoke judges speeds by, from its own table."""
+"""Writes the page docs/reference/gpu-floors.md: the lowest speeds that gpu-smoke accepts (the floors)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from gpu_smoke.data.gpus import GPUS, Figure, Speed
 
 
 def page() -> Iterator[str]:
-    """The lines of the page."""
+    """Return the lines of the page."""
     yield "# How fast a GPU must be"
     yield ""
-    yield "Generated from `smoke/gpu_smoke/data/gpus.py` by `make docs`; a test fails when it is stale."
-    yield "How they are used: [how gpu-smoke judges speed](../how-it-works/gpu-speed.md)."
-    yield "How to make your own: [history and your own floors](../guides/gpu-history.md)."
-    yield "This project measured those of the H100 and the H200, on machines outside its pools."
+    yield "Generated from `smoke/gpu_smoke/data/gpus.py` by `make docs`; a test fails if this page is not current."
+    yield "A floor is the lowest speed that gpu-smoke accepts, or accepts without a warning."
+    yield "How floors are used: [how gpu-smoke judges speed](../how-it-works/gpu-speed.md)."
+    yield "How to measure your own: [history and your own floors](../guides/gpu-history.md)."
+    yield "This project measured the speeds of the H100 and the H200, on machines outside its pools."
     yield ""
-    yield f"A speed below {gpus.WARN:.2f} of the lowest published measurement warns."
-    yield f"It fails below {gpus.FAIL:.2f} where several parties measured,"
-    yield f"and below {gpus.FAIL_ONE_PARTY:.2f} where one did."
+    yield f"gpu-smoke warns below {gpus.WARN:.2f} of the lowest published measurement."
+    yield f"It fails below {gpus.FAIL:.2f} of it if several parties measured,"
+    yield f"and below {gpus.FAIL_ONE_PARTY:.2f} if one did."
     yield ""
-    yield "A measurement counts for the format and the size that the check times."
-    yield "Where every published one is of the best size that was found,"
-    yield f"{gpus.BEST_SIZE:.2f} of it counts, which the timed size reaches on the cards that were measured in both."
+    yield "A measurement counts for the format and the matrix size that the check times."
+    yield "Some GPUs have published measurements only for the best size that was found. Then"
+    yield f"{gpus.BEST_SIZE:.2f} of the measurement counts: GPUs that were measured in both sizes reach this share."
     yield ""
     yield "| GPU | timed | products, TFLOPS: warn, fail | from | copies, GB/s: warn, fail | from | host, GB/s: warn |"
     yield "|---|---|---|---|---|---|---|"
@@ -39,14 +40,14 @@ def page() -> Iterator[str]:
         ]
         yield f"| {' | '.join(cells)} |"
     yield ""
-    yield "Other models, and those without a measurement, are held to what they could do at most, as CUDA reports it."
+    yield "Other GPUs, and those without a measurement, are compared with their theoretical speed, from CUDA's data."
     yield f"Products fail below {gpus.THEORY_GEMM:.2f} of multiprocessors x clock x FLOP per clock."
     yield f"Copies fail below {gpus.THEORY_COPY:.2f} of twice the memory clock x the width of its bus."
-    yield "Above that a speed is reported, with a warning."
+    yield "A higher speed is reported with a warning."
     yield "FLOP of one multiprocessor per clock, by compute capability:"
     yield ", ".join(f"{flop} ({capability})" for capability, flop in gpus.FLOP_PER_CLOCK.items()) + "."
     yield ""
-    yield f"Memory is all there from {gpus.MEMORY:.2f} of the nominal size on."
+    yield f"The memory is complete if its size is {gpus.MEMORY:.2f} of the nominal size or more."
     yield "An all-reduce of 256 MiB over eight GPUs warns below"
     yield ", ".join(f"{floor:g} GB/s ({GPUS[key].names[0]})" for key, floor in gpus.ALLREDUCE.items()) + "."
     yield ""
@@ -63,7 +64,7 @@ def _floors(speed: Speed | None) -> str:
 
 
 def _figures(figures: tuple[Figure, ...]) -> str:
-    """Each measurement, its source and its size."""
+    """Return each measurement with its source and its size."""
     ordered = sorted(figures, key=lambda figure: figure.value)
     return ", ".join(f"{figure.value:g} ({figure.source}{_size(figure)})" for figure in ordered)
 

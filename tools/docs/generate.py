@@ -34,10 +34,10 @@ from tools.docs import (
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-# What a pool of each kind is called in its example, where that is not the usual l4.
+# The name of the pool in the example of a kind, if it is not l4.
 NAMES = {"cloud-build": "builds"}
-# Which key of a stack file wiring comes from.
-WIRED_FROM = {
+# The key of the stack file from which the program sets a field.
+SET_FROM = {
     "project": PROJECT,
     "subnetwork": f"{SITE}.subnetworks",
     "labels": f"{SITE}.labels",
@@ -48,12 +48,12 @@ WIRED_FROM = {
 }
 # The guide to the components of each cloud.
 GUIDES = {"aws": "eks.md", "gcp": "compute-engine.md", "github": "github.md", "kubernetes": "kubernetes.md"}
-# How an entry of a list or a map is written in the path of a field.
+# The form of a list entry and of a map entry in the path of a field.
 ENTRY = {"items": "[]", "additionalProperties": ".<name>"}
 
 
 def pages() -> dict[str, str]:
-    """Every generated page: path below docs/ -> text."""
+    """Return the text of every generated file, by its path below docs/."""
     return {
         "reference/pools.md": "\n".join(pools_page()),
         "reference/aws-components.md": "\n".join(components_page("aws", "AWS")),
@@ -78,7 +78,7 @@ def pools_page() -> Iterator[str]:
     components, found = kinds(), schema()
     yield "# Pools: kinds and fields"
     yield ""
-    yield "Generated from the components by `make docs`; a test fails when it is stale."
+    yield "Generated from the components by `make docs`; a test fails if this page is not current."
     yield "How to use it: [add a pool](../start/add-a-pool.md)."
     yield ""
     yield "| kind | what you get |"
@@ -94,7 +94,7 @@ def pools_page() -> Iterator[str]:
 
 def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -> Iterator[str]:
     resource = found["resources"][component.TYPE]
-    wiring = [name for name in resource["inputProperties"] if name not in component.ARGS.choice_names()]
+    set_by_program = [name for name in resource["inputProperties"] if name not in component.ARGS.choice_names()]
     yield f"## {kind}"
     yield ""
     for paragraph in resource["description"].split("\n\n"):
@@ -109,14 +109,14 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
     yield "|---|---|---|---|"
     yield from rows(resource, found, component.ARGS.choice_names())
     yield ""
-    keys = ", ".join(f"`{WIRED_FROM[name]}`" for name in wiring if name in WIRED_FROM)
+    keys = ", ".join(f"`{SET_FROM[name]}`" for name in set_by_program if name in SET_FROM)
     yield f"The program sets these fields from the site ({keys})."
     yield f"Set them yourself if you use `{component.__module__}.{component.__name__}` in Python, or"
     yield f"`{component.TYPE}` through the plugin:"
     yield ""
     yield "| field | type | default | what it is |"
     yield "|---|---|---|---|"
-    yield from rows(resource, found, wiring)
+    yield from rows(resource, found, set_by_program)
     yield ""
     yield "| output | what it is |"
     yield "|---|---|"
@@ -125,11 +125,11 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
 
 
 def components_page(cloud: str, title: str) -> Iterator[str]:
-    """The components of one cloud that are no pools."""
+    """Yield the page of the components of one cloud, without pools."""
     found = schema()
     yield f"# {title}: components and fields"
     yield ""
-    yield "Generated from the components by `make docs`; a test fails when it is stale."
+    yield "Generated from the components by `make docs`; a test fails if this page is not current."
     yield f"How to use them: [{title}](../guides/{GUIDES[cloud]})."
     for each in kinds_catalog():
         if each.kind or each.token.split(":")[1] != cloud:
@@ -155,7 +155,7 @@ def components_page(cloud: str, title: str) -> Iterator[str]:
 
 
 def sentences(paragraph: str) -> list[str]:
-    """The labelled sentences of a docstring (`Creates: …`), each as one line."""
+    """Return the labelled sentences of a docstring (`Creates: …`), each as one line."""
     lines: list[str] = []
     for line in paragraph.splitlines():
         head = line.split(":")[0]
@@ -167,7 +167,7 @@ def sentences(paragraph: str) -> list[str]:
 
 
 def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str = "") -> Iterator[str]:
-    """A row for each field; a field that holds fields is followed by them."""
+    """Yield a row for each field. The fields of an object follow the object."""
     fields = owner.get("inputProperties") or owner["properties"]
     needed = owner["requiredInputs"] if "requiredInputs" in owner else owner.get("required", [])
     for name in names:
@@ -186,7 +186,7 @@ def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str =
 
 
 def type_of(field: dict[str, Any], found: dict[str, Any]) -> str:
-    """A field's type in words."""
+    """Return the name of a field's type."""
     if "oneOf" in field:
         return "map"
     if "const" in field:
@@ -205,9 +205,10 @@ def gpu_section() -> Iterator[str]:
     """Yield the table of the machine types of pools on Google Cloud, from the catalog."""
     yield "## GPUs on Google Cloud"
     yield ""
-    yield "Machine types a pool can have. In which zones they are, the error for a wrong zone tells; the facts and"
-    yield "their sources are in [catalog/gpu_catalog/data](../../catalog/gpu_catalog/data). An unverified market"
-    yield "is accepted: no page of Google's confirms it, and the check of the template finds out."
+    yield "The machine types that a pool can have. The error for a wrong zone names the zones that have the type."
+    yield "The facts and their sources are in [catalog/gpu_catalog/data](../../catalog/gpu_catalog/data)."
+    yield "No page of Google confirms an unverified market. A pool can use it, and the smoke check of the template"
+    yield "finds out if it works."
     yield ""
     yield "| GPU | memory each | compute capability | machineType (number of GPUs) | market |"
     yield "|---|---|---|---|---|"
@@ -227,20 +228,20 @@ def gpu_section() -> Iterator[str]:
     for (name, memory, capability, markets), types in groups.items():
         yield f"| {name} | {memory} GB | {capability} | {', '.join(types)} | {markets} |"
     yield ""
-    yield f"torch {versions.TORCH}, which machines get by default, does not run on these. The newest that does:"
+    yield f"torch {versions.TORCH}, the default, does not run on these GPUs. The newest version that does:"
     yield ""
     yield from (f"- {name}: `torch: {instead}`" for name, instead in torch_needed.items())
     yield ""
 
 
 def needed(machine: Machine) -> dict[str, str]:
-    """The torch of one's own choice that a machine needs, by the name of its GPU."""
+    """Return the version of torch that a machine needs instead of the default, by the name of its GPU."""
     torch = software.torch_instead(machine)
     return {f"{machine.gpu.device_name} ({machine.architecture})": torch} if torch else {}
 
 
 def sold(machine: Machine) -> str:
-    """The markets of a machine; those that sources contradict each other on are marked."""
+    """Return the markets of a machine. A market on which sources disagree is marked as unverified."""
     return " or ".join(
         [f"`{market}`" for market in machine.markets]
         + [f"`{market}` (unverified)" for market in machine.unverified_markets]

@@ -17,7 +17,7 @@ COLUMNS = 104
 
 
 def printed_by(*command: str) -> str:
-    """Everything a command prints when it believes that it talks to a terminal."""
+    """Return the output of a command that runs in a terminal."""
     chunks: list[bytes] = []
 
     def read(descriptor: int) -> bytes:
@@ -27,7 +27,7 @@ def printed_by(*command: str) -> str:
 
     code = os.waitstatus_to_exitcode(pty.spawn(list(command), read))
     if code:
-        sys.exit(f"{command} ended with {code}; nothing was drawn")
+        sys.exit(f"{command} exits with {code}; nothing was drawn")
     return b"".join(chunks).decode()
 
 

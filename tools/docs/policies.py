@@ -11,7 +11,7 @@ from gpu_ci_policies.rules import RULES
 BEFORE = """\
 # Policies
 
-Generated from [the rules](../../policies/gpu_ci_policies/rules.py) by `make docs`; a test fails when it is stale.
+Generated from [the rules](../../policies/gpu_ci_policies/rules.py) by `make docs`; a test fails if it is not current.
 
 The policy pack in `policies/` checks any Pulumi program on AWS, Google Cloud, Kubernetes and GitHub, with or without
 gpu-ci components. A broken mandatory rule fails the preview. During an `up`, the resource is not created. The exit code

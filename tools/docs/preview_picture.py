@@ -1,6 +1,6 @@
 """Draws docs/pictures/preview.png, a real preview in a real browser: `.venv/bin/python -m tools.docs.preview_picture`.
 
-The pull request is one of those that the tests preview; Chromium and its driver have to be there.
+The pull request is one of the tests' pull requests. Chromium and its driver must be installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The published schema of the report on a change, from the models that it is made of."""
+"""Writes docs/preview-report.schema.json, the JSON Schema of a preview report, from the models of the report."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gpu_preview.model import Report
 
 
 def schema() -> str:
-    """The schema as a file: what a report that was written has, in JSON Schema 2020-12."""
+    """Return the schema of a written report, in JSON Schema 2020-12."""
     schema_of_report = untitled(Report.model_json_schema(by_alias=True, mode="serialization"))
     return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema_of_report}, indent=2) + "\n"
 
 
 def untitled(schema: Any) -> Any:
-    """Without the titles that pydantic makes of the names of fields; they say nothing more."""
+    """Return the schema without the titles that pydantic derives from the names of fields."""
     if isinstance(schema, list):
         return [untitled(each) for each in schema]
     if not isinstance(schema, dict):

@@ -2,8 +2,9 @@
 
     python -m tools.docs.readability [--list] [PATH ...]
 
-Prints one row for each area: sentences, words in an average sentence, the share of sentences above 25 words, and
-expressions of the word list below. With --list, it prints each long sentence and each listed expression with its place.
+Prints one row for each area: the number of sentences, the average number of words in a sentence, the share of sentences
+above 25 words, the number of expressions in the list below, and the number of docstrings that begin with a question
+word. With --list, it also prints each long sentence, listed expression and such docstring with its place.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ LISTED = re.compile(
     |ends\ with\ \d|ended\ with\ \d|what\ there\ is|there\ is\ to|mend(?:s|ed)?|shuts?\ out)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
-RIDDLES = re.compile(r"(What|Whether|How|Who|Whose|Where|Which|That)\b(?!.*\?)")
-"""First words of a docstring that is no sentence."""
+QUESTION_WORDS = re.compile(r"(What|Whether|How|Who|Whose|Where|Which|That)\b(?!.*\?)")
+"""First words of a docstring that is not a sentence."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"'*]*\s+(?=[A-Z`\"'(\[*])")
 _ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|etc|vs|cf|approx|no)\.", re.IGNORECASE)
 
@@ -45,7 +46,7 @@ class Text(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A sentence that needs a look."""
+    """A sentence that is hard to read."""
 
     path: str
     line: int
@@ -54,13 +55,13 @@ class Finding(NamedTuple):
 
 
 def pieces(path: Path) -> Iterator[Text]:
-    """All prose of a Markdown or Python file."""
+    """Yield all prose of a Markdown or Python file."""
     text = path.read_text(encoding="utf-8")
     yield from _markdown(str(path), text) if path.suffix == ".md" else _python(str(path), text)
 
 
 def _markdown(path: str, text: str) -> Iterator[Text]:
-    """Paragraphs and list items. Code, tables, headings, HTML and link definitions are no prose."""
+    """Yield paragraphs and list items. Code, tables, headings, HTML and link definitions are not prose."""
     block: list[str] = []
     began, fenced = 0, False
     for number, line in enumerate([*text.splitlines(), ""], 1):
@@ -101,7 +102,7 @@ def _python(path: str, text: str) -> Iterator[Text]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a piece of prose."""
+    """Return the sentences of a text."""
     text = re.sub(r"\]\([^)]*\)", "]", text)
     return [each for each in _SENTENCE_END.split(_ABBREVIATIONS.sub(r"\1", text)) if re.search(r"\w", each)]
 
@@ -113,7 +114,7 @@ def words(sentence: str) -> int:
 
 
 def area(path: str) -> str:
-    """The row a file counts in."""
+    """Return the area of a file, which is its row in the table."""
     first, *rest = path.split("/")
     return f"docs/{rest[0]}" if first == "docs" and rest[1:] else first if rest else "README etc."
 
@@ -132,7 +133,7 @@ def main() -> None:
     for path in (Path(each) for each in listed if each.endswith((".md", ".py"))):
         where = area(str(path))
         for piece in pieces(path):
-            if piece.is_docstring and RIDDLES.match(piece.text):
+            if piece.is_docstring and QUESTION_WORDS.match(piece.text):
                 findings[where].append(Finding(piece.path, piece.line, "opening", sentences(piece.text)[0]))
             for sentence in sentences(piece.text):
                 length = words(sentence)

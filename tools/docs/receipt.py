@@ -1,4 +1,4 @@
-"""The page docs/reference/gpu-smoke-receipt.md: every field of a receipt, from its published schema."""
+"""Writes the page docs/reference/gpu-smoke-receipt.md: every field of a receipt, from its published schema."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def page() -> Iterator[str]:
     yield "# The receipt of gpu-smoke: fields"
     yield ""
     yield f"Generated from [{SCHEMA.name}](../{SCHEMA.name}) (JSON Schema 2020-12) by `make docs`."
-    yield "The tests hold every receipt to the schema. How to get one: [gpu-smoke](gpu-smoke.md)."
+    yield "The tests validate every receipt against the schema. How to get a receipt: [gpu-smoke](gpu-smoke.md)."
     yield ""
     yield schema["description"]
     yield ""
-    yield "| field | type | always there | what it is |"
+    yield "| field | type | required | what it is |"
     yield "|---|---|---|---|"
     yield from rows(schema, schema["$defs"])
     yield ""
 
 
 def rows(owner: dict[str, Any], defs: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    """A row for each field; an object, or a list of them, is followed by its fields."""
+    """Yield a row for each field. The fields of an object, or of a list of objects, follow it."""
     for name, field in owner["properties"].items():
         always = "yes" if name in owner.get("required", ()) else ""
         yield f"| `{prefix}{name}` | {type_of(field, defs)} | {always} | {field['description']} |"
@@ -37,7 +37,7 @@ def rows(owner: dict[str, Any], defs: dict[str, Any], prefix: str = "") -> Itera
 
 
 def type_of(field: dict[str, Any], defs: dict[str, Any]) -> str:
-    """A field's type in words."""
+    """Return the name of a field's type."""
     field = {**defs[field["$ref"].rpartition("/")[2]], **field} if "$ref" in field else field
     if values := field.get("enum") or [field["const"]] if "const" in field or "enum" in field else []:
         return " or ".join(f"`{json.dumps(value)}`" for value in values)

@@ -1,4 +1,4 @@
-"""The published schema of the file that `gpu-smoke record` writes, from the one that its reader goes by."""
+"""Writes docs/gpu-smoke-specs.schema.json, the JSON Schema of the file that `gpu-smoke record` writes and reads."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from gpu_smoke.history.measurements import FILE
 
 
 def schema() -> str:
-    """The schema as a file."""
+    """Return the schema as the text of a file."""
     return json.dumps(FILE, indent=2) + "\n"

@@ -83,7 +83,7 @@ def problems(run: Run, exit_code: int, receipt: Mapping[str, Any], gpus: int) ->
 
 
 def same_products(receipts: Path) -> list[str]:
-    """Two runs of one profile on one machine have to compute the same bits."""
+    """Return a problem if two runs of one profile on one machine did not compute the same bits."""
     first, second = (json.loads((receipts / f"{name}.json").read_text()) for name in ("standard", "standard-again"))
     hashes = [
         {(each["gpu"], each["dtype"]): each["hash"] for each in receipt["products"]} for receipt in (first, second)
@@ -94,7 +94,7 @@ def same_products(receipts: Path) -> list[str]:
 
 
 def main(environment: Mapping[str, str] = os.environ, command: Sequence[str] = (), receipts: Path = RECEIPTS) -> int:
-    """Run the check several times. Returns 0 if every run is as expected, 1 if one is not, 2 if none was started."""
+    """Run the check several times. Return 0 if every run is as expected, 1 if one is not, or 2 if none was started."""
     given = environment.get("GPU_CI_GPUS", "1")
     print(f"test-gpu: {len(RUNS)} runs of gpu-smoke, some minutes; nothing is created or paid for here")
     try:

@@ -83,11 +83,11 @@ class Live:
             raise FailedError("a pool did not pass its check, or none has one")
 
     def _destroy(self) -> None:
-        print("test-live: destroying everything that was made", flush=True)
+        print("test-live: destroying everything that was created", flush=True)
         try:
             self._pulumi("destroy", "--yes", "--skip-preview", *self._names())
         except (FailedError, KeyboardInterrupt):
-            # The empty passphrase is this run's own; a user's is in the user's environment, and not printed.
+            # The empty passphrase belongs to this run. The passphrase of a user is in the environment, and not printed.
             own = [] if "PULUMI_CONFIG_PASSPHRASE" in self.environment else ["PULUMI_CONFIG_PASSPHRASE=''"]
             again = " ".join([*own, *self.pulumi, "destroy", *self._names()])
             print(f"test-live: NOT DESTROYED. Its state is in {self.folder}", file=sys.stderr)
@@ -96,7 +96,7 @@ class Live:
 
     @property
     def _backend(self) -> str:
-        # Without files of attributes: a kill while one is written would leave a state that nothing can read.
+        # Without attribute files: if the engine is killed while it writes one, the state can no longer be read.
         return f"file://{self.folder}?metadata=skip"
 
     def _names(self) -> list[str]:
@@ -136,7 +136,7 @@ def _awaited(process: subprocess.Popen[str]) -> tuple[str, bool]:
 
 
 def written(environment: Mapping[str, str], folder: Path) -> Path:
-    """The stack file of the run, as a copy in its folder. RefusedError where none is named."""
+    """Write the stack file of the run into its folder, and return it. RefusedError if no target is named."""
     copy = folder / "Pulumi.live.yaml"
     if environment.get(STACK_FILE) and environment.get(PROJECT):
         raise RefusedError(f"two targets\n  got: {PROJECT} and {STACK_FILE}\n  expected: one of them")
@@ -187,7 +187,7 @@ def plan(file: Path) -> str:
 
 
 def main(environment: Mapping[str, str] = os.environ, pulumi: Sequence[str] = ("pulumi",)) -> int:
-    """0 when every pool passed and all is gone, 1 when a step failed, 2 when nothing was started."""
+    """Return 0 if every pool passed and everything is destroyed, 1 if a step failed, or 2 if nothing was started."""
     folder = Path(tempfile.mkdtemp(prefix="gpu-ci-live-"))
     try:
         file = written(environment, folder)
@@ -210,7 +210,7 @@ def main(environment: Mapping[str, str] = os.environ, pulumi: Sequence[str] = ("
         return 1
     except KeyboardInterrupt:
         return 130
-    print("test-live: every pool passed its check, and everything is gone")
+    print("test-live: every pool passed its smoke check, and everything is destroyed")
     return 0
 
 

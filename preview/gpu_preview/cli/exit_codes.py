@@ -13,16 +13,16 @@ class ReportCommand(click.Command):
     """A command whose exit codes 2 and above are results, so that every error, also a usage error, exits with 1."""
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
-        with _mistakes_end_with_one():
+        with _errors_exit_with_1():
             return super().make_context(*given, **named)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _mistakes_end_with_one():
+        with _errors_exit_with_1():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _mistakes_end_with_one() -> Iterator[None]:
+def _errors_exit_with_1() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:

@@ -50,7 +50,7 @@ from .options import FiniteRange
               help="Report a danger if the cost of the worst month grows above this.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of Markdown.")
 @click.pass_context
-def command(context: click.Context, /, as_json: bool, output: Path | None, annotate: bool, **asked: Any) -> None:
+def command(context: click.Context, /, as_json: bool, output: Path | None, annotate: bool, **options: Any) -> None:
     """Report what a change would create, update, replace and delete, what it costs, and its dangers.
 
     The Pulumi engine deploys the base in a temporary sandbox, and previews the head against it. Both revisions come
@@ -78,7 +78,7 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
 
     if output:
         shell.prepare(output)
-    report = _report(asked)
+    report = _report(options)
     text = markdown.render(report)
     if output:
         shell.write(output, report, text)
@@ -86,7 +86,7 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
     context.exit(report.exit_code)
 
 
-def _report(asked: dict[str, Any]) -> Any:
+def _report(options: dict[str, Any]) -> Any:
     from gpu_preview.cli import output as shell
     from gpu_preview.compare.compare import CompareError, Request, compare
     from gpu_preview.compare.read_digests import read
@@ -95,34 +95,34 @@ def _report(asked: dict[str, Any]) -> Any:
     from gpu_preview.isolation.bubblewrap import IsolationError
     from gpu_preview.isolation.limits import Limits
 
-    if asked["base"] and asked["digests"]:
+    if options["base"] and options["digests"]:
         raise InputError("gpu-ci preview: --base and --digest exclude each other", expected="one of the two")
-    if not asked["base"] and not asked["digests"]:
+    if not options["base"] and not options["digests"]:
         raise InputError(
             "gpu-ci preview: neither --base nor --digest is given",
             expected="--base REF, or --digest STACK=FILE",
             hint="gpu-ci preview --base origin/main",
         )
     try:
-        if asked["digests"]:
-            return read(asked["digests"], Path.cwd(), asked["max_usd_month"])
+        if options["digests"]:
+            return read(options["digests"], Path.cwd(), options["max_usd_month"])
         request = Request(
-            base=asked["base"],
-            head=asked["head"],
-            stacks=asked["stacks"],
-            states=_states(asked["states"]),
-            packs=[pack.absolute() for pack in asked["packs"]],
-            pack_configs=[file.absolute() for file in asked["pack_configs"]],
-            install=asked["install"],
-            limits=Limits(asked["timeout_sec"], asked["memory_gib"], asked["disk_gib"]),
-            network=asked["with_network"],
-            require_walls=asked["require_walls"],
-            from_fork_point=not asked["exact_base"],
-            max_usd_month=asked["max_usd_month"],
-            cache=asked["cache"] and asked["cache"].absolute(),
+            base=options["base"],
+            head=options["head"],
+            stacks=options["stacks"],
+            states=_states(options["states"]),
+            packs=[pack.absolute() for pack in options["packs"]],
+            pack_configs=[file.absolute() for file in options["pack_configs"]],
+            install=options["install"],
+            limits=Limits(options["timeout_sec"], options["memory_gib"], options["disk_gib"]),
+            network=options["with_network"],
+            require_walls=options["require_walls"],
+            from_fork_point=not options["exact_base"],
+            max_usd_month=options["max_usd_month"],
+            cache=options["cache"] and options["cache"].absolute(),
         )
         repository = Repository.find(Path.cwd())
-        if asked["head"] == "HEAD" and repository.is_dirty():
+        if options["head"] == "HEAD" and repository.is_dirty():
             note("gpu-ci preview: the preview ignores changes that are not committed")
         return compare(request, repository, shell.progress("gpu-ci preview"))
     except (GitError, CompareError, StateError, IsolationError) as error:

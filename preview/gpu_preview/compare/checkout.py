@@ -71,7 +71,7 @@ class Checkout:
     name: str
     root: Path
     project: Path
-    around: RunContext
+    context: RunContext
     placeholders: dict[str, dict[str, str]] = field(default_factory=dict)
     """The placeholders for encrypted values, by stack and path."""
     installed_with: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Checkout:
     @cached_property
     def files(self) -> dict[str, Path]:
         """The stack files of the commit, by stack: copies that its code cannot change."""
-        return repository.stack_files(self.around.own / self.name)
+        return repository.stack_files(self.context.own / self.name)
 
     def read_files(self) -> None:
         """Copy the stack files, and remove the secrets from those that the engine reads.
@@ -92,7 +92,7 @@ class Checkout:
         """
         if self.project.resolve() != self.project:
             raise CheckoutError(f"{self.project.relative_to(self.root)} is a symbolic link, or below one")
-        own = self.around.own / self.name
+        own = self.context.own / self.name
         own.mkdir()
         if project := project_file.path(self.project):
             shutil.copyfile(project, own / project.name)
@@ -104,7 +104,7 @@ class Checkout:
 
     def file(self, stack: str) -> str:
         """Return the path of a stack file, relative to the root of the repository."""
-        file = self.files[stack].relative_to(self.around.own / self.name)
+        file = self.files[stack].relative_to(self.context.own / self.name)
         return str(self.project.relative_to(self.root) / file)
 
     def run(
@@ -116,15 +116,15 @@ class Checkout:
         environment: Mapping[str, str] | None = None,
     ) -> Finished:
         """Run a command in isolation and within the limits. The default folder is that of the project."""
-        command = (isolated_by or self.around.isolated_by).wrap(arguments)
+        command = (isolated_by or self.context.isolated_by).wrap(arguments)
         return limits.run(
             command,
             folder=folder or self.project,
-            environment=environment or self.around.environment,
-            scratch=self.around.own,
+            environment=environment or self.context.environment,
+            scratch=self.context.own,
             name=f"{self.name}-{name}",
-            limits=self.around.limits,
-            writes_to=self.around.scratch,
+            limits=self.context.limits,
+            writes_to=self.context.scratch,
         )
 
     def sandbox(self, *arguments: str, name: str) -> Finished:
@@ -158,32 +158,31 @@ class Checkout:
             if not (why := packages.wants_others(self.root)):
                 packages.lend(self.root)
                 return
-            self.around.say(f"{self.name} needs other packages: {why}")
+            self.context.say(f"{self.name} needs other packages: {why}")
             packages.clear(self.root)
             # A new HOME and folder: code that ran before could have put settings of an installer into known ones.
-            apart = Path(tempfile.mkdtemp(prefix="install-", dir=self.around.scratch))
-            environment = packages.variables(self.root, limits.environment(apart))
+            empty = Path(tempfile.mkdtemp(prefix="install-", dir=self.context.scratch))
+            environment = packages.variables(self.root, limits.environment(empty))
             if command:
-                folder, step = self.project, packages.chosen(command)
+                folder, installer = self.project, packages.chosen(command)
             else:
-                folder, step = apart, packages.installation(self.root, (base or self).root, apart)
+                folder, installer = empty, packages.installation(self.root, (base or self).root, empty)
                 environment["PIP_CONFIG_FILE"] = os.devnull
-            if made := packages.creation(self.root):
-                self._prepare("creating a virtual environment", made, apart, environment, self.around.isolated_by)
-            what = command or "packages by name, as wheels"
-            self.installed_with.append(f"{self.name}: {what}")
-            self._prepare(
-                f"installing: {what[:100]}", step, folder, environment, self.around.isolated_by.with_network()
-            )
+            if creation := packages.creation(self.root):
+                self._prepare("creating a virtual environment", creation, empty, environment, self.context.isolated_by)
+            description = command or "packages by name, as wheels"
+            self.installed_with.append(f"{self.name}: {description}")
+            isolation = self.context.isolated_by.with_network()
+            self._prepare(f"installing: {description[:100]}", installer, folder, environment, isolation)
             packages.finish(self.root)
         except PackagesError as error:
             raise CheckoutError(str(error)) from None
 
     def _prepare(
-        self, text: str, step: Sequence[str], folder: Path, environment: Mapping[str, str], isolated_by: Isolation
+        self, text: str, command: Sequence[str], folder: Path, environment: Mapping[str, str], isolated_by: Isolation
     ) -> None:
-        self.around.say(f"{self.name}: {text}")
-        done = self.run(*step, name="install", isolated_by=isolated_by, folder=folder, environment=environment)
+        self.context.say(f"{self.name}: {text}")
+        done = self.run(*command, name="install", isolated_by=isolated_by, folder=folder, environment=environment)
         if done.code or done.broke:
             output = done.broke or (done.error_tail().strip() or limits.tail(done.stdout))[-2000:]
             raise PackagesError(f"its packages cannot be installed: {output}")
@@ -192,11 +191,12 @@ class Checkout:
         """Create the stack, with a placeholder for each encrypted value."""
         if not (placeholders := self.placeholders[stack]):
             return
-        made = self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
+        init = self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
         arguments = [word for path, value in placeholders.items() for word in ("--secret", f"{path}={value}")]
-        put = self.sandbox("config", "set-all", "--path", "--stack", stack, *arguments, name=f"{stack}-secrets")
-        if put.code or put.broke:
-            raise CheckoutError(f"its secrets cannot be replaced: {put.broke or put.error_tail() or made.error_tail()}")
+        done = self.sandbox("config", "set-all", "--path", "--stack", stack, *arguments, name=f"{stack}-secrets")
+        if done.code or done.broke:
+            reason = done.broke or done.error_tail() or init.error_tail()
+            raise CheckoutError(f"its secrets cannot be replaced: {reason}")
 
     def take_state(self, stack: str, state: ExportedState) -> None:
         """Import an exported state into the stack.
@@ -206,7 +206,7 @@ class Checkout:
         """
         if not self.placeholders[stack]:
             self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
-        with tempfile.NamedTemporaryFile("w", dir=self.around.scratch, suffix=".json", encoding="utf-8") as file:
+        with tempfile.NamedTemporaryFile("w", dir=self.context.scratch, suffix=".json", encoding="utf-8") as file:
             file.write(state.for_sandbox)
             file.flush()
             taken = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
@@ -226,7 +226,7 @@ class Checkout:
 
     def preview(self, stack: str, options: Sequence[str]) -> tuple[Finished, Path]:
         """Run `pulumi preview`. Return the result, with the digest on stdout, and the path of the event log."""
-        events = self.around.scratch / f"{self.name}-{stack}.events"
+        events = self.context.scratch / f"{self.name}-{stack}.events"
         arguments = [
             "preview",
             "--stack",
@@ -238,4 +238,4 @@ class Checkout:
             "--non-interactive",
         ]
         finished = self.sandbox(*arguments, *options, name=f"{stack}-preview")
-        return limits.copied(finished, events, self.around.own / events.name)
+        return limits.copied(finished, events, self.context.own / events.name)

@@ -25,7 +25,7 @@ from . import base_cache
 from .base_cache import CacheError
 from .checkout import Checkout, CheckoutError
 from .one_stack import Comparison
-from .preparation import checked_out, restore_cache, surroundings
+from .preparation import checked_out, restore_cache, run_context
 
 
 class CompareError(Exception):
@@ -76,27 +76,27 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             policies = folder / "policies"
             if request.packs:
                 repository.export(tip, policies, request.limits.disk_gib)
-            asked = policy_packs.chosen(request.packs, request.pack_configs, repository.root, policies)
-            for whose, commit in (("base", tip), ("head", head)):
-                policy_packs.refuse_bent(asked, partial(repository.kind, commit), whose)
-            around = surroundings(
-                folder, packages, asked, request.limits, say,
+            packs = policy_packs.chosen(request.packs, request.pack_configs, repository.root, policies)
+            for revision, commit in (("base", tip), ("head", head)):
+                policy_packs.refuse_manipulated(packs, partial(repository.kind, commit), revision)
+            context = run_context(
+                folder, packages, packs, request.limits, say,
                 network=request.network, require_walls=request.require_walls,
             )  # fmt: skip
-            selection = policy_packs.selection(asked)
-            before = checked_out("base", base, repository, around)
-            fixed = replace(
-                around, isolated_by=around.isolated_by.reading_only(before.root, *([policies] if asked else []))
-            )
-            after = checked_out("head", head, repository, fixed)
+            selection = policy_packs.selection(packs)
+            before = checked_out("base", base, repository, context)
+            # The code of the head can read the files of the base, and cannot change them.
+            read_only = [before.root, *([policies] if packs else [])]
+            head_context = replace(context, isolated_by=context.isolated_by.reading_only(*read_only))
+            after = checked_out("head", head, repository, head_context)
             if why := project_file.moved(before.project, after.project, (before.root, after.root)):
                 raise CompareError(why)
             names = chosen(request, before, after)
             exported_state.of_projects(states, {project_file.name(each.project) for each in (before, after)})
             offline = [name for name in names if name not in states]
             cache = request.cache if offline else None
-            kept = base_cache.CacheEntry.of(
-                cache, repository.tree(base), offline, repository.root, around.engine.version
+            cached = base_cache.CacheEntry.of(
+                cache, repository.tree(base), offline, repository.root, context.engine.version
             )
         except (CheckoutError, PackError, CacheError) as error:
             raise CompareError(str(error)) from None
@@ -107,10 +107,10 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         # Deploy the whole base before any code of the head runs, which could change it.
         own_cache = not any(repository.kind(commit, repository.project / ".sandbox") for commit in (base, head))
         try:
-            base_failed = _bring_up(offline, before, kept, packages, request.install, say, own_cache=own_cache)
+            base_failed = _deploy_base(offline, before, cached, packages, request.install, say, own_cache=own_cache)
             # An earlier stack of the head, or its package installation, can change what a later stack starts from.
-            alone = len(names) == 1 and not packages.wants_others(after.root)
-            saved = None if alone else base_cache.Snapshot.of(around.scratch, around.own / "base came to")
+            is_only_run = len(names) == 1 and not packages.wants_others(after.root)
+            saved = None if is_only_run else base_cache.Snapshot.of(context.scratch, context.own / "deployed base")
         except (CacheError, PackagesError) as error:
             raise CompareError(str(error)) from None
         except CompareError:
@@ -142,14 +142,14 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             base=Side(ref=request.base, commit=base),
             head=Side(ref=request.head, commit=head),
             stacks=tuple(comparison.stack(name) for name in names),
-            walls=fixed.isolated_by.described(request.limits, (*before.installed_with, *after.installed_with)),
+            walls=head_context.isolated_by.described(request.limits, (*before.installed_with, *after.installed_with)),
         )
 
 
-def _bring_up(
+def _deploy_base(
     names: Sequence[str],
     before: Checkout,
-    kept: base_cache.CacheEntry,
+    cached: base_cache.CacheEntry,
     packages: Packages,
     install: str,
     say: Callable[[str], None],
@@ -160,8 +160,8 @@ def _bring_up(
     failed: dict[str, str] = {}
     if not any(name in before.files for name in names):
         return failed
-    world = before.around.scratch / "world"
-    if kept.restore_into(world, say):
+    world = before.context.scratch / "world"
+    if cached.restore_into(world, say):
         say("the base is taken from the cache")
         return {}
     if own_cache:
@@ -182,7 +182,7 @@ def _bring_up(
         except CheckoutError as error:
             failed[name] = clean(str(error))
     if not failed:
-        kept.keep(world, say)
+        cached.keep(world, say)
     return failed
 
 
@@ -197,12 +197,12 @@ def chosen(request: Request, before: Checkout, after: Checkout) -> list[str]:
         CompareError: neither revision has a requested stack, or any stack.
     """
     known = sorted({*before.files, *after.files})
-    asked = list(dict.fromkeys([*request.stacks, *request.states]))
-    if unknown := [name for name in asked if name not in known]:
+    requested = list(dict.fromkeys([*request.stacks, *request.states]))
+    if unknown := [name for name in requested if name not in known]:
         listed = ", ".join(known) or "a Pulumi.<stack>.yaml"
         raise CompareError(f"neither base nor head has the stack {', '.join(unknown)}\n  expected: {listed}")
     if not known:
         raise CompareError(
             "neither base nor head has a stack file\n  expected: a Pulumi.<stack>.yaml in the folder of Pulumi.yaml"
         )
-    return asked or known
+    return requested or known

@@ -41,11 +41,11 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
     """Return the drift report: "before" is the state of the stacks, "after" is what exists.
 
     Args:
-        stacks: names of stacks; empty for all that have a file.
-        folder: the folder of the project, or one below it.
-        timeout_sec: the limit for each stack.
-        sandbox: read the emulated cloud of the sandbox instead of the real clouds.
-        say: called with a progress message before each stack.
+        stacks: Names of stacks; empty for all that have a file.
+        folder: The folder of the project, or one below it.
+        timeout_sec: The limit for each stack.
+        sandbox: Read the emulated cloud of the sandbox instead of the real clouds.
+        say: Called with a progress message before each stack.
 
     Raises:
         DriftError: no project, no stack, or no CLI.

@@ -22,7 +22,7 @@ from . import base_cache
 from .checkout import Checkout, CheckoutError, RunContext
 
 
-def surroundings(
+def run_context(
     folder: Path,
     packages: Packages,
     packs: Sequence[Pack],
@@ -47,30 +47,30 @@ def surroundings(
         raise CheckoutError(str(error)) from None
     needed = [*bubblewrap.own_paths(), *engine.readable, *packages.readable()]
     needed += [path for pack in packs for path in pack.needed]
-    build = bubblewrap.build(scratch, packages.root, needed, network=network)
+    isolation = bubblewrap.build(scratch, packages.root, needed, network=network)
     if require_walls:
-        build.require()
-    return RunContext(scratch, own, build, limits, engine, say)
+        isolation.require()
+    return RunContext(scratch, own, isolation, limits, engine, say)
 
 
-def checked_out(name: str, commit: str, repository: Repository, around: RunContext) -> Checkout:
+def checked_out(name: str, commit: str, repository: Repository, context: RunContext) -> Checkout:
     """Export the files of a commit without running any of its code.
 
     Raises:
         CheckoutError: the files are rejected.
     """
-    root = around.scratch / name
-    repository.export(commit, root, around.limits.disk_gib)
-    made = Checkout(name, root, root / repository.project, around)
+    root = context.scratch / name
+    repository.export(commit, root, context.limits.disk_gib)
+    checkout = Checkout(name, root, root / repository.project, context)
     try:
-        _refuse(made.project, repository.project)
-        made.read_files()
+        _refuse(checkout.project, repository.project)
+        checkout.read_files()
     except (CheckoutError, SecretsError) as error:
         raise CheckoutError(f"{name} ({commit[:10]}): {error}") from None
-    for file in git.misnamed(made.project):
+    for file in git.misnamed(checkout.project):
         shown = visible(file, 100)
-        around.say(f"{name}: {shown} is ignored: a stack name consists of letters, digits, `.`, `_` and `-`")
-    return made
+        context.say(f"{name}: {shown} is ignored: a stack name consists of letters, digits, `.`, `_` and `-`")
+    return checkout
 
 
 def _refuse(project: Path, named: Path) -> None:

@@ -1,4 +1,8 @@
-"""Compares a resource before and after, property by property."""
+"""Compares the values of a resource before and after, and lists the properties that differ.
+
+`before` and `after` are the values in base and head. TooMuchError is raised if more properties differ than `most`, the
+limit of a report.
+"""
 
 from __future__ import annotations
 
@@ -38,23 +42,31 @@ class Hint(NamedTuple):
 def between(
     before: Any, after: Any, path: str = "", replaces: bool = False, depth: int = 0, mask: SecretMask | None = None
 ) -> Iterator[PropertyChange]:
-    """Every leaf that differs. A secret that is plain on the other side is not shown there either, wherever it is in
-    the same property: `veil` is of the whole of that, and made of these values where none is given.
+    """Yield every leaf that differs between two values of a property.
 
-    What lies deeper than any value does, such as a JSON text in a JSON text in another one, is a leaf.
+    Values deeper than DEEPEST are compared whole, such as a JSON text in a JSON text in a JSON text.
+
+    Args:
+        before: The value in base, or ABSENT.
+        after: The value in head, or ABSENT.
+        path: The path of the value in the resource, in the engine's form.
+        replaces: True if the difference forces a replacement.
+        depth: The number of maps and lists around the value.
+        mask: Hides plain values of a whole property that may be its secret in the other revision. Without a mask, one
+            is created from `before` and `after`.
     """
     if before is ABSENT or after is ABSENT or is_unknown(before) or is_unknown(after) or depth >= DEEPEST:
         if before is not after and not _same(before, after):
             yield _change(path, before, after, replaces, mask or SecretMask.of(before, after))
     elif isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted({*before, *after} - {"__defaults"}, key=str):
-            one, other = before.get(key, ABSENT), after.get(key, ABSENT)
-            own = mask or (SecretMask.of(one, other) if one != other else SecretMask())
-            yield from between(one, other, joined(path, key), replaces, depth + 1, own)
-    elif isinstance(before, list) and isinstance(after, list) and not _reordered(before, after):
-        own = mask or SecretMask.of(before, after)
-        for at, one, other in _matched(before, after):
-            yield from between(one, other, joined(path, at), replaces, depth + 1, own)
+            old_value, new_value = before.get(key, ABSENT), after.get(key, ABSENT)
+            own_mask = mask or (SecretMask.of(old_value, new_value) if old_value != new_value else SecretMask())
+            yield from between(old_value, new_value, joined(path, key), replaces, depth + 1, own_mask)
+    elif isinstance(before, list) and isinstance(after, list) and not _is_shown_whole(before, after):
+        own_mask = mask or SecretMask.of(before, after)
+        for index, old_entry, new_entry in _matched(before, after):
+            yield from between(old_entry, new_entry, joined(path, index), replaces, depth + 1, own_mask)
     elif (old := as_json(before)) is not None and (new := as_json(after)) is not None and type(old) is type(new):
         yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1, mask or SecretMask.of(before, after))
     elif not _same(before, after):
@@ -66,63 +78,65 @@ def _same(before: Any, after: Any) -> bool:
     return type(before) is type(after) and bool(before == after)
 
 
-def _reordered(before: list[Any], after: list[Any]) -> bool:
-    """Return True for a list that is easier to read whole: plain values, with one added or removed in the middle."""
+def _is_shown_whole(before: list[Any], after: list[Any]) -> bool:
+    """Return True for lists of plain values with different lengths, which are easier to read whole."""
     plain = all(not isinstance(one, Mapping | list) for one in (*before, *after))
     return plain and len(before) != len(after)
 
 
 def _matched(before: list[Any], after: list[Any]) -> list[tuple[int, Any, Any]]:
-    """The parts of two lists, side by side: by their places, or by their names where fewer differ so.
+    """Pair the entries of two lists by index, or by name if fewer entries differ then.
 
-    One that is gone has its old place, every other its new one.
+    Each pair begins with an index: the old index of a removed entry, and the new index of every other.
     """
-    by_place = [(at, _part(before, at), _part(after, at)) for at in range(max(len(before), len(after)))]
+    by_index = [(index, _entry(before, index), _entry(after, index)) for index in range(max(len(before), len(after)))]
     for name in NAMES:
         old, new = (places(entries, name) for entries in (before, after))
         if not old or not new:
             continue
-        stay = [old[each] for each in new if each in old]
+        kept = [old[each] for each in new if each in old]
         # A changed order is a difference. A comparison by name would hide it.
-        by_name = list(_by_name(before, after, old, new)) if stay == sorted(stay) else by_place
-        return min(by_name, by_place, key=lambda pairs: sum(not _same(one, other) for _, one, other in pairs))
-    return by_place
+        by_name = list(_by_name(before, after, old, new)) if kept == sorted(kept) else by_index
+        return min(by_name, by_index, key=lambda pairs: sum(not _same(one, other) for _, one, other in pairs))
+    return by_index
 
 
-def _part(pairs: list[Any], at: int) -> Any:
-    return pairs[at] if at < len(pairs) else ABSENT
+def _entry(entries: list[Any], index: int) -> Any:
+    return entries[index] if index < len(entries) else ABSENT
 
 
 def _by_name(
     before: list[Any], after: list[Any], old: Mapping[str, int], new: Mapping[str, int]
 ) -> Iterator[tuple[int, Any, Any]]:
-    gone = {at: before[at] for each, at in old.items() if each not in new}
-    for each, at in new.items():
-        # An added entry at the place of a removed one is shown as a changed entry.
-        yield at, before[old[each]] if each in old else gone.pop(at, ABSENT), after[at]
-    yield from ((at, one, ABSENT) for at, one in gone.items())
+    """Pair the entries of two lists by name. `old` and `new` have the index of each name."""
+    removed = {index: before[index] for name, index in old.items() if name not in new}
+    for name, index in new.items():
+        # An added entry at the index of a removed one is shown as a changed entry.
+        yield index, before[old[name]] if name in old else removed.pop(index, ABSENT), after[index]
+    yield from ((index, entry, ABSENT) for index, entry in removed.items())
 
 
 def _change(path: str, before: Any, after: Any, replaces: bool, mask: SecretMask) -> PropertyChange:
     kind: Literal["add", "delete", "update"] = "add" if before is ABSENT else "delete" if after is ABSENT else "update"
     key = str(next(reversed(steps_of(path)), ""))
-    one = None if before is ABSENT else _hidden(before, after, hides=mask.masks(before, after=False, key=key))
-    other = None if after is ABSENT else _hidden(after, before, hides=mask.masks(after, after=True, key=key))
+    old = None if before is ABSENT else _masked(before, after, mask.masks(before, after=False, key=key))
+    new = None if after is ABSENT else _masked(after, before, mask.masks(after, after=True, key=key))
     return PropertyChange(
         path=path,
         kind=kind,
         forces_replacement=replaces,
-        before=one,
-        after=ANOTHER_MAYBE if one == other == MAYBE_SECRET else other,
+        before=old,
+        after=ANOTHER_MAYBE if old == new == MAYBE_SECRET else new,
     )
 
 
-def _hidden(value: Any, other: Any, *, hides: bool) -> str:
+def _masked(value: Any, other: Any, may_be_secret: bool) -> str:
+    """Return the text for a value, without a value that is a secret in the other revision or may be one."""
     if is_unknown(value):
         return shown(value)
     if is_secret(other) and not is_secret(value):
         return WAS_SECRET
-    return MAYBE_SECRET if hides else shown(value)
+    return MAYBE_SECRET if may_be_secret else shown(value)
 
 
 def at(value: Any, path: str) -> Any:
@@ -142,15 +156,14 @@ def at(value: Any, path: str) -> Any:
 def reported(
     old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hint], most: int = 10**9
 ) -> tuple[PropertyChange, ...]:
-    """What the engine says differs, with its values; where it names no paths, what differs between the inputs.
+    """Return the changes at the paths that the engine names (`hints`), or of all inputs if it names none.
 
-    `old` and `new` are states of the engine's digest: maps with inputs and outputs. TooMuchError for more than `most`.
+    `old` and `new` are states of the engine's digest: maps with inputs and outputs.
     """
     before, after = old.get("inputs") or {}, new.get("inputs") or {}
     found: dict[str, PropertyChange] = {}
-    masks_of: dict[
-        tuple[str, bool], SecretMask
-    ] = {}  # One difference for a whole property, although the engine can name every part.
+    # One mask for a whole property of the inputs or outputs, although the engine can name every part of it.
+    masks_of: dict[tuple[str, bool], SecretMask] = {}
     for path, hint in hints.items():
         source = before if hint.input_diff else old.get("outputs") or before
         whole = joined("", steps_of(path)[0]) if steps_of(path) else ""
@@ -161,15 +174,15 @@ def reported(
             kind: Literal["add", "delete", "update"] = (
                 "add" if hint.kind.startswith("add") else "delete" if hint.kind.startswith("delete") else "update"
             )
-            one, other = at(source, path), at(after, path)
-            told_after = None if other is ABSENT else shown(other)
+            old_value, new_value = at(source, path), at(after, path)
+            shown_after = None if new_value is ABSENT else shown(new_value)
             changes = [
                 PropertyChange(
                     path=path,
                     kind=kind,
                     forces_replacement=hint.replaces,
-                    before=None if one is ABSENT else shown(one),
-                    after=ANOTHER_SECRET if one == other == SECRET else told_after,
+                    before=None if old_value is ABSENT else shown(old_value),
+                    after=ANOTHER_SECRET if old_value == new_value == SECRET else shown_after,
                 )
             ]
         found |= {change.path: change for change in changes}
@@ -181,7 +194,7 @@ def reported(
 
 
 def created(inputs: Mapping[str, Any], most: int = 10**9) -> tuple[PropertyChange, ...]:
-    """Yield each top-level property of a new resource. TooMuchError for more than `most`."""
+    """Return each top-level property of a new resource."""
     if len(inputs) > most:
         raise TooMuchError(_TOO_MUCH)
     return tuple(
@@ -192,7 +205,7 @@ def created(inputs: Mapping[str, Any], most: int = 10**9) -> tuple[PropertyChang
 
 
 def at_most(most: int, changes: Iterator[PropertyChange]) -> list[PropertyChange]:
-    """Return all items. TooMuchError for more than the limit, before they are created."""
+    """Return all changes. More than `most` raise TooMuchError before the rest is created."""
     found = list(itertools.islice(changes, most + 1))
     if len(found) > most:
         raise TooMuchError(_TOO_MUCH)

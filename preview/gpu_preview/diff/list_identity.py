@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .placeholders import is_told
+from .placeholders import is_plain
 
 NAMES = ("name", "pool", "deviceName", "sid", "Sid", "id", "key")
 """The properties that can identify entries, in order of preference."""
@@ -14,9 +14,9 @@ NAMES = ("name", "pool", "deviceName", "sid", "Sid", "id", "key")
 def places(entries: Sequence[Any], name: str) -> dict[str, int]:
     """Return the index of each name in a list. Empty if an entry has no name, or two have the same."""
     found = {
-        part[name]: at
-        for at, part in enumerate(entries)
-        if isinstance(part, Mapping) and isinstance(part.get(name), str) and is_told(part[name])
+        entry[name]: index
+        for index, entry in enumerate(entries)
+        if isinstance(entry, Mapping) and isinstance(entry.get(name), str) and is_plain(entry[name])
     }
     return found if len(found) == len(entries) else {}
 

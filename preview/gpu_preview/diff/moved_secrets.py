@@ -1,7 +1,8 @@
 """Redacts plain values of a property that may be a secret of the other revision.
 
-If list entries move or a map key changes, a secret can be at one place before, and in plain text at another after. The
-engine and the report name differences by place, and the value at the new place was never marked as secret.
+Example: a list entry moves, or a map key changes, and the program no longer marks its value as secret. The secret was
+at the old path, and the same value is now plain text at a new path. The engine and the report compare values by path,
+and nothing marks the value at the new path as secret.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .list_identity import NAMES, name_of
-from .placeholders import SECRET, is_told
+from .placeholders import SECRET, is_plain
 from .value_pairs import DEEPEST, decoded
 
 MAYBE_SECRET = "[not shown: a secret is gone from here, and this may be it]"  # noqa: S105
@@ -22,23 +23,27 @@ _Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class SecretMask:
-    """One property in base and head. A value that was plain in the other revision too is not redacted."""
+    """The values of one property that a report can show, because they are plain in the other revision too."""
 
     before: frozenset[Any] | None = None
-    """The values of the base that can be shown, if not all can."""
+    """The values of the base that can be shown. None: all can be shown."""
     after: frozenset[Any] | None = None
+    """The values of the head that can be shown. None: all can be shown."""
 
     @classmethod
     def of(cls, before: Any, after: Any) -> SecretMask:
         """Create the mask of a whole property, which is the value of a top-level name."""
-        was, now = (list(_leaves(values)) for values in (before, after))
-        lost, gained = _secrets(was), _secrets(now)
-        return cls(_plain(now) if gained - lost else None, _plain(was) if lost - gained else None)
+        old, new = (list(_leaves(values)) for values in (before, after))
+        old_secrets, new_secrets = _secrets(old), _secrets(new)
+        return cls(
+            _plain_values(new) if new_secrets - old_secrets else None,
+            _plain_values(old) if old_secrets - new_secrets else None,
+        )
 
     def masks(self, value: Any, *, after: bool, key: str = "") -> bool:
         """Return True if a value of this revision, or a part of it, may be a secret of the other revision."""
-        known = self.after if after else self.before
-        return known is not None and any(_hidden(path, leaf, known) for path, leaf in _leaves(value, (key,)))
+        can_show = self.after if after else self.before
+        return can_show is not None and any(_masks(path, leaf, can_show) for path, leaf in _leaves(value, (key,)))
 
 
 def exposes_secret(before: Any, after: Any) -> bool:
@@ -46,26 +51,28 @@ def exposes_secret(before: Any, after: Any) -> bool:
     return SecretMask.of(before, after).masks(after, after=True)
 
 
-def _hidden(path: _Path, leaf: Any, known: frozenset[Any]) -> bool:
+def _masks(path: _Path, leaf: Any, can_show: frozenset[Any]) -> bool:
     is_name = path[-1:] and path[-1] in NAMES
-    is_value = is_told(leaf) and isinstance(leaf, str | int | float) and not isinstance(leaf, bool)
-    return is_value and not is_name and _mark(leaf) not in known
+    is_value = is_plain(leaf) and isinstance(leaf, str | int | float) and not isinstance(leaf, bool)
+    return is_value and not is_name and _with_type(leaf) not in can_show
 
 
 def _secrets(leaves: list[tuple[_Path, Any]]) -> Counter[_Path]:
+    """Return the number of secrets at each path."""
     return Counter(path for path, leaf in leaves if leaf == SECRET)
 
 
-def _plain(leaves: list[tuple[_Path, Any]]) -> frozenset[Any]:
-    return frozenset(_mark(leaf) for _, leaf in leaves if is_told(leaf))
+def _plain_values(leaves: list[tuple[_Path, Any]]) -> frozenset[Any]:
+    return frozenset(_with_type(leaf) for _, leaf in leaves if is_plain(leaf))
 
 
-def _mark(leaf: Any) -> Any:
+def _with_type(leaf: Any) -> Any:
+    """Return a key for the leaf, in which True and 1 differ."""
     return type(leaf), leaf
 
 
 def _leaves(value: Any, path: _Path = (), depth: int = 0) -> Iterator[tuple[_Path, Any]]:
-    """Yield every leaf. A list entry has its name as step, and no step without a name."""
+    """Yield every leaf with its path. For a list entry, the path has the entry's name, or nothing if it has none."""
     inside = decoded(value)
     if depth >= DEEPEST or not isinstance(inside, Mapping | list):
         yield path, None if isinstance(value, Mapping | list) else value

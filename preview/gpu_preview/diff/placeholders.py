@@ -10,7 +10,7 @@ SECRET = "[secret]"  # noqa: S105 - pkg/backend/display/json.go
 PLACEHOLDER = "placeholder-of-a-secret"
 """The first characters of the placeholder for an encrypted value of a stack file (stack_secrets.py)."""
 IN_PLAIN = "(a secret, in plain)"
-"""The text shown for such a value, and for any configuration secret that the program uses as plain text."""
+"""The text that a report has for such a value, and for any configuration secret that the program uses as plain text."""
 
 
 def is_unknown(value: Any) -> bool:
@@ -18,7 +18,7 @@ def is_unknown(value: Any) -> bool:
     return isinstance(value, str) and value in UNKNOWNS
 
 
-def is_told(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Return True if the value is neither secret nor unknown."""
     return value is not None and not is_unknown(value) and not (isinstance(value, str) and value == SECRET)
 

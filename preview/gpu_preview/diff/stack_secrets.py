@@ -1,7 +1,7 @@
 """Replaces the encrypted values of a stack file by marked placeholders.
 
-A pull request's job has no key and needs none: a preview shows only that a value is secret. Two ciphertexts get two
-placeholders, so that a rotated secret is a change.
+The job of a pull request has no key, and needs none: a preview shows only that a value is secret. Different ciphertexts
+get different placeholders, so that a rotated secret is a change.
 """
 
 from __future__ import annotations
@@ -29,10 +29,15 @@ class SecretsError(Exception):
 
 
 def open_to_all(file: Path) -> dict[str, str]:
-    """Take the secrets and what encrypts them out of a side's copy of a stack file; the placeholders, by their path.
+    """Remove the secrets and the encryption settings from a revision's copy of a stack file.
 
-    A file without any is left as it is, but for the lines that name a provider of secrets. SecretsError where there
-    are more, or under longer paths, than the words of one command take.
+    From a file without secrets, only the lines with encryption settings are removed.
+
+    Returns:
+        A placeholder for each secret, by its path.
+
+    Raises:
+        SecretsError: the secrets or their paths exceed the limits of one command line.
     """
     try:
         document = stack_yaml.loaded(file)

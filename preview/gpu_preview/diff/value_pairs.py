@@ -1,4 +1,7 @@
-"""Pairs the values of a property in base and head, down to their leaves, also inside JSON texts."""
+"""Pairs the values of a property in base and head, down to their leaves, also inside JSON texts.
+
+The danger rules use the pairs. differences.py compares values for the report itself.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from .. import json_text
 from . import paths
 from .list_identity import name_of
 from .paths import Step
-from .placeholders import SECRET, is_told
+from .placeholders import SECRET, is_plain
 
-# No provider schema nests half as deep. A hostile value can nest without limit.
+# The deepest provider schema has less than half of this depth. A hostile value can have any depth.
 DEEPEST = 64
 # A longer text is a file, not a policy or a configuration.
 _LONGEST_JSON = 200_000
@@ -24,7 +27,7 @@ class ValuePair:
     """One value in base and head. None if a revision has the parent and not the value."""
 
     path: tuple[Step, ...]
-    """The steps; a `#` precedes the parts of a JSON text."""
+    """The names and indexes; a `#` precedes the path inside a JSON text."""
     before: Any
     after: Any
 
@@ -46,22 +49,22 @@ class ValuePair:
 
 def pairs(before: Any, after: Any) -> Iterator[ValuePair]:
     """Yield every value and its parts, in base and head. Missing, secret and unknown values have no parts."""
-    left: list[tuple[tuple[Step, ...], Any, Any]] = [((), before, after)]
-    while left:
-        path, one, other = left.pop()
+    remaining: list[tuple[tuple[Step, ...], Any, Any]] = [((), before, after)]
+    while remaining:
+        path, old_value, new_value = remaining.pop()
         if path:
-            yield ValuePair(path, one, other)
+            yield ValuePair(path, old_value, new_value)
         if len(path) >= DEEPEST:
             continue
-        was, now = decoded(one), decoded(other)
-        path = (*path, paths.IN_TEXT) if now is not other else path
-        if isinstance(now, Mapping):
-            old = was if isinstance(was, Mapping) else {}
-            keys = [key for key in {**now, **old} if isinstance(key, str)]
-            left += [((*path, key), old.get(key), now.get(key)) for key in reversed(keys)]
-        elif isinstance(now, list):
-            elements = list(_matched(was if isinstance(was, list) else [], now))
-            left += [((*path, index), *both) for index, *both in reversed(elements)]
+        old, new = decoded(old_value), decoded(new_value)
+        path = (*path, paths.IN_TEXT) if new is not new_value else path
+        if isinstance(new, Mapping):
+            old_map = old if isinstance(old, Mapping) else {}
+            keys = [key for key in {**new, **old_map} if isinstance(key, str)]
+            remaining += [((*path, key), old_map.get(key), new.get(key)) for key in reversed(keys)]
+        elif isinstance(new, list):
+            entries = list(_matched(old if isinstance(old, list) else [], new))
+            remaining += [((*path, index), *pair) for index, *pair in reversed(entries)]
 
 
 def revealed(before: Any, after: Any) -> Iterator[ValuePair]:
@@ -72,12 +75,12 @@ def revealed(before: Any, after: Any) -> Iterator[ValuePair]:
 
 
 def plain(value: Any) -> bool:
-    """Return True if a value exists, is known, and is not secret, or if any part of a map or list is so."""
-    return any(is_told(leaf) for _, leaf in leaves(value))
+    """Return True if a value, or any leaf of a map or list, exists, is known, and is not secret."""
+    return any(is_plain(leaf) for _, leaf in leaves(value))
 
 
 def leaves(value: Any) -> tuple[tuple[tuple[Step, ...], Any], ...]:
-    """Yield every leaf of a value with its path, as hashable values."""
+    """Return every leaf of a value with its path, as hashable values."""
     if not isinstance(value, Mapping | list):
         return (((), value),)
     found = ((pair.path, pair.after) for pair in pairs(None, value))
@@ -96,23 +99,27 @@ def decoded(value: Any) -> Any:
 
 
 def _matched(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[int, Any, Any]]:
-    """The parts of two lists: the same names together, the same plain values together, and the rest in order.
+    """Pair the entries of two lists: by name if all have one, else equal plain values first, and the rest in order.
 
-    Here the order is of no meaning: a rule asks what becomes of a thing. Of what is shown it has one (differences.py).
+    A changed order is no difference here, because a rule follows one entry. In differences.py it is a difference.
     """
     name = name_of(before, after)
-    old: dict[Any, deque[int]] = {}
+    indexes_before: dict[Any, deque[int]] = {}
     for index, value in enumerate(before):
-        old.setdefault(_mark(value, name), deque()).append(index)
-    together = {at: old[mark].popleft() for at, value in enumerate(after) if old.get(mark := _mark(value, name))}
-    taken = set(together.values())
-    rest = deque(() if name else (index for index in range(len(before)) if index not in taken))
+        indexes_before.setdefault(_identity(value, name), deque()).append(index)
+    index_pairs = {
+        index: indexes_before[identity].popleft()
+        for index, value in enumerate(after)
+        if indexes_before.get(identity := _identity(value, name))
+    }
+    paired = set(index_pairs.values())
+    rest = deque(() if name else (index for index in range(len(before)) if index not in paired))
     for index, value in enumerate(after):
-        at = together.get(index, rest.popleft() if index not in together and rest else None)
-        yield index, None if at is None else before[at], value
+        old_index = index_pairs.get(index, rest.popleft() if index not in index_pairs and rest else None)
+        yield index, None if old_index is None else before[old_index], value
 
 
-def _mark(value: Any, name: str) -> Any:
+def _identity(value: Any, name: str) -> Any:
     """Return the identity of a list entry. Maps and lists without a name are identified by their position."""
     if name:
         return value[name]

@@ -15,7 +15,7 @@ from .placeholders import IN_PLAIN, PLACEHOLDER, SECRET, is_unknown
 
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
 ANOTHER_SECRET = "[another secret]"  # noqa: S105
-"""The text for a secret after the change, if the engine, which knows both values, reports another secret."""
+"""The text for a secret after the change that differs from the old secret. Only the engine can compare the two."""
 UNKNOWN = "(unknown)"
 # A line of a comment stays readable at this length. A longer value is shown by its size and a digest.
 _CHARACTERS = 160
@@ -31,24 +31,25 @@ def shown(value: Any) -> str:
     return short(_IN_PLAIN.sub(IN_PLAIN, json.dumps(_readable(value), ensure_ascii=False, sort_keys=True)))
 
 
-def opened(value: Any) -> Any:
-    """Return a value of the engine's log in the form of its digest, with markers for secret and unknown parts.
+def in_digest_form(value: Any) -> Any:
+    """Return a value of the engine's event log in the form of the digest, with markers for secret and unknown parts.
 
-    The log marks what is secret. Where it has the digest's word in a text, the engine has found a secret of the
-    configuration there, which the program uses as plain text (sdk/go/common/util/logging, filters).
+    The log wraps a secret value in an object. A text of the log can also contain SECRET, the marker of the digest. The
+    engine writes it instead of a secret of the configuration that the program uses as plain text
+    (sdk/go/common/util/logging, filters).
     """
     if isinstance(value, str):
         return value.replace(SECRET, IN_PLAIN)
     if isinstance(value, list):
-        return [opened(one) for one in value]
+        return [in_digest_form(one) for one in value]
     if not isinstance(value, Mapping):
         return value
     kind = value.get(pulumi_wire.SIGNATURE)
     if kind == pulumi_wire.SECRET or (kind == pulumi_wire.OUTPUT and value.get("secret") is True):
         return SECRET
     if kind == pulumi_wire.OUTPUT:
-        return opened(value["value"]) if "value" in value else pulumi_wire.UNKNOWN_STRING
-    return {key: opened(one) for key, one in value.items()}
+        return in_digest_form(value["value"]) if "value" in value else pulumi_wire.UNKNOWN_STRING
+    return {key: in_digest_form(one) for key, one in value.items()}
 
 
 def short(text: str) -> str:

@@ -22,10 +22,10 @@ from .digest_steps import OPERATIONS, name_of, resource, state, type_of
 from .states import STACK
 
 _PROVIDERS = "pulumi:providers:"
-_UNTOLD = re.compile(r"(\S+): only its shape is checked\b")
-"""The sandbox's message about an unknown type: an update may be a replacement."""
+_UNKNOWN_TYPE = re.compile(r"(\S+): only its shape is checked\b")
+"""The sandbox's message about a type that it does not emulate: an update of it may be a replacement."""
 # The text that the language host adds to the errors of a failed program.
-_ENDED = "an unhandled error occurred: program exited with non-zero exit code"
+_PROGRAM_FAILED = "an unhandled error occurred: program exited with non-zero exit code"
 # Steps that repeat another step, and reads of existing resources.
 _LEFT_OUT = ("delete-replaced", "discard", "discard-replaced", "remove-pending-replace", "read-replacement")
 # If one URN has two steps, the worse one counts.
@@ -67,10 +67,10 @@ class Digest:
 
     @property
     def errors(self) -> list[str]:
-        """The errors of the preview, each once. The end of the program is listed only without another error."""
+        """The errors of the preview, each once. `_PROGRAM_FAILED` is listed only if it is the only error."""
         found = dict.fromkeys(each.message.strip() for each in self.diagnostics if each.severity == "error")
-        telling = [text for text in found if _ENDED not in text]
-        return telling or list(found)
+        causes = [text for text in found if _PROGRAM_FAILED not in text]
+        return causes or list(found)
 
     @property
     def warnings(self) -> list[Diagnostic]:
@@ -120,21 +120,21 @@ def _digest(source: Callable[[], Any]) -> Digest:
 
 
 def _of(document: Mapping[str, Any], parsed: digest_form.Document) -> Digest:
-    if not parsed.says_something:
+    if not parsed.is_preview:
         raise DigestError("is not what `pulumi preview --json` prints\n  expected: `steps`, or `changeSummary`")
-    if parsed.counts_what_it_lacks:
+    if parsed.lacks_counted_steps:
         raise DigestError("counts changes in `changeSummary`, and has no `steps`: a part of it is missing")
     steps: list[dict[str, Any]] = document.get("steps") or []
     diagnostics = tuple(Diagnostic(one.severity, one.message, one.urn) for one in parsed.diagnostics or ())
     states = _by_urn(steps)
     parents = {urn: str(state(step).get("parent") or "") for urn, step in states.items()}
-    unclear = {found[1] for one in diagnostics if (found := _UNTOLD.match(one.message))}
+    unclear = {found[1] for one in diagnostics if (found := _UNKNOWN_TYPE.match(one.message))}
     resources = []
-    left = _MOST_CHANGES
+    remaining = _MOST_CHANGES
     for urn, step in sorted(states.items()):
         if not _is_left_out(urn):
-            resources.append(resource(step, urn, parents, unclear, left))
-            left -= len(resources[-1].properties)
+            resources.append(resource(step, urn, parents, unclear, remaining))
+            remaining -= len(resources[-1].properties)
     return Digest(
         tuple(resources),
         {urn: step["oldState"] for urn, step in states.items() if isinstance(step.get("oldState"), dict)},
@@ -148,10 +148,10 @@ def _by_urn(steps: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the step of each resource. DigestError for an unknown operation."""
     found: dict[str, dict[str, Any]] = {}
     for step in steps:
-        if (done := step["op"]) in _LEFT_OUT:
+        if (operation := step["op"]) in _LEFT_OUT:
             continue
-        if done not in OPERATIONS:
-            raise DigestError(f"has an operation that is not known here\n  got: {ascii(done)[:100]}")
+        if operation not in OPERATIONS:
+            raise DigestError(f"has an operation that is not known here\n  got: {ascii(operation)[:100]}")
         other = found.get(step["urn"])
         if other is None or _badness(other) <= _badness(step):
             found[step["urn"]] = step

@@ -91,17 +91,17 @@ class Document(_Form):
     duration: int | None = None
 
     @property
-    def says_something(self) -> bool:
-        """Whether it is a preview's: any other object would be one in which nothing changes.
+    def is_preview(self) -> bool:
+        """True if the engine has written the document. Without this check, any object would be an empty preview.
 
-        Of a stack without resources the engine writes how long it took, and of a program that failed its errors.
+        The engine writes at least the duration for a stack without resources, and the errors of a failed program.
         """
         failed = any(each.severity == "error" for each in self.diagnostics or ())
         return failed or any(part is not None for part in (self.steps, self.change_summary, self.duration))
 
     @property
-    def counts_what_it_lacks(self) -> bool:
-        """True if only the summary has the changes."""
+    def lacks_counted_steps(self) -> bool:
+        """True if the summary counts changes, and the document has no steps."""
         counts = self.change_summary or {}
         failed = any(each.severity == "error" for each in self.diagnostics or ())
         return not failed and not self.steps and any(count for name, count in counts.items() if name != "same")

@@ -1,4 +1,7 @@
-"""Converts a step of the engine's digest into a resource of a report."""
+"""Converts a step of the engine's digest into a resource of a report.
+
+The digest is the output of `pulumi preview --json`. A step is one operation of the engine on one resource.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ OPERATIONS = {
     "refresh": Operation.SAME,
 }
 # Google types whose labels cannot be changed (ForceNew of `labels`, terraform-provider-google at e03b7622).
-_LABELS_STAY = (
+_FIXED_LABELS = (
     "gcp:bigquery/job:Job",
     "gcp:certificatemanager/certificateIssuanceConfig:CertificateIssuanceConfig",
     "gcp:dataproc/workflowTemplate:WorkflowTemplate",
@@ -58,15 +61,19 @@ def name_of(urn: str) -> str:
 def resource(
     step: Mapping[str, Any], urn: str, parents: Mapping[str, str], unclear: Collection[str], most: int
 ) -> Resource:
-    """The resource. `parents` has the parent of every URN, and `unclear` are the types of which nobody knows what
-    replaces one.
+    """Return the resource of a step. TooMuchError if more properties differ than `most`.
 
-    TooMuchError where more than `most` properties differ.
+    Args:
+        step: The step.
+        urn: The URN of the resource in head.
+        parents: The parent of every URN.
+        unclear: The types for which the sandbox does not know which properties force a replacement.
+        most: The number of differing properties that a report can hold.
     """
     old, new = step.get("oldState") or {}, step.get("newState") or {}
     operation = _operation(step, old, new)
     current = state(step)
-    was = str(old.get("urn") or urn)
+    old_urn = str(old.get("urn") or urn)
     if operation is Operation.CREATE:
         properties = differences.created(new.get("inputs") or {}, most)
     elif operation in (Operation.UPDATE, Operation.REPLACE):
@@ -75,6 +82,7 @@ def resource(
     else:
         properties = ()
     parent = str(current.get("parent") or "")
+    may_replace = step["op"] == "update" and type_of(urn) in unclear and not _never_replaces(type_of(urn), properties)
     return Resource(
         urn=urn,
         type=type_of(urn),
@@ -82,22 +90,23 @@ def resource(
         operation=operation,
         parent="" if type_of(parent) == STACK else parent,
         component=_component(urn, parents),
-        moved_from=was if was != urn else "",
+        moved_from=old_urn if old_urn != urn else "",
         properties=properties,
         replaced_for=tuple(sorted(step.get("replaceReasons") or ())),  # The engine's order is not defined.
         depends_on=tuple(sorted(str(one) for one in current.get("dependencies") or ())),
         protected=bool(current.get("protect")),
         retained=old.get("retainOnDelete") is True,
         imported=str(step["op"]).startswith("import"),
-        may_replace=step["op"] == "update" and type_of(urn) in unclear and not _harmless(type_of(urn), properties),
+        may_replace=may_replace,
     )
 
 
 def _operation(step: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> Operation:
-    """The engine's, but for a secret that is plain from now on with the same value, and for what was only looked up.
+    """Return the engine's operation, except in two cases.
 
-    The engine calls the first the same, as it changes nothing in the cloud; the value then stands in the state as it
-    is. And what it replaces of somebody else's it forgets, and deletes nothing.
+    - A secret becomes plain with the same value: the engine reports `same`, because nothing in the cloud changes. This
+      is an update here, because the state then has the value as plain text.
+    - A resource that the stack only reads (`external`) is replaced: the engine deletes nothing, so this is a creation.
     """
     if step["op"] == "same" and any(revealed(old.get("inputs") or {}, new.get("inputs") or {})):
         return Operation.UPDATE
@@ -106,36 +115,43 @@ def _operation(step: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str
 
 
 def _with_uncovered(
-    found: tuple[PropertyChange, ...], old: Mapping[str, Any], new: Mapping[str, Any], most: int
+    reported: tuple[PropertyChange, ...], old: Mapping[str, Any], new: Mapping[str, Any], most: int
 ) -> tuple[PropertyChange, ...]:
     """Return the engine's differences, and secrets that become plain with the same value, which it does not report."""
-    known = {each.path for each in found}
-    more = (
+    reported_paths = {each.path for each in reported}
+    uncovered = (
         PropertyChange(path=pair.text, kind="update", before=SECRET, after=WAS_SECRET)
         for pair in revealed(old.get("inputs") or {}, new.get("inputs") or {})
-        if pair.text not in known
+        if pair.text not in reported_paths
     )
-    return tuple(sorted([*found, *differences.at_most(most - len(found), more)], key=lambda each: each.path))
+    added = differences.at_most(most - len(reported), uncovered)
+    return tuple(sorted([*reported, *added], key=lambda each: each.path))
 
 
-def _harmless(type_: str, properties: Sequence[PropertyChange]) -> bool:
-    """Whether no property differs that could make another resource: tags, labels, and what is only secret no longer.
+def _never_replaces(type_: str, properties: Sequence[PropertyChange]) -> bool:
+    """Return True if only tags or labels differ, or values that are no longer secret: these force no replacement.
 
-    Any resource of AWS takes tags as it is (docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html: they are
-    added, changed and removed at any time), and nearly every one of Google labels.
+    Tags of any AWS resource can be added, changed and removed at any time
+    (docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html). So can labels of Google resources, except of
+    `_FIXED_LABELS`.
     """
-    marks = "tags(All)?" if type_.startswith("aws:") else "(user|effective|pulumi)?[lL]abels"
-    takes_marks = type_.startswith(("aws:", "gcp:")) and type_ not in _LABELS_STAY
+    labels = "tags(All)?" if type_.startswith("aws:") else "(user|effective|pulumi)?[lL]abels"
+    can_relabel = type_.startswith(("aws:", "gcp:")) and type_ not in _FIXED_LABELS
     return bool(properties) and all(
-        each.after == WAS_SECRET or (takes_marks and re.match(rf"{marks}\b", each.path)) for each in properties
+        each.after == WAS_SECRET or (can_relabel and re.match(rf"{labels}\b", each.path)) for each in properties
     )
 
 
 def _component(urn: str, parents: Mapping[str, str]) -> str:
     """Return the name of the topmost parent below the stack, or the own name of a topmost resource with children."""
-    top, seen = urn, {urn}
-    while (above := parents.get(top, "")) and type_of(above) != STACK and above not in seen and len(seen) < DEEPEST:
-        top = above
-        seen.add(above)
-    has_children = top != urn or any(above == urn for above in parents.values())
+    top, visited = urn, {urn}
+    while (
+        (parent := parents.get(top, ""))
+        and type_of(parent) != STACK
+        and parent not in visited
+        and len(visited) < DEEPEST
+    ):
+        top = parent
+        visited.add(parent)
+    has_children = top != urn or any(parent == urn for parent in parents.values())
     return name_of(top) if has_children else ""

@@ -1,6 +1,7 @@
-"""Reads the stack's outputs from the engine's event log (`--event-log`), because the digest lacks them.
+"""Reads the stack's outputs from the engine's event log (`--event-log`).
 
-Each line is one event (sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0). Secrets are masked in it.
+The digest (`pulumi preview --json`) lacks the outputs. Each line of the log is one event
+(sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0), and secrets are masked in it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import Any, BinaryIO, NamedTuple
 
 from .. import json_text
 from ..diff import differences
-from ..diff.values import UNKNOWN, opened
+from ..diff.values import UNKNOWN, in_digest_form
 from ..model import PropertyChange
 from .states import STACK
 
-# Our limit. A parsed line can take twenty times its length in memory.
+# This project's limit. A parsed line can take twenty times its length in memory.
 LONGEST_LINE_BYTES = 16 * 1024**2
 
 
@@ -26,20 +27,20 @@ class Outputs(NamedTuple):
     before: Mapping[str, Any]
     after: Mapping[str, Any]
 
-    def differing(self, *, makes_something: bool) -> tuple[PropertyChange, ...]:
-        """Those that differ.
+    def differing(self, *, creates_resources: bool) -> tuple[PropertyChange, ...]:
+        """Return the outputs that differ.
 
-        What the base has no value of, and nobody can know before an update, is a difference only where a resource is
-        made that it can be of. Else it is what the sandbox never tells of a resource that stays.
+        A new output with an unknown value counts only if the change creates or replaces a resource. Otherwise the value
+        comes from an unchanged resource, and is unknown only because the sandbox does not emulate it.
         """
         found = differences.between(self.before, self.after)
-        return tuple(each for each in found if makes_something or each.kind != "add" or each.after != UNKNOWN)
+        return tuple(each for each in found if creates_resources or each.kind != "add" or each.after != UNKNOWN)
 
 
 def outputs(log: Path) -> Outputs:
-    """The outputs of the stack; none where the log has none.
+    """Return the outputs of the stack, or empty maps if the log has none.
 
-    The stack has two such events: one as it is registered, with the outputs it had, and the one that counts at the end.
+    The stack has two such events: one at its registration, with the old outputs, and one at the end, which counts.
     """
     last = Outputs({}, {})
     for _, event in of_kinds(log, ("resOutputsEvent",), STACK):
@@ -52,20 +53,25 @@ def outputs(log: Path) -> Outputs:
 def of_kinds(
     log: Path, kinds: Collection[str], text: str = "", most_mib: float = math.inf
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The events of these kinds whose line has this text, each with its kind, in their order.
+    """Yield the events of these kinds in the order of the log, each with its kind.
 
-    The log is large, and most of it is never parsed. A line that is no event is passed over, such as one that was cut
-    off as the engine was ended, or that is longer than any event. OSError where there is no log; TooMuchError where
-    these lines together are more than `most_mib`, for whoever keeps what they say.
+    Only lines that contain a kind and `text` are parsed, because the log is large. Lines that are no events are
+    skipped: a line that was cut off when the engine ended, or a line that is longer than any event.
+
+    Args:
+        log: The event log. OSError if it is missing.
+        kinds: The kinds of events, which are keys of a line's JSON object.
+        text: A text that a line must contain.
+        most_mib: The limit of all parsed lines together. TooMuchError for more.
     """
-    wanted, either = text.encode(), [kind.encode() for kind in kinds]
-    left = most_mib * 1024**2
+    text_bytes, kind_bytes = text.encode(), [kind.encode() for kind in kinds]
+    remaining_bytes = most_mib * 1024**2
     with log.open("rb") as file:
         for line in _lines(file):
-            if wanted in line and any(kind in line for kind in either):
-                left -= len(line)
-                if left < 0:
-                    raise json_text.TooMuchError(f"it tells more than {most_mib:g} MiB")
+            if text_bytes in line and any(kind in line for kind in kind_bytes):
+                remaining_bytes -= len(line)
+                if remaining_bytes < 0:
+                    raise json_text.TooMuchError(f"its events have more than {most_mib:g} MiB")
                 try:
                     event = json_text.read(line.decode(errors="replace"))
                 except ValueError:
@@ -85,4 +91,4 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _outputs(state: Any) -> Mapping[str, Any]:
-    return json_text.as_map(opened(json_text.as_map(json_text.as_map(state).get("outputs"))))
+    return json_text.as_map(in_digest_form(json_text.as_map(json_text.as_map(state).get("outputs"))))

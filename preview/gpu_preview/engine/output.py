@@ -24,8 +24,8 @@ _INTERRUPTED = re.compile(
 # Errors of the C library without a network (gai_strerror(3), strerror(3)).
 _OFFLINE = ("Temporary failure in name resolution", "Name or service not known", "Network is unreachable")
 _NO_PACKAGE = (
-    "  hint: the program runs with the packages of the environment that Pulumi.yaml names (virtualenv); where it names "
-    "none, with those of gpu-ci"
+    "  hint: the program runs with the packages of the environment that Pulumi.yaml names (virtualenv), or with those "
+    "of gpu-ci if it names none"
 )
 _NO_NETWORK = "  hint: the program has no network here; --with-network gives it one"
 
@@ -41,16 +41,16 @@ def failure(finished: Finished, root: Path, found: Digest | None = None, *, isol
     Paths are relative to the repository, not below `root`, its temporary copy. For an isolated command that missed the
     network, the last line says how to allow it.
     """
-    said = "\n\n".join(found.errors) if found else ""
-    if not said:
+    errors = "\n\n".join(found.errors) if found else ""
+    if not errors:
         # `up` prints its errors among its results. An incomplete digest has none.
         printed = _diagnostics(tail(finished.stdout))
-        said = "\n".join(filter(None, ("" if printed.lstrip().startswith("{") else printed, finished.error_tail())))
-    told = "\n".join(filter(None, (finished.broke, _INTERRUPTED.sub("", said).strip("\n"))))
-    text = clean(told.replace(f"{root}/", ""))
-    if isolated and "ModuleNotFoundError: " in told:
+        errors = "\n".join(filter(None, ("" if printed.lstrip().startswith("{") else printed, finished.error_tail())))
+    message = "\n".join(filter(None, (finished.broke, _INTERRUPTED.sub("", errors).strip("\n"))))
+    text = clean(message.replace(f"{root}/", ""))
+    if isolated and "ModuleNotFoundError: " in message:
         text += f"\n{_NO_PACKAGE}"
-    return f"{text}\n{_NO_NETWORK}" if isolated and any(sign in told for sign in _OFFLINE) else text
+    return f"{text}\n{_NO_NETWORK}" if isolated and any(sign in message for sign in _OFFLINE) else text
 
 
 def _diagnostics(printed: str) -> str:

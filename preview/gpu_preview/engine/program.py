@@ -1,4 +1,4 @@
-"""The Pulumi CLI for both revisions, and the files of it that an isolated process needs."""
+"""Finds the Pulumi CLI that runs both revisions, and the files of it that an isolated process needs."""
 
 from __future__ import annotations
 
@@ -23,39 +23,40 @@ class Engine:
 
     version: str
     way: str
-    """The source of the CLI."""
+    """The source of the CLI: `path`, `home`, or a name of the sandbox for a CLI that it installed or built."""
     executable: Path
     files: tuple[Path, ...]
-    """The CLI and its language hosts, which lie beside it."""
+    """The CLI and its language hosts, which are in the same folder."""
     kept: Path
     """The folder in which the sandbox keeps the CLIs that it installed or built itself, and notes on them."""
     notes: tuple[Path, ...] = ()
-    """The files of these notes."""
+    """The files with these notes."""
 
     @classmethod
     def find(cls, say: Callable[[str], None]) -> Engine:
-        """Find the CLI; where there is none, install or build it first, with the network. EngineError if that fails."""
+        """Find the CLI. If none exists, install or build it with network access. EngineError if that fails."""
         say("looking for the Pulumi CLI")
-        asked = subprocess.run(
+        answer = subprocess.run(
             [sys.executable, "-P", "-m", "pulumi_sandbox", "engine", "--json"],
             capture_output=True, text=True, timeout=_FIND_SEC, check=False, stdin=subprocess.DEVNULL,
-            # Not in the checkout: a version manager would read a file of the head to choose the CLI.
+            # Not in the checkout, where a version manager would read a file of the head to choose the CLI.
             cwd="/",
         )  # fmt: skip
-        if asked.returncode:
-            raise EngineError(asked.stderr.strip() or "there is no Pulumi CLI")
-        found = json.loads(asked.stdout)
-        for line in asked.stderr.splitlines():
+        if answer.returncode:
+            raise EngineError(answer.stderr.strip() or "no Pulumi CLI was found")
+        found = json.loads(answer.stdout)
+        for line in answer.stderr.splitlines():
             say(line.removeprefix("pulumi-sandbox: "))
         files = tuple(map(Path, found["files"]))
         kept, notes = Path(found["folder"]), tuple(map(Path, found["notes"]))
-        made = cls(found["version"], found["way"], Path(found["executable"]), files, kept, notes)
-        say(f"Pulumi {made.version}, {made.executable}")
+        engine = cls(found["version"], found["way"], Path(found["executable"]), files, kept, notes)
+        say(f"Pulumi {engine.version}, {engine.executable}")
         if found["shim"]:
             say(
-                "a version manager's: if what it starts lies in a home, put the folder of the CLI itself on PATH before"
+                "this CLI is a version manager's shim: if the shim starts a CLI in a home folder, put the folder of "
+                "that CLI first on PATH"
             )
-        return made
+        return engine
 
     @property
     def readable(self) -> list[Path]:

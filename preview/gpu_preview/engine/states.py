@@ -36,7 +36,7 @@ class State:
 
     @classmethod
     def of(cls, found: Any) -> State:
-        """An `oldState` or `newState` of the digest."""
+        """Return the state in an `oldState` or `newState` of the digest."""
         state: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
         frames = [state, *as_list(state.get("stackTrace"))]
         positions = [as_text(frame.get("sourcePosition")) for frame in frames if isinstance(frame, Mapping)]
@@ -80,7 +80,7 @@ class Change:
 
     @cached_property
     def inputs(self) -> tuple[ValuePair, ...]:
-        """Yield every input value in base and head. A deleted resource has none."""
+        """Every input value in base and head. A deleted resource has none."""
         if self.after is None:
             return ()
         return tuple(pairs(self.before.inputs if self.before else {}, self.after.inputs))
@@ -88,7 +88,7 @@ class Change:
 
 @dataclass(frozen=True)
 class World:
-    """All resources of base and head by URN, with the operation of each."""
+    """All resources of a stack in base (`before`) and head (`after`), by URN, and their changes."""
 
     before: Mapping[str, State]
     after: Mapping[str, State]
@@ -96,5 +96,5 @@ class World:
 
     @cached_property
     def deleted(self) -> frozenset[str]:
-        """Return the URNs of resources that are deleted and not created again."""
+        """The URNs of resources that are deleted and not created again."""
         return frozenset(each.resource.urn for each in self.changes if each.resource.operation == Operation.DELETE)

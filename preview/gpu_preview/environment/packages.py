@@ -1,7 +1,8 @@
-"""The Python environment of a side: that of the checkout where both want the same packages, else one of its own.
+"""Chooses the Python environment that runs the program of a revision (base or head).
 
-Packages a checkout has installed as editable (its own) are those of the side, not of the checkout: a preview of another
-commit with this one's modules would be of neither.
+A revision uses the packages installed in the checkout, if its lock file is the same. Otherwise it gets an environment
+of its own. Editable packages are modules in the repository. They are always imported from the files of the revision,
+because a preview of one commit must not run the modules of another.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _LARGEST_PTH_BYTES = 64 * 1024  # An installer writes one line for each folder.
 _INSTALLS = {
     "pip": "install them first, as for `pulumi preview`",
     "uv": "uv sync",
-    "poetry": "poetry config virtualenvs.in-project true --local; poetry install (after poetry env remove --all, where "
-    "there is one elsewhere)",
+    "poetry": "poetry config virtualenvs.in-project true --local; poetry install (run poetry env remove --all first "
+    "if the environment exists elsewhere)",
 }
 _SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
 
@@ -55,7 +56,7 @@ class Packages:
         return virtualenv(self.project, self.root)
 
     def locks(self, root: Path) -> dict[str, bytes]:
-        """The SHA-256 of each file that decides which packages are installed, by path."""
+        """Return the SHA-256 of each lock file, by path."""
         return {
             str(path.relative_to(root)): _digest(path)
             for folder in dict.fromkeys((root, root / self.project.relative_to(self.root)))
@@ -65,18 +66,17 @@ class Packages:
         }
 
     def wants_others(self, revision: Path) -> str:
-        """Why a side needs other packages than the checkout has; nothing where it does not.
+        """Return why a revision cannot use the packages of the checkout, or "" if it can.
 
-        With the same lock it does where that is not what was installed: somebody has the change checked out, whose
-        lock names a package more.
+        With the same lock file, it cannot if a package of the lock is not installed in the checkout.
         """
         if self.locks(revision) != self.locks(self.root):
-            return "its lock is another than the checkout's"
-        ours, lock = self.project / self.folder, self._wanted(revision)
-        if lock is None or not self.folder or not site_packages(ours):
+            return "its lock differs from the checkout's"
+        checkout_env, lock = self.project / self.folder, self._lock_to_install(revision)
+        if lock is None or not self.folder or not site_packages(checkout_env):
             return ""
-        self._refuse_theirs(ours)
-        folders = [*map(str, site_packages(ours)), *self.imported(ours, self.root)]
+        self._refuse_committed(checkout_env)
+        folders = [*map(str, site_packages(checkout_env)), *self.imported(checkout_env, self.root)]
         lacks = venv_clone.lacking(folders, requirements.named(_text(lock)))
         return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
 
@@ -87,21 +87,23 @@ class Packages:
                 raise PackagesError(f"{why}\n  expected: a folder in the repository, such as .venv")
 
     def lend(self, revision: Path) -> None:
-        """Give the side the checkout's packages, with the editable ones as they are there; nothing where one of the
-        two names no environment."""
+        """Give a revision an environment with the packages of the checkout, and its own editable packages.
+
+        Do nothing if the checkout or the revision names no environment.
+        """
         if not self.folder or not self.creation(revision):
             return
-        ours = self.project / self.folder
-        if not (ours / "bin" / "python").is_file():
+        checkout_env = self.project / self.folder
+        if not (checkout_env / "bin" / "python").is_file():
             raise PackagesError(
-                f"{ours}: no virtual environment\n  expected: the program's dependencies, where Pulumi.yaml or a lock "
-                f"has them\n  hint: {_installs(self.project)}"
+                f"{checkout_env}: no virtual environment\n"
+                "  expected: an environment with the program's dependencies, as Pulumi.yaml or a lock names it\n"
+                f"  hint: {_installs(self.project)}"
             )
-        self._refuse_theirs(ours)
+        self._refuse_committed(checkout_env)
+        imports = [*self.imported(checkout_env, revision), *map(str, site_packages(checkout_env))]
         try:
-            venv_clone.create(
-                ours, self.place(revision), [*self.imported(ours, revision), *map(str, site_packages(ours))]
-            )
+            venv_clone.create(checkout_env, self.place(revision), imports)
         except VenvError as error:
             raise PackagesError(str(error)) from None
         except OSError as error:
@@ -111,29 +113,29 @@ class Packages:
         """Return the paths of the checkout's environment that an isolated process can read."""
         if not self.folder:
             return []
-        ours = self.project / self.folder
+        checkout_env = self.project / self.folder
         try:
-            self._refuse_theirs(ours)
+            self._refuse_committed(checkout_env)
         except PackagesError:
             return []
-        return venv_clone.readable(ours, self.root)
+        return venv_clone.readable(checkout_env, self.root)
 
-    def _refuse_theirs(self, ours: Path) -> None:
-        """Raise PackagesError for an environment in the repository: the checkout may be a pull request's."""
-        ours = Path(os.path.normpath(ours))
-        real = venv_clone.resolved(ours)
-        if real is None or venv_clone.resolved(ours.parent) != ours.parent:
-            raise PackagesError(f"{ours.name}: lies behind a link")
+    def _refuse_committed(self, environment: Path) -> None:
+        """Raise PackagesError for an environment with files of a commit: the checkout may be a pull request's."""
+        environment = Path(os.path.normpath(environment))
+        target = venv_clone.resolved(environment)
+        if target is None or venv_clone.resolved(environment.parent) != environment.parent:
+            raise PackagesError(f"{environment.name}: its path goes through a symbolic link")
         try:
-            inside = [each for each in (ours, real) if each.is_relative_to(self.root)]
-            theirs = any(repository.tracks(self.root, each) or _in_submodule(each, self.root) for each in inside)
+            inside = [each for each in (environment, target) if each.is_relative_to(self.root)]
+            committed = any(repository.tracks(self.root, each) or _in_submodule(each, self.root) for each in inside)
         except repository.GitError as error:
             raise PackagesError(
-                f"{ours.name}: cannot check whether this environment is part of the repository: {error}"
+                f"{environment.name}: cannot check whether this environment is part of the repository: {error}"
             ) from None
-        if theirs or venv_clone.brings_python(ours, self.root):
+        if committed or venv_clone.brings_python(environment, self.root):
             raise PackagesError(
-                f"{ours.name}: is part of the repository, so its code is not trusted\n"
+                f"{environment.name}: is part of the repository, so its code is not trusted\n"
                 "  got: files that git tracks, or a Python in the repository\n"
                 "  expected: a folder that git ignores, with the program's dependencies installed\n"
                 "  hint: add the folder to .gitignore, and run git rm -r --cached FOLDER"
@@ -145,7 +147,7 @@ class Packages:
         return Path(os.path.normpath(project / virtualenv(project, revision)))
 
     def imported(self, environment: Path, revision: Path) -> Iterator[str]:
-        """The folders an environment imports from beside its own: those of the checkout as they are in the side."""
+        """Yield the folders in an environment's .pth files. A folder of the checkout becomes that of the revision."""
         for packages in site_packages(environment):
             for file in sorted(packages.glob("*.pth")):
                 for line in _small(file):
@@ -155,24 +157,27 @@ class Packages:
                         yield str(revision / folder.relative_to(self.root)) if inside else str(folder)
 
     def installation(self, revision: Path, base: Path, folder: Path) -> list[str]:
-        """The command that installs a side's own packages, to be run in `folder`. PackagesError where nothing says
-        which.
+        """Return the command that installs the packages of a revision's lock. It must run in `folder`.
 
-        What is installed is written there, an empty folder of ours: nothing beside it is imported or obeyed. The
-        side's lock may hold nothing that runs code, and no address that the lock has not in the files of the base.
+        `folder` is an empty folder of this program, which gets the list of packages. No file of the revision is in it,
+        so pip reads no settings and imports no module of the revision. The lock may have only packages that are
+        installed without running their code, and only package sources that the base's lock has too.
+
+        Raises:
+            PackagesError: no lock can be installed, or the lock has other lines.
         """
-        lock = self._wanted(revision)
+        lock = self._lock_to_install(revision)
         if lock is None or not self.creation(revision):
             raise PackagesError(
                 f"{self.project.name}: its lock differs from the checkout's, and nothing says how to install it\n"
                 f"  expected: one of {', '.join(_INSTALLED)}, and a virtualenv in Pulumi.yaml\n"
                 "  hint: name the command with --install"
             )
-        known = base / lock.relative_to(revision)
-        text, trusted = _text(lock), _text(known) if known.is_file() else ""
+        base_lock = base / lock.relative_to(revision)
+        text, trusted = _text(lock), _text(base_lock) if base_lock.is_file() else ""
         _refuse(lock.relative_to(revision), requirements.refused(text, trusted))
-        ours = folder / "requirements.txt"
-        ours.write_text(requirements.written(text, trusted), encoding="utf-8")
+        rewritten = folder / "requirements.txt"
+        rewritten.write_text(requirements.written(text, trusted), encoding="utf-8")
         pip = [
             str(self.place(revision) / "bin" / "python"),
             "-I",
@@ -182,13 +187,13 @@ class Packages:
             "--disable-pip-version-check",
         ]
         # Wheels only: installing a source distribution runs its code.
-        return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(ours)]
+        return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(rewritten)]
 
     def creation(self, revision: Path) -> list[str]:
         """Return the command that creates a revision's environment with pip, or nothing if Pulumi.yaml names none."""
         place = self.place(revision)
-        named = place != revision / self.project.relative_to(self.root)
-        return [sys.executable, "-I", "-m", "venv", str(place)] if named else []
+        names_environment = place != revision / self.project.relative_to(self.root)
+        return [sys.executable, "-I", "-m", "venv", str(place)] if names_environment else []
 
     def chosen(self, command: str) -> list[str]:
         """Return the arguments of the user's command. PackagesError for a command that needs a shell."""
@@ -214,13 +219,13 @@ class Packages:
             own["PATH"] = os.pathsep.join(filter(None, (str(place / "bin"), given.get("PATH", ""))))
         return {**given, **own}
 
-    def _wanted(self, root: Path) -> Path | None:
-        """Return the lock of a revision. A link does not count, because it can lead anywhere."""
-        places = [folder / name for folder in (root / self.project.relative_to(self.root), root) for name in _INSTALLED]
-        return next((path for path in places if path.is_file() and not path.is_symlink()), None)
+    def _lock_to_install(self, root: Path) -> Path | None:
+        """Return the lock of a revision that pip can install. A link does not count, because it can lead anywhere."""
+        paths = [folder / name for folder in (root / self.project.relative_to(self.root), root) for name in _INSTALLED]
+        return next((path for path in paths if path.is_file() and not path.is_symlink()), None)
 
     def clear(self, revision: Path) -> None:
-        """Remove the commit's files at the path of the environment: none of them may be started."""
+        """Remove the commit's files at the path of the environment, so that none of them is run."""
         if self.creation(revision):
             try:
                 venv_clone.clear(self.place(revision))
@@ -229,11 +234,11 @@ class Packages:
 
     def finish(self, revision: Path) -> None:
         """Add the revision's own packages to the installed ones."""
-        ours, theirs = self.project / self.folder, self.place(revision)
-        if self.folder and ours.is_dir() and self.creation(revision):
-            self._refuse_theirs(ours)
+        checkout_env = self.project / self.folder
+        if self.folder and checkout_env.is_dir() and self.creation(revision):
+            self._refuse_committed(checkout_env)
             try:
-                venv_clone.add(theirs, list(self.imported(ours, revision)))
+                venv_clone.add(self.place(revision), list(self.imported(checkout_env, revision)))
             except VenvError as error:
                 raise PackagesError(str(error)) from None
 
@@ -272,7 +277,7 @@ def _in_submodule(environment: Path, root: Path) -> bool:
 
 
 def _small(file: Path) -> list[str]:
-    """Return the lines of an installer's file; none if it is not a plain file, or larger than any real one."""
+    """Return the lines of a .pth file, or none if it is not a regular file, or larger than any real one."""
     with contextlib.suppress(OSError), safe_open.open_regular(file) as opened:
         text = opened.read(_LARGEST_PTH_BYTES + 1)
         return text.decode(errors="replace").splitlines() if len(text) <= _LARGEST_PTH_BYTES else []

@@ -1,4 +1,7 @@
-"""The policy packs of a preview. They come from the base, so that no change can exempt itself."""
+"""Selects the policy packs of a preview.
+
+A pack in the repository is taken from the base, so that a pull request cannot change the policies that check it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,8 @@ from .virtualenv_option import run_without_tool, virtualenv
 
 _FILE = "PulumiPolicy.yaml"
 _SETTINGS = "the settings of a policy pack, as a JSON object of its policies by name"
-_NO_SETTINGS = (
-    os.devnull
-)  # The engine requires a settings file for each pack or for none. An empty file has no settings.
+# The engine requires a settings file for each pack or for none. An empty file has no settings.
+_NO_SETTINGS = os.devnull
 
 
 class PackError(Exception):
@@ -33,7 +35,7 @@ class Pack:
     folder: Path
     """The path of the pack, in the checkout or elsewhere."""
     root: Path
-    """Of the checkout."""
+    """The root of the checkout."""
     base: Path
     """The root of the base's files."""
     settings: Path | None = None
@@ -41,69 +43,75 @@ class Pack:
 
     @property
     def needed(self) -> list[Path]:
-        """What has to be readable behind the walls.
+        """The paths that an isolated process needs.
 
-        Of the repository only the environment: the pack is the base's, and a link of the head's could lead anywhere.
+        For a pack in the repository, this is only its environment in the checkout. The pack itself is in the files of
+        the base, and a link in the checkout could lead anywhere.
         """
-        elsewhere = [self.settings] if self.settings and self._inside(self.settings) is None else []
-        if (within := self._inside(self.folder)) is not None:
-            return [*Packages(self.root, self.root / within).readable(), *elsewhere]
-        elsewhere.append(self.folder)
+        outside = [self.settings] if self.settings and self._inside(self.settings) is None else []
+        if (in_repository := self._inside(self.folder)) is not None:
+            return [*Packages(self.root, self.root / in_repository).readable(), *outside]
+        outside.append(self.folder)
         name = virtualenv(self.folder, Path("/"))
         environment = Path(os.path.normpath(self.folder / name))
         if not name or not venv_clone.site_packages(environment):
-            return elsewhere
-        # Its imports from its own checkout, such as our pack's import of the catalog.
-        elsewhere += map(Path, Packages(Path("/"), self.folder).imported(environment, Path("/")))
+            return outside
+        # The pack's imports from its own checkout, such as the catalog, which the pack of gpu-ci imports.
+        outside += map(Path, Packages(Path("/"), self.folder).imported(environment, Path("/")))
         python = venv_clone.installation(environment, self.root)
-        return [environment, *elsewhere, *([python] if python else [])]
+        return [environment, *outside, *([python] if python else [])]
 
     def at(self) -> Path | None:
-        """Where it is run from; None for one of the repository that the base has not. PackError where it is none."""
-        ours, base = self._inside(self.folder), self.base
-        if ours is None or not (base / ours / _FILE).is_file():
+        """Return the folder that the pack runs from, or None for a pack of the repository that the base lacks.
+
+        Raises:
+            PackError: the folder is no policy pack, or its `virtualenv` in the checkout is not that of the base.
+        """
+        in_repository, base = self._inside(self.folder), self.base
+        if in_repository is None or not (base / in_repository / _FILE).is_file():
             if not (self.folder / _FILE).is_file():
                 raise PackError(f"{self.folder}: is no policy pack\n  expected: a folder with a {_FILE}")
-            return self.folder if ours is None else None
-        here, there = virtualenv(self.folder, self.root), virtualenv(base / ours, base)
-        if here != there:
+            return self.folder if in_repository is None else None
+        in_checkout, in_base = virtualenv(self.folder, self.root), virtualenv(base / in_repository, base)
+        if in_checkout != in_base:
             raise PackError(
-                f"{ours}: the policy pack's `virtualenv` differs between base and checkout\n"
-                f"  got: {here or 'none'}\n  expected: {there or 'none'}, as in the base\n"
+                f"{in_repository}: the policy pack's `virtualenv` differs between base and checkout\n"
+                f"  got: {in_checkout or 'none'}\n  expected: {in_base or 'none'}, as in the base\n"
                 "  hint: put a change that removes policies or moves their environment into its own pull request, "
                 "without --policy-pack"
             )
-        packages = Packages(self.root, self.root / ours)
+        packages = Packages(self.root, self.root / in_repository)
         try:
             packages.lend(base)
         except PackagesError as error:
             raise PackError(str(error)) from None
         # No code of the base has run yet, so it has created no links in the path.
-        run_without_tool(base / ours, packages.place(base), (_FILE,))
-        return base / ours
+        run_without_tool(base / in_repository, packages.place(base), (_FILE,))
+        return base / in_repository
 
     def settings_at(self) -> Path | None:
-        """The file of its settings; None where it is one of the repository that the base has not.
+        """Return the file with the settings, or None without settings, or for a file that the base lacks.
 
-        PackError where there is none, and where it is no JSON: the engine would blame the head for it.
+        Raises:
+            PackError: the file is missing or is no JSON. The engine would report this as an error of the head.
         """
         if self.settings is None:
             return None
-        ours = self._inside(self.settings)
-        if ours is not None and (self.base / ours).is_file():
-            _check(self.base / ours, f"{ours} of the base")
-            return self.base / ours
+        in_repository = self._inside(self.settings)
+        if in_repository is not None and (self.base / in_repository).is_file():
+            _check(self.base / in_repository, f"{in_repository} of the base")
+            return self.base / in_repository
         if not self.settings.is_file():
             raise PackError(f"{self.settings}: no such file\n  expected: {_SETTINGS}")
-        if ours is not None:
+        if in_repository is not None:
             return None
         _check(self.settings, str(self.settings))
         return self.settings
 
     def places(self) -> list[Path]:
         """Return the paths of the pack and its settings in the repository, also if they do not exist."""
-        given = (self.folder, self.settings)
-        return [place for path in given if path and (place := within(path, self.root)) is not None]
+        paths = (self.folder, self.settings)
+        return [place for path in paths if path and (place := within(path, self.root)) is not None]
 
     def environment(self) -> Path | None:
         """Return the path of the pack's packages in the checkout, or None if it names none or has them elsewhere."""
@@ -119,19 +127,19 @@ class PolicySelection:
     """The policy options of a preview."""
 
     options: tuple[str, ...] = ()
-    """Of `pulumi preview`."""
+    """The options for `pulumi preview`."""
     left_out: tuple[str, ...] = ()
-    """The requested packs that only the head has."""
+    """A phrase for each requested pack or settings file that only the head has."""
 
-    def sentence(self, asked: str) -> str:
-        """Return the sentence that names the packs, and those left out."""
-        return "; ".join((asked, *self.left_out))
+    def sentence(self, packs: str) -> str:
+        """Return the sentence for the report: the packs that ran, and those left out."""
+        return "; ".join((packs, *self.left_out))
 
 
 def chosen(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: Path) -> list[Pack]:
-    """The n-th settings belong to the n-th pack. PackError where there are more of them.
+    """Return the packs, the n-th with the n-th settings file. PackError for more settings files than packs.
 
-    `root` is that of the checkout, `base` that of the base's files.
+    `root` is the root of the checkout, and `base` the root of the base's files.
     """
     if len(settings) > len(folders):
         raise PackError(
@@ -141,11 +149,11 @@ def chosen(folders: Sequence[Path], settings: Sequence[Path], root: Path, base: 
     return [Pack(folder, root, base, file) for folder, file in zip_longest(folders, settings)]
 
 
-def refuse_bent(packs: Sequence[Pack], kind: Callable[[Path], str], whose: str) -> None:
-    """PackError where a commit has a submodule in the place of a pack, or holds the packages that a pack runs with.
+def refuse_manipulated(packs: Sequence[Pack], kind: Callable[[Path], str], revision: str) -> None:
+    """Raise PackError if a commit has a submodule at the path of a pack, or files in the environment of a pack.
 
-    A submodule's files stay behind in the working tree when another commit is checked out, and what a commit put into
-    an environment runs as a part of the policies. `kind` is that of repository.Repository, for the commit.
+    The files of a submodule stay in the working tree when another commit is checked out. Files of a commit in an
+    environment would run as a part of the policies. `kind` is `Repository.kind` for the commit.
     """
     for pack in packs:
         environment = pack.environment()
@@ -153,12 +161,12 @@ def refuse_bent(packs: Sequence[Pack], kind: Callable[[Path], str], whose: str) 
             if links := [each for each in folders_of(place) if kind(each) == "commit"]:
                 raise PackError(
                     f"{visible(str(place), 200)}: these policies are not files of the repository\n"
-                    f"  got: a submodule at {visible(str(links[0]), 200)} in the {whose}\n"
+                    f"  got: a submodule at {visible(str(links[0]), 200)} in the {revision}\n"
                     "  expected: files of this repository, or of another checkout that is not a submodule"
                 )
         if environment and kind(environment):
             raise PackError(
-                f"{visible(str(environment), 200)}: the policies' environment is a part of the {whose}'s commit\n"
+                f"{visible(str(environment), 200)}: the policies' environment is a part of the {revision}'s commit\n"
                 "  expected: an installed environment that is not committed\n  hint: add it to .gitignore"
             )
 
@@ -170,7 +178,7 @@ def selection(packs: Sequence[Pack]) -> PolicySelection:
     for pack in packs:
         folder, settings = pack.at(), pack.settings_at()
         if folder is None:
-            left_out.append(f"not asked: the base has no {within(pack.folder, pack.root)}/{_FILE}")
+            left_out.append(f"not run: the base has no {within(pack.folder, pack.root)}/{_FILE}")
             continue
         if pack.settings and settings is None:
             left_out.append(f"no settings: the base has no {within(pack.settings, pack.root)}")
@@ -196,9 +204,9 @@ def _no_number(name: str) -> None:
 
 
 def inside(path: Path, root: Path, base: Path) -> Path | None:
-    """Where a path is in the repository; None where it is not, or in another repository's checkout below it.
+    """Return a path relative to the repository, or None if it is outside, or in a submodule.
 
-    What the base has is the repository's own, whatever a submodule of the head left in its place.
+    A path that the base has is in the repository, even if the head has a submodule there.
     """
     found = within(path, root)
     if found is None or os.path.lexists(base / found):
@@ -207,16 +215,17 @@ def inside(path: Path, root: Path, base: Path) -> Path | None:
 
 
 def within(path: Path, root: Path) -> Path | None:
-    """Where a path is below the root; None where it is not.
+    """Return a path relative to the root, or None if it is outside.
 
-    Links in the repository are not followed: they are the head's, and could lead to anything.
+    Links in the repository are not followed, because they are the head's and can lead anywhere.
     """
-    given = Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve() follows links
-    for above in (given, *given.parents):
-        if above.resolve() == root:
-            return given.relative_to(above)
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve() follows links
+    for parent in (absolute, *absolute.parents):
+        if parent.resolve() == root:
+            return absolute.relative_to(parent)
     return None
 
 
 def folders_of(place: Path) -> Iterator[Path]:
+    """Yield a relative path and its parents."""
     yield from (each for each in (place, *place.parents) if each != Path())

@@ -1,8 +1,11 @@
-"""What a lock may name where nobody trusts it: packages by name, as wheels, from where the base gets its own.
+"""Reads an untrusted lock, and writes a list of packages from it that is safe to install.
 
-A path, an address or a source distribution runs code of its own while it is installed, and installing has the network
-(https://pip.pypa.io/en/stable/reference/requirements-file-format/). An installer never sees the lock itself, only what
-is written here of what was understood: so no two readers can disagree on what a line says.
+Allowed are packages by name, installed as wheels from the package sources of the base's lock. A path, an address or a
+source distribution is refused, because it runs its own code during the installation, which has network access
+(https://pip.pypa.io/en/stable/reference/requirements-file-format/).
+
+The installer gets only the list that this module writes, never the lock itself. So the installer cannot read a line
+differently from this module.
 """
 
 from __future__ import annotations
@@ -21,9 +24,9 @@ _HASH = re.compile(r"\s--hash=((?:sha256|sha384|sha512):[0-9a-fA-F]+)(?=\s|$)")
 _ARCHIVES = (".whl", ".zip", ".gz", ".tgz", ".tar", ".bz2", ".tbz", ".xz", ".txz", ".tlz", ".lz", ".lzma")
 # Options for package sources. They must be the same in the base, and must not be folders.
 _SOURCE = re.compile(r"(?:--index-url|--extra-index-url|--find-links|-i|-f)[\s=]\s*https?://\S+|--pre|--prefer-binary")
-# The limit of a line without hashes. The longest lines of poetry have a few hundred characters.
+# The limit of a line without hashes, in characters. The longest lines of poetry have a few hundred.
 _LONGEST = 2000
-# A program has some hundreds of packages. The limit ends an endless list.
+# The limit of packages. A program has some hundreds of packages.
 _MOST = 5000
 
 
@@ -40,18 +43,18 @@ class Named(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the package as our own line, without its marker."""
+        """Return the line for the installer, without the marker."""
         extras = ",".join(sorted(self.requirement.extras))
         name = f"{self.requirement.name}[{extras}]" if extras else self.requirement.name
         return " ".join([f"{name}{self.requirement.specifier}", *(f"--hash={each}" for each in self.hashes)])
 
 
 def refused(text: str, trusted: str) -> list[str]:
-    """Return the lines that must not be installed. `trusted` is the base's file."""
-    known, lines = set(_sources(trusted)), list(_lines(text))
+    """Return the lines of a lock that must not be installed. `trusted` is the text of the base's lock."""
+    trusted_sources, lines = set(_sources(trusted)), list(_lines(text))
     if len(lines) > _MOST:
         return [f"{len(lines)} packages, more than {_MOST}"]
-    return [line for line in lines if line not in known and _named(line) is None]
+    return [line for line in lines if line not in trusted_sources and _named(line) is None]
 
 
 def named(text: str) -> list[Named]:
@@ -61,7 +64,7 @@ def named(text: str) -> list[Named]:
 
 
 def written(text: str, trusted: str) -> str:
-    """Return our own list for an installer: the packages of a lock, from the base's package sources."""
+    """Return the list for the installer: the packages of a lock, and the base's package sources."""
     return "".join(f"{line}\n" for line in [*_sources(trusted), *(each.text for each in named(text))])
 
 
@@ -70,26 +73,31 @@ def _sources(text: str) -> list[str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Return the joined lines. Comments are removed first, because a comment does not continue on the next line."""
-    begun: list[str] = []
+    """Yield each line, joined with the lines that continue it after a backslash.
+
+    Comments are removed first, because a comment does not continue on the next line.
+    """
+    parts: list[str] = []
     for line in [*text.splitlines(), ""]:
         stripped = _COMMENT.sub("", line).strip()
-        begun.append(stripped.removesuffix("\\").strip())
+        parts.append(stripped.removesuffix("\\").strip())
         if not stripped.endswith("\\"):
-            if whole := " ".join(filter(None, begun)):
-                yield whole
-            begun = []
+            if joined := " ".join(filter(None, parts)):
+                yield joined
+            parts = []
 
 
 def _named(line: str) -> Named | None:
     """Return a name with optional extras, versions, marker and hashes, or None for anything else."""
-    bare = _HASH.sub("", line)
+    without_hashes = _HASH.sub("", line)
+    if len(without_hashes) > _LONGEST:
+        return None
     try:
-        found = Named(Requirement(bare), tuple(_HASH.findall(line))) if len(bare) <= _LONGEST else None
-        fits = found is not None and isinstance(found.is_wanted, bool)
+        found = Named(Requirement(without_hashes), tuple(_HASH.findall(line)))
+        _ = found.is_wanted  # An invalid marker raises an error only here.
     except (InvalidRequirement, InvalidVersion, UndefinedComparison, UndefinedEnvironmentName, RecursionError):
         return None
-    if found is None or not fits or found.requirement.url is not None:
+    if found.requirement.url is not None:
         return None
     text = Named(found.requirement).text
     # `===` accepts any text as a version, also one with an environment variable.

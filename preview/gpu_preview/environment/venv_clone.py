@@ -19,42 +19,42 @@ class VenvError(Exception):
     """No environment can be written. The text says why."""
 
 
-def create(ours: Path, theirs: Path, imports: Sequence[str]) -> None:
-    """Write an environment with the interpreter of `ours` that imports from these folders.
+def create(source: Path, target: Path, imports: Sequence[str]) -> None:
+    """Write an environment at `target` that has the interpreter of `source` and imports from these folders.
 
     Existing files are removed, and nothing is written through a link, because a commit can have any link.
     """
-    settings, python = ours / "pyvenv.cfg", ours / "bin" / "python"
-    if not (settings.is_file() and python.exists() and site_packages(ours)):
-        raise VenvError(f"{ours}: is no virtual environment")
-    clear(theirs)
-    (theirs / "bin").mkdir(parents=True)
-    shutil.copyfile(settings, theirs / "pyvenv.cfg")
-    (theirs / "bin" / "python").symlink_to(os.path.realpath(python))
-    for packages in site_packages(ours):
-        (theirs / "bin" / packages.parent.name).symlink_to("python")
-        (theirs / packages.relative_to(ours)).mkdir(parents=True)
-    (theirs / "bin" / "python3").symlink_to("python")
-    _add_pip(theirs, imports)
-    add(theirs, imports)
+    settings, python = source / "pyvenv.cfg", source / "bin" / "python"
+    if not (settings.is_file() and python.exists() and site_packages(source)):
+        raise VenvError(f"{source}: is no virtual environment")
+    clear(target)
+    (target / "bin").mkdir(parents=True)
+    shutil.copyfile(settings, target / "pyvenv.cfg")
+    (target / "bin" / "python").symlink_to(os.path.realpath(python))
+    for packages in site_packages(source):
+        (target / "bin" / packages.parent.name).symlink_to("python")
+        (target / packages.relative_to(source)).mkdir(parents=True)
+    (target / "bin" / "python3").symlink_to("python")
+    _add_pip(target, imports)
+    add(target, imports)
 
 
 def _add_pip(environment: Path, imports: Sequence[str]) -> None:
-    """Add pip if these folders have none: Pulumi's own language host lists the packages with it.
+    """Add the pip of this program if these folders have none, as in an environment that uv has created.
 
-    uv makes environments without pip.
+    Pulumi's language host lists the packages with pip.
     """
-    ours = util.find_spec("pip")
-    if ours is None or ours.origin is None or any((Path(folder) / "pip").is_dir() for folder in imports):
+    own_pip = util.find_spec("pip")
+    if own_pip is None or own_pip.origin is None or any((Path(folder) / "pip").is_dir() for folder in imports):
         return
     for packages in site_packages(environment):
-        (packages / "pip").symlink_to(Path(ours.origin).parent)
+        (packages / "pip").symlink_to(Path(own_pip.origin).parent)
 
 
 def clear(folder: Path) -> None:
     """Remove a commit's files at the path of the environment. VenvError if the path goes through a link."""
     if resolved(folder.parent) != folder.parent:
-        raise VenvError(f"{folder.name}: lies behind a link")
+        raise VenvError(f"{folder.name}: its path goes through a symbolic link")
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif folder.exists():
@@ -64,10 +64,10 @@ def clear(folder: Path) -> None:
 
 
 def add(environment: Path, imports: Sequence[str]) -> None:
-    """Add import folders to an environment. VenvError if the environment leads out of itself."""
+    """Add import folders to an environment. VenvError if its site-packages are below a link."""
     for packages in site_packages(environment):
         if packages.resolve() != packages:
-            raise VenvError(f"{environment.name}: {packages.relative_to(environment)} leads elsewhere")
+            raise VenvError(f"{environment.name}: {packages.relative_to(environment)} is below a symbolic link")
         file = packages / "_side.pth"
         file.unlink(missing_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -76,10 +76,10 @@ def add(environment: Path, imports: Sequence[str]) -> None:
 
 
 def readable(environment: Path, checkout: Path) -> list[Path]:
-    """What of an environment may be seen behind the walls: itself and its Python, and nothing where it is none.
+    """Return the paths that an isolated process can read: the environment and its Python; none for any other folder.
 
-    The name comes from a file that a pull request may have changed, so it may be that of any folder, or of a link. A
-    Python that was installed for a user lies in a home, which is hidden otherwise.
+    The path of the environment comes from a file that a pull request can change, so it can be any folder or a link. A
+    Python that is installed for one user is in a home folder, which isolation hides otherwise.
     """
     folder = Path(os.path.normpath(environment))
     if resolved(folder) != folder or not (folder / "pyvenv.cfg").is_file() or not site_packages(folder):
@@ -91,9 +91,10 @@ def readable(environment: Path, checkout: Path) -> list[Path]:
 
 
 def installation(environment: Path, checkout: Path) -> Path | None:
-    """The Python that an environment was made of, where what its link leads to is one: it may lead anywhere.
+    """Return the folder of the Python installation that an environment links to, or None.
 
-    What is in the checkout, or around it, is none: that would show all that lies there untracked.
+    The link can lead anywhere, so the folder must look like an installation of Python. A folder in the checkout or
+    around it does not count, because isolated processes would then read the untracked files in it.
     """
     prefix = Path(os.path.realpath(environment / "bin" / "python")).parent.parent
     if prefix.is_relative_to(checkout) or checkout.is_relative_to(prefix):
@@ -128,16 +129,16 @@ def resolved(path: Path) -> Path | None:
 
 def lacking(folders: Sequence[str], wanted: Iterable[Named]) -> list[str]:
     """Return the packages that these folders lack, or have in another version."""
-    found = []
+    missing = []
     for each in wanted:
-        there = next(iter(metadata.distributions(name=each.requirement.name, path=list(folders))), None)
+        installed = next(iter(metadata.distributions(name=each.requirement.name, path=list(folders))), None)
         # A package without a version was removed incompletely (importlib.metadata).
-        version = there.metadata["Version"] if there else None
+        version = installed.metadata["Version"] if installed else None
         if not version or not each.requirement.specifier.contains(version, prereleases=True):
-            found.append(f"{each.requirement.name}{each.requirement.specifier}")
-    return found
+            missing.append(f"{each.requirement.name}{each.requirement.specifier}")
+    return missing
 
 
 def site_packages(environment: Path) -> list[Path]:
-    """Return the folder of its packages."""
+    """Return the folders with the packages of an environment, usually one."""
     return sorted(environment.glob("lib/python3*/site-packages"))

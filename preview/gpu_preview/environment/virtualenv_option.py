@@ -1,4 +1,7 @@
-"""The option `virtualenv` of a project or a policy pack. A pull request brings it, so it may be any text."""
+"""Reads the option `virtualenv` of a project or a policy pack.
+
+A pull request can change the option, so its value is untrusted text.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from gpu_common.visible import visible
 from .. import project_file, stack_yaml
 from ..json_text import as_map
 
-# The limit of a name (NAME_MAX), and a quarter of the limit of a path (PATH_MAX), as the checkout has a path too.
+# In bytes: the limit of a name (NAME_MAX), and a quarter of the limit of a path (PATH_MAX), as the option is only a
+# part of the path.
 _LONGEST_NAME, _LONGEST_PATH = 255, 1024
 _SHOWN = 60
 # Package managers other than pip, each with its lock.
@@ -22,7 +26,7 @@ _TOOLS = ("uv", "poetry")
 
 
 def virtualenv(project: Path, root: Path) -> str:
-    """Return the folder relative to the project, or nothing if it is outside the repository or not possible."""
+    """Return the folder relative to the project, or "" if none is named, or if it is outside of `root` or invalid."""
     folder = _named(project)
     if not folder or problem_of(project):
         return ""
@@ -30,23 +34,23 @@ def virtualenv(project: Path, root: Path) -> str:
 
 
 def problem_of(project: Path) -> str:
-    """Return why the named folder cannot be an environment; nothing if it can, or if none is named."""
+    """Return why the named folder cannot be an environment, or "" if it can, or if none is named."""
     folder = _named(project)
     got = f"\n  got: {visible(folder, _SHOWN)}"
     if any(unicodedata.category(character) == "Cc" for character in folder):
-        return f"Pulumi.yaml: virtualenv has a character that no folder's name has{got}"
+        return f"Pulumi.yaml: virtualenv has a control character{got}"
     size, names = len(folder.encode()), folder.encode().split(b"/")
     if size > _LONGEST_PATH or any(len(name) > _LONGEST_NAME for name in names):
         return f"Pulumi.yaml: virtualenv is longer than a folder's name can be{got}"
     if folder and project.is_relative_to(os.path.normpath(project / folder)):
-        return f"Pulumi.yaml: virtualenv is the folder of the project, or one around it{got}"
+        return f"Pulumi.yaml: virtualenv is the folder of the project, or a parent of it{got}"
     return ""
 
 
 def toolchain(project: Path) -> str:
-    """Return the package manager: pip, uv or poetry, from Pulumi.yaml or a lock; another text for none.
+    """Return the package manager (pip, uv or poetry) from Pulumi.yaml, or else from a lock file.
 
-    pulumi/pulumi v3.259.0, sdk/python/toolchain/toolchain.go, ResolveToolchain.
+    Source: pulumi/pulumi v3.259.0, sdk/python/toolchain/toolchain.go, ResolveToolchain. Pulumi.yaml can have any text.
     """
     named = _options(project).get("toolchain")
     if isinstance(named, str) and named:
@@ -57,15 +61,15 @@ def toolchain(project: Path) -> str:
 def run_without_tool(project: Path, environment: Path, names: Sequence[str] = project_file.NAMES) -> None:
     """Change a project file so that its program runs in the given environment.
 
-    uv and poetry would install into it again, and have no network there. The caller ensures that no folder of the path
-    is a link.
+    For uv and poetry, the toolchain becomes pip: they would install the packages again, and have no network access.
+    The caller ensures that no folder of the path is a link.
     """
     if environment != project and toolchain(project) in _TOOLS:
         project_file.set_runtime_options(project, names, toolchain="pip", virtualenv=str(environment))
 
 
 def _named(project: Path) -> str:
-    """The option; without it, where uv keeps an environment, and poetry with its setting `virtualenvs.in-project`."""
+    """Return the option, or the default folder of uv, or of poetry with its setting `virtualenvs.in-project`."""
     folder, tool = _options(project).get("virtualenv"), toolchain(project)
     if isinstance(folder, str) and folder and tool != "poetry":  # This toolchain ignores the option.
         return folder

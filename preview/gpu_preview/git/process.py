@@ -16,17 +16,17 @@ from gpu_common.visible import visible_lines
 
 _TIMEOUT_SEC = 300
 _MAX_MESSAGE = 2_000
-# Our limit. git holds a whole folder in memory, and a file that is stored as a delta of another. Both can be far larger
-# than the pull request.
+# This project's limit. git holds in memory a whole folder, and a file that is stored as a delta of another. Both can be
+# far larger than the pull request.
 _MEMORY_BYTES = 4 * 1024**3
 # Each of these variables leads git to another repository or to other objects.
-_OF_ANOTHER = (
+_REMOVED_VARIABLES = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
 )  # fmt: skip
-# No question, no other language, nothing from a remote, and no object in another's place (refs/replace). An older git
-# does not know GIT_NO_LAZY_FETCH (2.39.5 does); GIT_ALLOW_PROTOCOL outdoes what any configuration allows.
-_ALWAYS = {
+# With these variables, git asks no questions, prints English, fetches nothing from a remote, and replaces no object by
+# another (refs/replace). GIT_NO_LAZY_FETCH needs git 2.39.5 or newer. GIT_ALLOW_PROTOCOL overrides any configuration.
+_SET_VARIABLES = {
     "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
     "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "", "GIT_NO_REPLACE_OBJECTS": "1",
 }  # fmt: skip
@@ -38,7 +38,7 @@ class GitError(Exception):
     """git failed. The text has the command and git's message."""
 
 
-def said(folder: Path, *arguments: str, git_folder: Path | None = None) -> str:
+def output(folder: Path, *arguments: str, git_folder: Path | None = None) -> str:
     """Return the output of git without the last line break. GitError if git fails."""
     return os.fsdecode(run(folder, *arguments, git_folder=git_folder).stdout).strip()
 
@@ -57,9 +57,9 @@ def run(
             timeout=_TIMEOUT_SEC, check=False, **_options(folder),
         )  # fmt: skip
     except FileNotFoundError:
-        raise GitError("there is no git on PATH\n  hint: install it") from None
+        raise GitError("no git on PATH\n  hint: install git") from None
     except subprocess.TimeoutExpired:
-        raise _too_late(arguments[0]) from None
+        raise _timed_out(arguments[0]) from None
     if answer.returncode:
         raise _failed(arguments[0], answer.returncode, answer.stderr)
     return answer
@@ -67,7 +67,7 @@ def run(
 
 @contextmanager
 def reading(folder: Path, *arguments: str, git_folder: Path) -> Iterator[IO[bytes]]:
-    """Give the output of git while git runs. git is ended if the caller stops reading early."""
+    """Yield the output of git while git runs. git is ended if the caller stops reading early."""
     with (
         tempfile.TemporaryFile() as error_file,
         subprocess.Popen(
@@ -75,15 +75,15 @@ def reading(folder: Path, *arguments: str, git_folder: Path) -> Iterator[IO[byte
             **_options(folder),
         ) as git,
     ):  # fmt: skip
-        late = threading.Timer(_TIMEOUT_SEC, git.kill)
-        late.start()
+        timeout = threading.Timer(_TIMEOUT_SEC, git.kill)
+        timeout.start()
         try:
             yield cast("IO[bytes]", git.stdout)
             code = git.wait()
-            if late.finished.is_set():
-                raise _too_late(arguments[0])
+            if timeout.finished.is_set():
+                raise _timed_out(arguments[0])
         finally:
-            late.cancel()
+            timeout.cancel()
             git.kill()
         if code:
             error_file.seek(0)
@@ -95,21 +95,21 @@ def _command(arguments: Sequence[str], git_folder: Path | None) -> list[str]:
 
 
 def _options(folder: Path) -> dict[str, Any]:
-    kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}
-    return {"cwd": folder, "env": {**kept, **_ALWAYS}, "preexec_fn": _within_memory}
+    kept = {name: value for name, value in os.environ.items() if name not in _REMOVED_VARIABLES}
+    return {"cwd": folder, "env": {**kept, **_SET_VARIABLES}, "preexec_fn": _limit_memory}
 
 
-def _within_memory() -> None:
+def _limit_memory() -> None:
     allowed = [each for each in resource.getrlimit(resource.RLIMIT_DATA) if each != resource.RLIM_INFINITY]
     least = min([_MEMORY_BYTES, *allowed])
     resource.setrlimit(resource.RLIMIT_DATA, (least, least))
 
 
-def _too_late(what: str) -> GitError:
-    return GitError(f"git {what} did not end within {_TIMEOUT_SEC} s")
+def _timed_out(command: str) -> GitError:
+    return GitError(f"git {command} did not end within {_TIMEOUT_SEC} s")
 
 
-def _failed(what: str, code: int, stderr: bytes) -> GitError:
-    text = visible_lines(stderr.decode(errors="replace").strip(), _MAX_MESSAGE) or f"it ended with {code}"
+def _failed(command: str, code: int, stderr: bytes) -> GitError:
+    text = visible_lines(stderr.decode(errors="replace").strip(), _MAX_MESSAGE) or f"exit code {code}"
     hint = "\n  hint: a partial clone lacks files; clone without --filter" if "promisor" in text else ""
-    return GitError(f"git {what}: {text}{hint}")
+    return GitError(f"git {command}: {text}{hint}")

@@ -30,10 +30,13 @@ class Repository:
 
     @classmethod
     def find(cls, start: Path) -> Repository:
-        """The checkout around a folder, and the nearest project upwards from there. GitError where one is missing.
+        """Return the checkout around a folder, with the nearest project in this folder or above it.
 
-        By `.git` alone, which no commit can hold. git itself also takes a folder for a repository that has the files of
-        one, and does as its `config` says: a head may hold all of them.
+        Only `.git` marks a checkout, because no commit can contain a `.git`. git itself also accepts a folder with the
+        files of a repository, and obeys its `config`. A head can contain such a folder.
+
+        Raises:
+            GitError: no checkout or no project was found.
         """
         start = start.resolve()
         root = next((each for each in (start, *start.parents) if os.path.lexists(each / ".git")), None)
@@ -76,11 +79,13 @@ class Repository:
         return listed.split(" ", 2)[1] if listed else ""
 
     def export(self, commit: str, folder: Path, most_gib: float = 10.0) -> None:
-        """The files of a commit, in an empty folder. GitError where they are none that can be written, or too much.
+        """Write the files of a commit into a new folder. This needs twice their disk space, at most twice `most_gib`.
 
-        Without a `.git`, so that the program that will run there finds no way back to the checkout; and without a
-        filter or a hook of anybody's, so nothing of the commit's runs yet. Pointers of LFS stay pointers, and of a
-        submodule there is nothing. Meanwhile the files take their room on the disk, at most `most_gib`, twice.
+        The folder has no `.git`, so the program that will run there cannot find the checkout. No filter and no hook
+        runs, so no code of the commit runs yet. Pointers of Git LFS stay pointers, and submodules are left out.
+
+        Raises:
+            GitError: a file cannot be written, or the files exceed a limit.
         """
         folder.mkdir(parents=True)
         try:
@@ -102,14 +107,14 @@ class Repository:
         return bool(self._output("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"))
 
     def _output(self, *arguments: str) -> str:
-        return process.said(self.root, *arguments, git_folder=self.git_folder)
+        return process.output(self.root, *arguments, git_folder=self.git_folder)
 
 
 def tracks(root: Path, path: Path) -> bool:
     """Return True if a file at or below a path is tracked. GitError if the root has no `.git`."""
-    # Options of git's own stand before its command; a name may hold the signs of a pattern.
+    # A path can have characters of a pattern, such as `*`.
     arguments = ("--literal-pathspecs", "ls-files", "--", str(path))
-    return bool(process.said(root, *arguments, git_folder=_git_folder(root)))
+    return bool(process.output(root, *arguments, git_folder=_git_folder(root)))
 
 
 def project_above(start: Path) -> Path | None:
@@ -123,9 +128,10 @@ def is_project(folder: Path) -> bool:
 
 
 def stack_files(project: Path) -> dict[str, Path]:
-    """The stacks of a project's folder, by name. A link is none: it may lead anywhere.
+    """Return the stack files of a project, by the name of the stack. Links are left out: they can lead anywhere.
 
-    GitError where the project says that they are outside of it.
+    Raises:
+        GitError: the project file names a folder for the stack files outside of the project.
     """
     return {name: path for name, path in _named_as_stacks(project) if _STACK_NAME.fullmatch(name)}
 
@@ -147,15 +153,15 @@ def _named_as_stacks(project: Path) -> Iterator[tuple[str, Path]]:
 
 def _git_folder(root: Path) -> Path:
     """Return the target of `.git` in this folder. GitError if it is not a repository, or of another user."""
-    meant = Path(process.said(root, "rev-parse", "--resolve-git-dir", str(root / ".git"))).resolve()
-    # git's own search also looks at whose it is (safe.directory), which it does not where it is told the folder.
-    found = Path(process.said(root, "rev-parse", "--absolute-git-dir")).resolve()
-    if found != meant:
-        raise GitError(f"{root}: git takes another repository for its own\n  got: {found}\n  expected: {meant}")
-    asked = os.environ.get("GIT_DIR")
-    if asked and Path(asked).resolve() not in (meant, root / ".git"):
+    expected = Path(process.output(root, "rev-parse", "--resolve-git-dir", str(root / ".git"))).resolve()
+    # When git searches for a repository, it also checks the owner (safe.directory). With --git-dir it does not.
+    found = Path(process.output(root, "rev-parse", "--absolute-git-dir")).resolve()
+    if found != expected:
+        raise GitError(f"{root}: git finds another repository here\n  got: {found}\n  expected: {expected}")
+    variable = os.environ.get("GIT_DIR")
+    if variable and Path(variable).resolve() not in (expected, root / ".git"):
         raise GitError(
-            f"GIT_DIR is not the repository around this folder\n  got: {asked}\n  expected: {meant}\n"
-            "  hint: unset it, or change into the checkout that it belongs to"
+            f"GIT_DIR is not the repository around this folder\n  got: {variable}\n  expected: {expected}\n"
+            "  hint: unset GIT_DIR, or change into the checkout that it belongs to"
         )
-    return meant
+    return expected

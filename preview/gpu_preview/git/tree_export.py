@@ -1,8 +1,8 @@
 """Writes the files of a commit into a folder, from git's objects alone.
 
-`git checkout-index` and `git archive` do as the tree's .gitattributes says, with the programs that the configuration
-has for it: filter.<name>.smudge of git-crypt would decrypt for whoever reads the files next. So nothing but
-`git cat-file` is asked here, which knows no filter, no hook and no line endings.
+`git checkout-index` and `git archive` obey the .gitattributes of the commit, and run programs from git's configuration.
+For example, the filter of git-crypt (filter.<name>.smudge) would decrypt files that untrusted code then reads. So this
+module uses only `git cat-file`, which runs no filter and no hook, and changes no line endings.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import IO, NamedTuple
 
 _LINK, _SUBMODULE, _FOLDER = "120000", "160000", "040000"
 _MODES = {"100644": 0o644, "100664": 0o644, "100755": 0o755}
-# What no tree that git itself wrote has in a path, and what it refuses to check out (git, read-cache.c, verify_path).
-_NO_NAMES = ("", ".", "..", ".git")
+# The names that git refuses to check out (git, read-cache.c, verify_path).
+_FORBIDDEN_NAMES = ("", ".", "..", ".git")
 _CHUNK_BYTES = 1024**2
 
-# What a commit may come to, for a dozen objects of git can stand for any number of files: each may be in many places.
-# The number, the length of the list and the parts of a path are figures of ours, the other two Linux's (PATH_MAX in
-# limits.h, which counts a byte that ends the path; symlink(2)).
+# The limits of a commit. They are needed because one object can be at many paths, so a dozen objects can be any number
+# of files. The last two are limits of Linux (symlink(2), and PATH_MAX in limits.h, which counts a byte that ends the
+# path). This project chose the others.
 _MOST_ENTRIES = 200_000
 _MOST_LISTED_MIB = 64
 _MAX_DEPTH = 200
@@ -46,19 +46,20 @@ class Entry(NamedTuple):
 
 
 def entries(listed: IO[bytes], most_gib: float) -> list[Entry]:
-    """What `git ls-tree -r -t -l -z` prints, links last; submodules, which are commits of elsewhere, are left out.
+    """Return the files and links in the output of `git ls-tree -r -t -l -z`, links last. Submodules are left out.
 
-    UnfitTreeError for a path that leads anywhere but into the folder, for a kind of file that git does not know, for
-    what git lacks, and where it is more than may be written: `most_gib` for all files together.
+    Raises:
+        UnsafeTreeError: a path leads out of the folder, a file has an unknown mode, git lacks the content of a file, or
+            a limit is exceeded. `most_gib` is the limit of all files together.
     """
-    found, number, most_bytes = [], 0, most_gib * 1024**3
+    found, number, remaining_bytes = [], 0, most_gib * 1024**3
     for line in _lines(listed):
         number += 1
         if number > _MOST_ENTRIES:
             raise UnsafeTreeError(f"it has more than {_MOST_ENTRIES:,} files and folders")
         fields, _, path = line.partition(b"\t")
         mode, _, name, size = fields.decode().split()
-        _look_at(path)
+        _check(path)
         if mode in (_SUBMODULE, _FOLDER):
             continue
         if mode != _LINK and mode not in _MODES:
@@ -67,8 +68,8 @@ def entries(listed: IO[bytes], most_gib: float) -> list[Entry]:
             raise UnsafeTreeError(f"{_shown(path)}: git does not have its content, {name}")
         if mode == _LINK and int(size) > _MOST_LINK_BYTES:
             raise UnsafeTreeError(f"{_shown(path)}: is a link to a path of more than {_MOST_LINK_BYTES:,} bytes")
-        most_bytes -= int(size)
-        if most_bytes < 0:
+        remaining_bytes -= int(size)
+        if remaining_bytes < 0:
             raise UnsafeTreeError(f"its files have more than {most_gib:g} GiB")
         found.append(Entry(mode, name, path))
     # Links come last, so that nothing is written through a link of the same tree.
@@ -76,22 +77,22 @@ def entries(listed: IO[bytes], most_gib: float) -> list[Entry]:
 
 
 def _lines(listed: IO[bytes]) -> Iterator[bytes]:
-    read, left = 0, b""
+    read_bytes, incomplete = 0, b""
     while chunk := listed.read(_CHUNK_BYTES):
-        read += len(chunk)
-        if read > _MOST_LISTED_MIB * 1024**2:
+        read_bytes += len(chunk)
+        if read_bytes > _MOST_LISTED_MIB * 1024**2:
             raise UnsafeTreeError(f"the list of its files has more than {_MOST_LISTED_MIB} MiB")
-        *whole, left = (left + chunk).split(b"\0")
-        yield from whole
+        *lines, incomplete = (incomplete + chunk).split(b"\0")
+        yield from lines
 
 
-def _look_at(path: bytes) -> None:
+def _check(path: bytes) -> None:
     if len(path) > _MOST_PATH_BYTES:
         raise UnsafeTreeError(f"{_shown(path)}: is a path of more than {_MOST_PATH_BYTES:,} bytes")
     names = os.fsdecode(path).split("/")
     if len(names) > _MAX_DEPTH:
         raise UnsafeTreeError(f"{_shown(path)}: has more than {_MAX_DEPTH} parts")
-    if any(part.lower() in _NO_NAMES for part in names):
+    if any(part.lower() in _FORBIDDEN_NAMES for part in names):
         raise UnsafeTreeError(f"{_shown(path)}: is no path that git would check out")
 
 
@@ -102,9 +103,10 @@ def _shown(path: bytes) -> str:
 
 
 def write(files: list[Entry], folder: Path, objects: IO[bytes]) -> None:
-    """Write them below a folder. `objects` is what `git cat-file --batch` prints for their ids, in this order.
+    """Write the files below a folder. `objects` is the output of `git cat-file --batch` for their ids, in this order.
 
-    UnfitTreeError where two have the same place, or where git lacks one.
+    Raises:
+        UnsafeTreeError: two files have the same path, git lacks one, or a path cannot be written.
     """
     for each in files:
         path = folder / os.fsdecode(each.path)
@@ -119,7 +121,7 @@ def write(files: list[Entry], folder: Path, objects: IO[bytes]) -> None:
             else:
                 _write(path, _MODES[each.mode], content)
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "its name is none"
+            why = error.strerror if isinstance(error, OSError) else "its path is invalid"
             raise UnsafeTreeError(f"{_shown(each.path)}: cannot be written: {why}") from None
         objects.read(1)  # the end of a line
 

@@ -8,23 +8,23 @@ import os
 import platform
 import resource
 
-# proc(5): where memory runs out, the system ends these first. A program that runs as another user than root may take
-# it back.
+# If memory runs out, the system kills processes with a high score first (proc(5), oom_score_adj). A program that runs
+# as a user other than root can undo this.
 _OOM_SCORE = b"800"
-# Each open socket may hold some 200 KiB of the system's memory.
+# Each open socket can use some 200 KiB of the system's memory.
 _OPEN_FILES = 4096
-# Of all that this user runs, threads too; root has no such limit (getrlimit(2), RLIMIT_NPROC).
+# The limit counts all processes and threads of this user. It does not apply to root (getrlimit(2), RLIMIT_NPROC).
 _TASKS = 8192
-# keyctl(2); the numbers of the system call, which the C library has no name for, are those of the kernel's tables.
+# The numbers of the system call keyctl(2) in the kernel's tables, because the C library has no function for it.
 _KEYCTL = {"x86_64": 250, "aarch64": 219}.get(platform.machine())
 _JOIN_SESSION_KEYRING = 1
 _LIBRARY = ctypes.CDLL(None)
 
 
 def apply() -> None:
-    """Mark the process as the first to end without memory, limit its files, and drop the caller's keys.
+    """Raise the process's OOM score, limit its open files and processes, and drop the caller's kernel keys.
 
-    Limits that the system refuses are left out.
+    A limit that the system refuses is left out.
     """
     with contextlib.suppress(OSError):
         score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)

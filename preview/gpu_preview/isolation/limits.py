@@ -15,11 +15,11 @@ from gpu_common import linux
 
 from . import child_limits, processes, safe_open
 
-_LOOK_EVERY_SEC = 0.2
+_POLL_SEC = 0.2
 _GRACE_SEC = 3.0
 _TAIL_BYTES = 65_536
-# The limit of each stream.
-_MOST_TAKEN_MIB = 512
+# The limit of a file that is copied from the command.
+_MOST_COPIED_MIB = 512
 _CHUNK_BYTES = 1024**2
 
 
@@ -29,13 +29,13 @@ class Limits:
 
     timeout_sec: float = 300.0
     memory_gib: float = 6.0
-    """Resident memory of all its processes together; and as much again in files that lie in memory (tmpfs, memfd). Of
-    the whole machine's memory twice as much may be gone meanwhile."""
+    """The limit of the resident memory of all its processes together. The same limit applies to the growth of files in
+    memory (tmpfs, memfd), and twice the limit to the decrease of the machine's available memory."""
     disk_gib: float = 10.0
     """The maximum decrease of free disk space while the command runs."""
     processes: int = 200
     output_mib: float = 512.0
-    """The limit of each of its two streams."""
+    """The limit of standard output and of standard error, each."""
 
 
 @dataclass(frozen=True)
@@ -47,24 +47,24 @@ class Finished:
     stderr: Path
     seconds: float
     broke: str = ""
-    """The limit that it exceeded, as text; empty for none."""
+    """A sentence about the limit that the command exceeded, or an empty text."""
 
     def error_tail(self) -> str:
-        """The end of its error stream."""
+        """Return the end of its standard error."""
         return tail(self.stderr)
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """Return the current memory of the machine."""
+    """The memory of the machine at one time."""
 
     available_bytes: int
     shared_bytes: int
-    """What all files that lie in memory take of it (proc(5), Shmem); 0 where the system does not tell."""
+    """The memory of all files in memory (proc(5), Shmem); 0 if the system does not report it."""
 
 
 @dataclass(frozen=True)
-class _Room:
+class _FreeSpace:
     """The free memory and disk space before a command."""
 
     free_bytes: int
@@ -89,15 +89,23 @@ def run(
     writes_to: Path | None = None,
     trusted: bool = False,
 ) -> Finished:
-    """Run it to its end, or to a limit; its streams go to files in `scratch`. Nothing that it started is left.
+    """Run a command until it ends or exceeds a limit, then kill all processes that it started.
 
-    `writes_to` is a folder on the disk whose free room is looked at; none for `scratch`. A `trusted` command keeps the
-    caller's keyring, open files and place among those that the system ends where memory runs out.
+    Args:
+        command: The command with its arguments.
+        folder: The working directory.
+        environment: All environment variables of the command.
+        scratch: A folder for the files NAME.stdout and NAME.stderr with the command's output.
+        name: The name of these files.
+        limits: The limits of the command.
+        writes_to: A folder on the disk whose free space is checked; `scratch` if None.
+        trusted: True if the command keeps the caller's keyring, limit of open files and OOM score (the order in which
+            the system kills processes without memory).
     """
     linux.adopt_orphans()
     disk = writes_to or scratch
-    room = _Room(_free_bytes(disk), _memory())
-    before = processes.children()
+    space_before = _FreeSpace(_free_bytes(disk), _memory())
+    children_before = processes.children()
     stdout, stderr = scratch / f"{name}.stdout", scratch / f"{name}.stderr"
     started, broke = time.monotonic(), ""
     with stdout.open("wb") as out, stderr.open("wb") as err:
@@ -108,52 +116,59 @@ def run(
         )  # fmt: skip
     try:
         while process.poll() is None:
-            broke = _over(before, limits, time.monotonic() - started, (stdout, stderr)) or _too_full(disk, room, limits)
+            seconds = time.monotonic() - started
+            broke = _exceeded_limit(children_before, limits, seconds, (stdout, stderr)) or _exceeded_space(
+                disk, space_before, limits
+            )
             if broke:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK_EVERY_SEC)
+                process.wait(_POLL_SEC)
     finally:
-        _end(before, process)
+        _end(children_before, process)
         code = process.wait()
     return Finished(code, stdout, stderr, time.monotonic() - started, broke)
 
 
-def copied(finished: Finished, source: Path, target: Path, most_mib: float = _MOST_TAKEN_MIB) -> tuple[Finished, Path]:
-    """A copy of a file that untrusted code wrote; empty where it is no plain file, such as a link to another's.
+def copied(finished: Finished, source: Path, target: Path, most_mib: float = _MOST_COPIED_MIB) -> tuple[Finished, Path]:
+    """Copy a file that untrusted code wrote, and return the command's result and the copy.
 
-    One that is larger than anybody's is empty too, and a limit that the command broke: its size may be a hole's.
+    The copy is empty if the source is no regular file, such as a link, or if it is larger than `most_mib`. A file that
+    is too large also counts as an exceeded limit of the command. (It can be sparse, so the disk limit may not apply.)
     """
-    left = int(most_mib * 1024**2)
+    remaining_bytes = int(most_mib * 1024**2)
     with target.open("wb") as copy, contextlib.suppress(OSError), safe_open.open_regular(source) as file:
-        if os.fstat(file.fileno()).st_size > left:
+        if os.fstat(file.fileno()).st_size > remaining_bytes:
             message = f"the program left a file of more than {most_mib:g} MiB: {source.name}"
             return replace(finished, broke=finished.broke or message), target
-        # It may grow while it is read, where a process of the command's has outlived it.
-        while left > 0 and (chunk := file.read(min(left, _CHUNK_BYTES))):
-            left -= copy.write(chunk)
+        # The file can grow while it is read, if a process of the command has outlived the command.
+        while remaining_bytes > 0 and (chunk := file.read(min(remaining_bytes, _CHUNK_BYTES))):
+            remaining_bytes -= copy.write(chunk)
     return finished, target
 
 
-def _over(before: set[int], limits: Limits, seconds: float, streams: Sequence[Path]) -> str:
-    """Return the exceeded limit."""
+def _exceeded_limit(children_before: set[int], limits: Limits, seconds: float, streams: Sequence[Path]) -> str:
+    """Return a sentence about a limit that the command's processes exceed, or ""."""
     if seconds > limits.timeout_sec:
         return f"the program took longer than {limits.timeout_sec:g} s (--timeout-sec)"
-    ours = processes.below(before)
-    if len(ours) > limits.processes:
+    descendants = processes.descendants(children_before)
+    if len(descendants) > limits.processes:
         return f"the program had more than {limits.processes} processes"
-    if sum(each.resident_bytes for each in ours) > limits.memory_gib * 1024**3:
+    if sum(each.resident_bytes for each in descendants) > limits.memory_gib * 1024**3:
         return f"the program took more than {limits.memory_gib:g} GiB of memory (--memory-gib)"
     if any(path.stat().st_size > limits.output_mib * 1024**2 for path in streams):
         return f"the program printed more than {limits.output_mib:g} MiB"
     return ""
 
 
-def _too_full(disk: Path, before: _Room, limits: Limits) -> str:
-    """The room that is used up. Only the whole machine's is known for certain: a program can hide what it wrote in
-    files without a name, and in memory that is nobody's resident memory, such as that of sockets."""
+def _exceeded_space(disk: Path, before: _FreeSpace, limits: Limits) -> str:
+    """Return a sentence about disk space or memory of the whole machine that the command has used up, or "".
+
+    The whole machine is measured, because a program can hide what it uses. Files without a name use disk space. The
+    buffers of sockets use memory, which is not the resident memory of a process.
+    """
     if before.free_bytes - _free_bytes(disk) > limits.disk_gib * 1024**3:
-        return f"the disk lost more than {limits.disk_gib:g} GiB of room while the program ran (--disk-gib)"
+        return f"the disk lost more than {limits.disk_gib:g} GiB of free space while the program ran (--disk-gib)"
     now, most = _memory(), limits.memory_gib * 1024**3
     if now.shared_bytes - before.memory.shared_bytes > most:
         return f"files in memory grew by more than {limits.memory_gib:g} GiB while the program ran (--memory-gib)"
@@ -174,13 +189,13 @@ def _memory() -> _Memory:
     return _Memory(found.available, int(getattr(found, "shared", 0)))
 
 
-def _end(before: set[int], process: subprocess.Popen[bytes]) -> None:
-    """In good order first, as the engine then writes its state and ends its plugins; then whatever is left."""
+def _end(children_before: set[int], process: subprocess.Popen[bytes]) -> None:
+    """Terminate the command, so that the engine writes its state and ends its plugins, then kill all that is left."""
     if process.poll() is None:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE_SEC)
-    processes.end(before, process.pid)
+    processes.kill_descendants(children_before, process.pid)
 
 
 def environment(scratch: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:

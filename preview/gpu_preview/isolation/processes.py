@@ -18,10 +18,10 @@ from typing import NamedTuple
 import psutil
 
 _NEXT_PASS_SEC = 0.01
-_PATIENCE_SEC = 10.0
+_TIMEOUT_SEC = 10.0
 
 
-class Seen(NamedTuple):
+class Process(NamedTuple):
     """One process."""
 
     pid: int
@@ -34,56 +34,62 @@ def children() -> set[int]:
     return {each.pid for each in _all() if each.parent == os.getpid()}
 
 
-def below(before: set[int]) -> list[Seen]:
-    """Return all descendants of this process, except `before` and their descendants."""
-    found: dict[int, list[Seen]] = {}
+def descendants(children_before: set[int]) -> list[Process]:
+    """Return all descendants of this process, except these children and their descendants."""
+    by_parent: dict[int, list[Process]] = {}
     for each in _all():
-        found.setdefault(each.parent, []).append(each)
-    listed: list[Seen] = []
-    left = [os.getpid()]
-    while left:
-        ours = [each for each in found.pop(left.pop(), ()) if each.pid not in before]
-        listed += ours
-        left += [each.pid for each in ours]
-    return listed
+        by_parent.setdefault(each.parent, []).append(each)
+    found: list[Process] = []
+    parents = [os.getpid()]
+    while parents:
+        listed = [each for each in by_parent.pop(parents.pop(), ()) if each.pid not in children_before]
+        found += listed
+        parents += [each.pid for each in listed]
+    return found
 
 
-def end(before: set[int], but: int) -> None:
-    """Kill the processes repeatedly until none is left, because a process can start others in the meantime.
+def kill_descendants(children_before: set[int], command_pid: int) -> None:
+    """Kill all descendants, except these children, until none is left or 10 s have passed.
 
-    `but` is not reaped, so that its starter can read its exit code. Orphans are reaped.
+    The kill is repeated, because a process can start others in the meantime. Orphans are reaped. The process of the
+    command is not reaped, so that its caller can read its exit code.
     """
-    until = time.monotonic() + _PATIENCE_SEC
-    while (left := [each for each in below(before) if each.pid != but or _runs(but)]) and time.monotonic() < until:
-        for each in left:
+    deadline = time.monotonic() + _TIMEOUT_SEC
+    while time.monotonic() < deadline:
+        running = [
+            each for each in descendants(children_before) if each.pid != command_pid or not _has_ended(command_pid)
+        ]
+        if not running:
+            return
+        for each in running:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(each.pid, signal.SIGKILL)
-        for each in left:
-            if each.parent == os.getpid() and each.pid != but:
+        for each in running:
+            if each.parent == os.getpid() and each.pid != command_pid:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(each.pid, os.WNOHANG)
         time.sleep(_NEXT_PASS_SEC)
 
 
-def _runs(pid: int) -> bool:
-    """Whether it has not ended yet, as somebody who has not been asked for its exit code has."""
+def _has_ended(pid: int) -> bool:
+    """Return True if a child has ended, also if its exit code has not been read yet (a zombie)."""
     with contextlib.suppress(ChildProcessError):
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-    return False
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return True
 
 
-def _all() -> Iterator[Seen]:
-    """Return every process of this machine."""
+def _all() -> Iterator[Process]:
+    """Yield every process of this machine."""
     if not sys.platform.startswith("linux"):
         for each in psutil.process_iter(["ppid", "memory_info"]):
             memory = each.info["memory_info"]
-            yield Seen(each.pid, each.info["ppid"], memory.rss if memory else 0)
+            yield Process(each.pid, each.info["ppid"], memory.rss if memory else 0)
         return
     page = os.sysconf("SC_PAGE_SIZE")
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
-                # proc(5): behind the name, which may hold any sign, stand the state, the parent and, as the 22nd of
-                # all that follows, the resident pages.
+                # proc(5): the name in parentheses can have any characters. The fields after it begin with the state
+                # and the parent, and the 22nd is the number of resident pages.
                 fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-                yield Seen(int(folder.name), int(fields[1]), int(fields[21]) * page)
+                yield Process(int(folder.name), int(fields[1]), int(fields[21]) * page)

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_PATIENCE_SEC = 60.0
+_TIMEOUT_SEC = 60.0
 
 
 @contextmanager
 def folder(prefix: str) -> Iterator[Path]:
-    """Give an empty folder, and remove it afterwards as far as possible. A failed removal does not hide the result."""
+    """Yield an empty folder, and remove it afterwards. A file that cannot be removed stays, and raises no error."""
     made = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
     try:
         yield made
@@ -25,31 +25,32 @@ def folder(prefix: str) -> Iterator[Path]:
         remove(made)
 
 
-def remove(top: Path, patience_sec: float = _PATIENCE_SEC) -> None:
-    """Remove a folder and all in it. What cannot be removed in this time, or by this user, is left there.
+def remove(top: Path, timeout_sec: float = _TIMEOUT_SEC) -> None:
+    """Remove a folder and all in it. Files that cannot be removed by this user, or within this time, stay.
 
-    shutil.rmtree calls itself for each folder in a folder, and no path may be longer than 4,096 bytes. So here every
-    folder is first moved to the top, where its path is short however deep it lay, by a name that nobody can foresee.
+    shutil.rmtree is recursive and fails for deep folders, and a path can have at most 4,096 bytes. So each inner folder
+    is first moved into `top`, where its path is short. Its new name is random, so that untrusted code cannot use it.
     """
     if top.is_symlink():  # Untrusted code created the link, and its target is not ours.
         return
     with contextlib.suppress(OSError):
         top.chmod(0o700)
-    until = time.monotonic() + patience_sec
-    left, emptied = [top], []
-    while left and time.monotonic() < until:
-        here = left.pop()
-        emptied.append(here)
-        with contextlib.suppress(OSError), os.scandir(here) as entries:
+    deadline = time.monotonic() + timeout_sec
+    remaining, emptied = [top], []
+    while remaining and time.monotonic() < deadline:
+        current = remaining.pop()
+        emptied.append(current)
+        with contextlib.suppress(OSError), os.scandir(current) as entries:
             # One at a time, because a folder can have too many entries for memory and time.
-            for entry in itertools.takewhile(lambda _: time.monotonic() < until, entries):
+            for entry in itertools.takewhile(lambda _: time.monotonic() < deadline, entries):
                 with contextlib.suppress(OSError):
                     if not entry.is_dir(follow_symlinks=False):
                         Path(entry).unlink()
                         continue
                     # A folder without write permission can be neither moved nor emptied.
                     Path(entry).chmod(0o700)
-                    left.append(Path(entry) if here == top else Path(entry).rename(top / secrets.token_hex(16)))
+                    moved = Path(entry) if current == top else Path(entry).rename(top / secrets.token_hex(16))
+                    remaining.append(moved)
     for each in reversed(emptied):
         with contextlib.suppress(OSError):
             each.rmdir()

@@ -47,7 +47,7 @@ def analyze(
     if outputs:
         # The engine writes its digest before the program has set the outputs.
         before, after = (_with_outputs(*pair) for pair in ((before, outputs.before), (after, outputs.after)))
-    makes_something = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
+    creates_resources = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
     cost, unknown = money.cost(files.before, files.after)
     shown_changes = [
         *stack_file.find(files.before, files.after, files.name),
@@ -85,7 +85,7 @@ def analyze(
         update={
             "counts": found.counts,
             "resources": found.resources,
-            "outputs": outputs.differing(makes_something=makes_something) if outputs else (),
+            "outputs": outputs.differing(creates_resources=creates_resources) if outputs else (),
             "findings": (*map(changed, dangers.find(before, after, found.resources)), *map(placed, shown_changes)),
             "violations": tuple(map(broken, violations)),
             "policies": f"{stack.policies}{more}",
@@ -121,6 +121,7 @@ def _with_removed_pool(finding: Finding, lines: StackLines | None, old: StackLin
     return finding.model_copy(update={"text": text})
 
 
+# A warning reaches the digest only as text, so the pools in it are found by their form (gpu_catalog/staleness.py).
 _PRICES_OF = re.compile(r"the prices? of (.+) (?:was|were) read on ")
 
 

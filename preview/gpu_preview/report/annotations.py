@@ -30,23 +30,23 @@ class _Annotation(NamedTuple):
 
 
 def render(report: Report) -> list[str]:
-    """Yield one line for each command: errors first, those with a line before others. The last one counts the rest."""
+    """Return one line for each command: errors first, and annotations with a place first. The last counts the rest."""
     everything = sorted(
         (each for stack in report.stacks for each in _of(stack, report.how)),
         key=lambda each: (["error", "warning", "notice"].index(each.level), each.place is None),
     )
     shown: list[_Annotation] = []
-    left: dict[str, int] = {}
-    # One notice is reserved for the sentence on what is left out.
-    room = {"error": AT_MOST, "warning": AT_MOST, "notice": AT_MOST - 1}
+    left_out: dict[str, int] = {}
+    # One notice is reserved for the sentence that counts the annotations left out.
+    remaining = {"error": AT_MOST, "warning": AT_MOST, "notice": AT_MOST - 1}
     for each in everything:
-        if room[each.level]:
-            room[each.level] -= 1
+        if remaining[each.level]:
+            remaining[each.level] -= 1
             shown.append(each)
         else:
-            left[each.level] = left.get(each.level, 0) + 1
-    if left:
-        rest = ", ".join(number(count, f"more {level}") for level, count in left.items())
+            left_out[each.level] = left_out.get(each.level, 0) + 1
+    if left_out:
+        rest = ", ".join(number(count, f"more {level}") for level, count in left_out.items())
         shown.append(_Annotation("notice", "gpu-ci preview", f"{rest} in the report on this change", None))
     return [_command(each) for each in shown]
 

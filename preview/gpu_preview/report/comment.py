@@ -98,11 +98,11 @@ def written(
     """Return the comment's text.
 
     Args:
-        report: the report.
-        head: the run.
-        account: the account that writes the comment.
-        render: renders a report as Markdown of at most this many characters.
-        workflow: the line on the workflow that made the report.
+        report: The report.
+        head: The run.
+        account: The account that writes the comment.
+        render: Renders a report as Markdown with at most the given number of characters.
+        workflow: The line on the workflow that made the report.
 
     Raises:
         CommentError: the text is longer than GitHub accepts.

@@ -26,8 +26,8 @@ NO_COST = "no-cost"
 def cost(before: Path | None, after: Path | None) -> tuple[Cost | None, list[Finding]]:
     """Return the cost of the pools in two stack files, with findings. None stands for a missing file.
 
-    There is no cost if a file cannot be read or has a mistake in its pools, because half of a comparison would look
-    like a change. A finding reports that. There is no cost and no finding if neither file has pools.
+    If a file cannot be read or has a mistake in its pools, a finding says so. Then there is no cost, because the cost
+    of only one file would look like a change. If neither file has pools, there is no cost and no finding.
     """
     found: dict[str, StackCost | None] = {}
     findings: list[Finding] = []
@@ -50,7 +50,7 @@ def cost(before: Path | None, after: Path | None) -> tuple[Cost | None, list[Fin
 
 
 def beyond_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[Finding]:
-    """Yield a finding if the cost of the worst month grows above a ceiling, or if that is unknown."""
+    """Return a finding if the cost of the worst month grows above a ceiling, or if that is unknown."""
     if found is None or found.after is None or ceiling_usd_month is None:
         return []
     before, after = found.before, found.after
@@ -58,7 +58,7 @@ def beyond_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[F
         return []
     ceiling = f"the ceiling of {ceiling_usd_month:,.0f} USD"
     if after.worst_month_usd is None:
-        return [_note(f"no price is known, so nobody can tell whether the worst month is within {ceiling}")]
+        return [_note(f"no price is known, so it is unknown whether the worst month is within {ceiling}")]
     least = "at least " if after.at_least else ""
     sentence = f"the worst month of all pools is {least}{after.worst_month_usd:,.0f} USD"
     if after.worst_month_usd > ceiling_usd_month:
@@ -69,7 +69,7 @@ def beyond_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[F
             if old is not None and old >= after.worst_month_usd
             else [BEYOND_BUDGET.of(f"{sentence}, over {ceiling}")]
         )
-    return [_note(f"{sentence}, so nobody can tell whether it is within {ceiling}")] if after.at_least else []
+    return [_note(f"{sentence}, so it is unknown whether the month is within {ceiling}")] if after.at_least else []
 
 
 class UnpricedError(Exception):

@@ -19,7 +19,6 @@ from ..model import Report, Stack
 from ..phrases import (
     NOT_IN_COSTS,
     SECRETS_TAKEN,
-    asked,
     base_hint,
     change,
     concerns,
@@ -27,6 +26,7 @@ from ..phrases import (
     origin,
     outcome,
     policies,
+    question,
     sentence,
     signs,
     without_repeats,
@@ -80,7 +80,7 @@ def _texts(report: Report) -> dict[str, Any]:
     ]
     return {
         "origin": origin(report),
-        "asked": asked(report),
+        "asked": question(report),
         "signs": signs(map(worst_month, report.stacks)),
         "stacks": stacks,
         "secretsTaken": SECRETS_TAKEN,

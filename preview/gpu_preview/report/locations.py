@@ -176,15 +176,15 @@ def _last_line(value: yaml.Node) -> int:
 
     A block of text keeps the blank lines below it. An alias has the line of its anchor, which is always further up.
     """
-    last, left, seen = 0, [value], set()
-    while left:
-        node = left.pop()
-        if id(node) in seen:
+    last, remaining, visited = 0, [value], set()
+    while remaining:
+        node = remaining.pop()
+        if id(node) in visited:
             continue
-        seen.add(id(node))
-        inside = stack_yaml.children(node)
-        left += inside
-        if not inside or getattr(node, "flow_style", False):
+        visited.add(id(node))
+        children = stack_yaml.children(node)
+        remaining += children
+        if not children or getattr(node, "flow_style", False):
             last = max(last, node.end_mark.line + (1 if node.end_mark.column else 0))
     return last
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from ..model import Report, Side, Stack, Status
 from ..phrases import (
-    asked,
     commit,
     concerns,
     failed_first,
@@ -17,6 +16,7 @@ from ..phrases import (
     number,
     origin,
     outcome,
+    question,
     signs,
     total,
     worst_month,
@@ -82,7 +82,7 @@ def _text(lines: Iterator[str], limit: int) -> str:
 
 def _lines(report: Report, detail: Detail) -> Iterator[str]:
     yield MARKER
-    if _has_nothing_to_say(report):
+    if _is_one_line(report):
         verdict = " · ".join(heading(stack, report.how) for stack in report.stacks[: detail.stacks]) or "**no stacks**"
         yield f"{verdict}. {_more(report, detail)}{_revisions(report)}."
         return
@@ -90,7 +90,7 @@ def _lines(report: Report, detail: Detail) -> Iterator[str]:
     if len(stacks) > 1:
         yield from _table(report, stacks[: detail.stacks])
     for at, stack in enumerate(stacks[: detail.stacks]):
-        if len(stacks) > 1 and is_quiet(stack) and not _speaks(stack):
+        if len(stacks) > 1 and is_quiet(stack) and not _has_remarks(stack):
             continue  # its row in the table is enough
         yield from ("", "---", "") if at or len(stacks) > 1 else ()
         yield from lines(stack, detail, report.how)
@@ -101,18 +101,20 @@ def _lines(report: Report, detail: Detail) -> Iterator[str]:
     yield f"{_revisions(report)}; {origin(report)} by {code(report.made_by, 100)}."
 
 
-def _has_nothing_to_say(report: Report) -> bool:
-    return all(is_quiet(each) and not _speaks(each) for each in report.stacks) and all(w.stands for w in report.walls)
+def _is_one_line(report: Report) -> bool:
+    """Return True if nothing changes, and there is nothing else to report."""
+    nothing = all(is_quiet(each) and not _has_remarks(each) for each in report.stacks)
+    return nothing and all(each.stands for each in report.walls)
 
 
-def _speaks(stack: Stack) -> bool:
+def _has_remarks(stack: Stack) -> bool:
     """Return True if a stack without changes has findings, violations or a different cost."""
-    dearer = stack.cost is not None and stack.cost.before != stack.cost.after
-    return bool(stack.findings or stack.violations or dearer)
+    cost_changes = stack.cost is not None and stack.cost.before != stack.cost.after
+    return bool(stack.findings or stack.violations or cost_changes)
 
 
 def _table(report: Report, stacks: list[Stack]) -> Iterator[str]:
-    yield from (f"| stack | {asked(report)} | concerns | worst month, USD |", "|---|---|---|--:|")
+    yield from (f"| stack | {question(report)} | concerns | worst month, USD |", "|---|---|---|--:|")
     for each in stacks:
         yield f"| {cell(each.stack, 100)} | {outcome(each, report.how)} | {concerns(each)} | {worst_month(each)} |"
     if estimate := signs(map(worst_month, stacks)):
@@ -121,9 +123,9 @@ def _table(report: Report, stacks: list[Stack]) -> Iterator[str]:
 
 def _isolation(report: Report, detail: Detail) -> Iterator[str]:
     """Yield lines on the isolation of the head's code, with details of each kind that was not active."""
-    standing = ", ".join(code(each.name, 100) for each in report.walls[: detail.items] if each.stands)
-    if standing:
-        yield from (f"Isolation of the head's code: {standing}.", "")
+    active = ", ".join(code(each.name, 100) for each in report.walls[: detail.items] if each.stands)
+    if active:
+        yield from (f"Isolation of the head's code: {active}.", "")
     for each in report.walls[: detail.items]:
         if not each.stands:
             yield from (f"**Not isolated**: {code(each.name, 100)}. {prose(each.text, detail.text_chars)}", "")

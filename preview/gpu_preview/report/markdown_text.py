@@ -1,10 +1,12 @@
-"""Any text as Markdown that GitHub shows literally: it formats nothing, links nowhere and pings nobody.
+"""Converts any text into Markdown that GitHub shows literally, without formatting, links or mentions.
 
-What GitHub makes of a comment has two steps, and both matter. The Markdown itself (https://github.github.com/gfm/)
-knows escapes; but mentions, issues, commits and emoji are looked for afterwards, in the text that came out, where an
-escaped `@` is an `@` again. They are not looked for in code (IGNORE_PARENTS in html-pipeline's
-lib/html_pipeline/node_filter/mention_filter.rb, https://github.com/gjtorikian/html-pipeline). So whatever is more than
-a plain word is shown as code.
+GitHub renders a comment in two steps:
+
+1. It renders the Markdown, which has escapes (https://github.github.com/gfm/).
+2. It then searches the rendered text for mentions, issues, commits and emoji. There, an escaped `@` is an `@` again.
+
+The second step skips code (IGNORE_PARENTS in html-pipeline's lib/html_pipeline/node_filter/mention_filter.rb,
+https://github.com/gjtorikian/html-pipeline). So everything except plain words and numbers is shown as code.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import re
 
 from gpu_common.visible import visible, visible_lines
 
-# Letters only, or a number: nothing with both, which may be a name, a commit or a repository's own kind of reference.
+# A word of letters, or a number. A word with both can be a name, a commit or a reference of the repository.
 _PLAIN = re.compile(
     r"""[("']*(?:[A-Za-z]+(?:['-][A-Za-z]+)*|(?:[0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]{1,4})?%?)[)"']*[.,;:!?]?"""
 )
@@ -25,39 +27,39 @@ _SIGNS = {"→", "…", "-"}
 
 
 def code(text: str, limit: int | None = None) -> str:
-    """As inline code."""
+    """Return the text as inline code."""
     shown = visible(text, limit) or "(empty)"
     ticks = "`" * (_longest_run(shown) + 1)
-    # One blank at both ends is taken off again by whoever reads Markdown, unless there is nothing but blanks.
+    # Markdown removes one space from both ends of inline code, unless the code has only spaces.
     pad = " " if shown.strip(" ") and (shown[0] in " `" or shown[-1] in " `") else ""
     return f"{ticks}{pad}{shown}{pad}{ticks}"
 
 
 def cell(text: str, limit: int | None = None) -> str:
-    """As inline code in a table, whose cells end at a `|`.
+    """Return the text as inline code in a table, whose cells end at a `|`.
 
-    After a backslash, readers disagree on whether an escaped `|` is one; that one is written as `\\u007c`.
+    Markdown programs read an escaped `|` after a backslash differently, so it is written as `\\u007c`.
     """
     return code(re.sub(r"(?<=\\)\|", r"\\u007c", visible(text, limit))).replace("|", "\\|")
 
 
 def prose(text: str, limit: int | None = None) -> str:
-    """As a sentence in which everything but plain words and numbers is code. Its lines are joined."""
-    # As many words as there may be characters are more than are shown.
-    found = text.split() if limit is None else text.split(None, limit)[:limit]
-    tokens = visible(" ".join(found), limit).split(" ")
+    """Return the text as one line, in which everything except plain words and numbers is code."""
+    # A text of `limit` characters has fewer words than `limit`.
+    words = text.split() if limit is None else text.split(None, limit)[:limit]
+    tokens = visible(" ".join(words), limit).split(" ")
     return " ".join(word if _is_plain(word, first=at == 0) else _quoted(word) for at, word in enumerate(tokens))
 
 
 def block(text: str, limit: int | None = None, language: str = "") -> list[str]:
-    """As lines of a code block, its fences among them."""
+    """Return the lines of a code block, with its fences."""
     shown = visible_lines(text, limit)
     fence = "`" * max(3, _longest_run(shown) + 1)
     return [f"{fence}{language}", *shown.split("\n"), fence]
 
 
 def html_code(text: str, limit: int | None = None) -> str:
-    """As code within HTML of our own, such as a summary that folds."""
+    """Return the text as code in HTML, for example in the summary of a `<details>` element."""
     return f"<code>{html.escape(visible(text, limit))}</code>"
 
 
@@ -68,7 +70,7 @@ def _is_plain(word: str, first: bool) -> bool:
 
 
 def _quoted(word: str) -> str:
-    """The word as code, but for the punctuation of the sentence around it."""
+    """Return the word as code, without the punctuation around it."""
     before, core, after = _AROUND.fullmatch(word).groups()  # type: ignore[union-attr] # it matches any word
     return f"{before}{code(core)}{after}" if core else code(word)
 

@@ -9,16 +9,16 @@ from typing import Any
 from ..engine import events
 from ..json_text import TooMuchError, as_list, as_text
 from ..model import Violation
-from ..phrases import NONE_ASKED
+from ..phrases import NO_PACK
 
-_LOADED, _BROKEN = "policyLoadEvent", "policyEvent"
-NONE_ANSWERED = "policy packs were asked for, and none answered"
+_LOADED, _VIOLATION = "policyLoadEvent", "policyEvent"
+NONE_RAN = "policy packs were requested, but none ran"
 # The engine writes one such event for each resource, or for the stack, with the names of the rules that checked it. A
 # pack without a rule for the resource is in the event too, with name and version.
 SUMMARIES = ("policyAnalyzeSummaryEvent", "policyAnalyzeStackSummaryEvent")
 # Measured: a pack of 40 rules writes 2 KiB for each resource, and a violation takes 1 KiB of memory.
 _MAX_EVENTS_MIB = 32.0
-_MOST_BROKEN = 10_000
+_MOST_VIOLATIONS = 10_000
 
 
 def violations(event_log: Path) -> tuple[list[Violation], str]:
@@ -31,17 +31,17 @@ def violations(event_log: Path) -> tuple[list[Violation], str]:
     found: list[Violation] = []
     packs: dict[str, set[str]] = {}
     loaded = False
-    for kind, event in events.of_kinds(event_log, (_LOADED, _BROKEN, *SUMMARIES), most_mib=_MAX_EVENTS_MIB):
+    for kind, event in events.of_kinds(event_log, (_LOADED, _VIOLATION, *SUMMARIES), most_mib=_MAX_EVENTS_MIB):
         loaded = loaded or kind == _LOADED
-        if kind == _BROKEN:
+        if kind == _VIOLATION:
             found.append(violation(event))
-            if len(found) > _MOST_BROKEN:
-                raise TooMuchError(f"it tells of more than {_MOST_BROKEN:,} broken policies")
+            if len(found) > _MOST_VIOLATIONS:
+                raise TooMuchError(f"it has more than {_MOST_VIOLATIONS:,} policy violations")
         elif kind in SUMMARIES:
             rules = packs.setdefault(pack(event), set())
             rules.update(as_text(rule) for key in ("passed", "failed") for rule in as_list(event.get(key)))
     # Resources are checked in parallel, so the order of the log differs between runs.
-    return sorted(found, key=lambda each: (each.urn, each.policy, each.text)), asked(packs, loaded)
+    return sorted(found, key=lambda each: (each.urn, each.policy, each.text)), packs_sentence(packs, loaded)
 
 
 def violation(event: Mapping[str, Any]) -> Violation:
@@ -60,8 +60,8 @@ def pack(event: Mapping[str, Any]) -> str:
     return f"{as_text(event.get('policyPackName'))} {as_text(event.get('policyPackVersion'))}".strip()
 
 
-def asked(packs: Mapping[str, set[str]], loaded: bool) -> str:
+def packs_sentence(packs: Mapping[str, set[str]], loaded: bool) -> str:
     if not packs:
-        return NONE_ANSWERED if loaded else NONE_ASKED
+        return NONE_RAN if loaded else NO_PACK
     each = (f"{name} ({len(rules)} {'rule' if len(rules) == 1 else 'rules'})" for name, rules in sorted(packs.items()))
-    return f"asked: {', '.join(each)}"
+    return f"ran {', '.join(each)}"

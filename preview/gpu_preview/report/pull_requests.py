@@ -124,28 +124,28 @@ def find(repository: Repository, head: Head, base: str | None) -> Search:
     the base in the report decides. It cannot lead to another commit.
 
     Args:
-        repository: the repository with the pull request.
-        head: the commit and branch of the run.
-        base: the base of the report, such as `origin/main`, or None if the run left no report.
+        repository: The repository with the pull request.
+        head: The commit and branch of the run.
+        base: The base of the report, such as `origin/main`, or None if the run left no report.
     """
     if not head.repository or not head.branch:
         return Search(None, "the fork that the run was for is deleted")
-    there = list(_of_branch(repository.get_pulls(state="open", head=f"{head.owner}:{head.branch}"), head))
-    if not there:
+    of_branch = list(_of_branch(repository.get_pulls(state="open", head=f"{head.owner}:{head.branch}"), head))
+    if not of_branch:
         return Search(None, f"no open pull request has the branch {plain(head.branch)} of {head.repository}")
-    fresh = [pull for pull in there if pull.head.sha == head.commit]
-    if not fresh:
-        moved = ", ".join(f"#{pull.number} is at {pull.head.sha[:10]}" for pull in there)
-        return Search(None, f"the run was for {head.commit[:10]}, and {moved} by now; its own run says what changes")
+    at_commit = [pull for pull in of_branch if pull.head.sha == head.commit]
+    if not at_commit:
+        newer = ", ".join(f"#{pull.number} is now at {pull.head.sha[:10]}" for pull in of_branch)
+        return Search(None, f"the run was for {head.commit[:10]}, and {newer}; the run for that commit reports on it")
     branch = (base or "").removeprefix("origin/")
-    named = [pull for pull in fresh if pull.base.ref == branch]
+    into_base = [pull for pull in at_commit if pull.base.ref == branch]
     # A base that is not a branch, such as a commit, is chosen by the workflow. It does not identify a pull request.
     is_branch = (base or "").startswith("origin/")
-    if named or (len(fresh) == 1 and not is_branch):
-        return Search((named or fresh)[0])
-    into = ", ".join(f"#{pull.number} is into {plain(pull.base.ref)}" for pull in fresh)
-    what = f"the report compares with {plain(base)}" if base else "the run left no report"
-    return Search(None, f"{what}, and {into}")
+    if into_base or (len(at_commit) == 1 and not is_branch):
+        return Search((into_base or at_commit)[0])
+    targets = ", ".join(f"the base of #{pull.number} is {plain(pull.base.ref)}" for pull in at_commit)
+    report_base = f"the report compares with {plain(base)}" if base else "the run left no report"
+    return Search(None, f"{report_base}, and {targets}")
 
 
 def _of_branch(pulls: Iterable[PullRequest], head: Head) -> Iterable[PullRequest]:

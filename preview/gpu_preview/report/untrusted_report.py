@@ -29,8 +29,8 @@ def load_untrusted(path: Path, commit: str = "") -> Report:
     """Return the report.
 
     Args:
-        path: the folder of the artifact.
-        commit: the commit of the run. A report of another commit or without a commit is refused. Reports of drift and
+        path: The folder of the artifact.
+        commit: The commit of the run. A report of another commit or without a commit is refused. Reports of drift and
             of previews with credentials have no commit.
 
     Raises:
@@ -42,16 +42,16 @@ def load_untrusted(path: Path, commit: str = "") -> Report:
     except ValidationError as error:
         raise ReceivedError(_explained(path, error)) from None
     if not _MADE_BY.fullmatch(report.made_by):
-        raise ReceivedError(f"{path}: madeBy: is no version of gpu-ci\n  expected: such as `gpu-ci 0.1.0`")
+        raise ReceivedError(f"{path}: madeBy: is no version of gpu-ci\n  expected: for example `gpu-ci 0.1.0`")
     if commit and report.how in ("credentials", "drift"):
         raise ReceivedError(
-            f"{path}: how: a report of the kind {report.how} is of no commit\n"
+            f"{path}: how: a report of the kind {report.how} has no commit\n"
             "  expected: base or state, for a pull request"
         )
     if commit and report.head.commit != commit:
         raise ReceivedError(
-            f"{path}: head.commit: the report is of another commit than the run\n  expected: {commit}\n"
-            "  hint: check out github.event.pull_request.head.sha, not the merge that GitHub makes of it"
+            f"{path}: head.commit: the report and the run have different commits\n  expected: {commit}\n"
+            "  hint: check out github.event.pull_request.head.sha, not the merge commit that GitHub creates"
         )
     return report
 

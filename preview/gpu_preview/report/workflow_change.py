@@ -1,9 +1,9 @@
 """Compares the workflow of a report in the pull request and in the common commit with its base.
 
-A run of `on: pull_request` takes the workflow from the merge of the pull request into its base, so a pull request can
-change the workflow of its report
-(docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows, pull_request: GITHUB_SHA is
-the merge commit). GitHub uses a three-way merge: a file that the pull request did not change comes from the base.
+A pull request can change the workflow of its report. A run of `on: pull_request` uses the workflow in the merge commit
+of the pull request and its base
+(docs.github.com/en/actions/reference/workflows-and-actions/events-that-trigger-workflows, pull_request: GITHUB_SHA).
+The merge is a three-way merge: a file that the pull request did not change comes from the base.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def warning(repository: Repository, pull: PullRequest, commit: str, paths: Colle
     """Return the line about changed workflows, or an empty text if the pull request changes none.
 
     Args:
-        repository: the repository of the pull request; it has the commits of forks too.
-        pull: the pull request.
-        commit: its newest commit, which is that of the run.
-        paths: the workflow files of the run in the repository; empty if GitHub did not name them.
+        repository: The repository of the pull request. It also has the commits of forks.
+        pull: The pull request.
+        commit: The commit of the run, which is the newest of the pull request.
+        paths: The workflow files of the run in the repository, or none if GitHub did not name them.
     """
     if not paths:
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""`gpu-ci preview-comment` as a job of `workflow_run` calls it."""
+"""Tests of `gpu-ci preview-comment`, called as in a job of `workflow_run`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_comment_is_the_markdown_that_is_made_here(github: FakeGithub, capsy
     assert capsys.readouterr().err == (f"gpu-ci preview-comment: created: https://github.com/{OURS}/pull/7#made\n")
 
 
-def test_a_script_is_told_what_was_done(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_is_reported_what_was_done(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["preview-comment", "report.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"done": "created", "text": f"https://github.com/{OURS}/pull/7#made"}
 
@@ -71,7 +71,7 @@ def test_a_run_that_left_no_report_is_no_failure(github: FakeGithub, capsys: pyt
     )
 
 
-def test_a_run_that_left_no_report_takes_back_what_an_earlier_one_said(github: FakeGithub) -> None:
+def test_a_run_without_a_report_replaces_the_comment_of_an_earlier_run(github: FakeGithub) -> None:
     github.comments = [comment(6, "github-actions[bot]", "<!-- gpu-ci-preview -->\nnothing changes")]
     assert run(["preview-comment", "nothing/report.json"]) == 0
     assert "ended without a report" in github.comments[0]["body"]
@@ -112,7 +112,7 @@ def test_a_forged_report_fails_the_job_and_asks_github_nothing(
 ) -> None:
     Path("report.json").write_text(json.dumps(document(head={"ref": "main", "commit": OTHER_COMMIT})))
     assert run(["preview-comment", "report.json"]) == 1
-    assert "head.commit: the report is of another commit than the run" in capsys.readouterr().err
+    assert "head.commit: the report and the run have different commits" in capsys.readouterr().err
     assert github.asked == []
 
 

@@ -1,4 +1,4 @@
-"""How `gpu-ci preview` ends, by what is in the report."""
+"""Tests of the exit code of `gpu-ci preview` for each kind of report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpu-ci preview` and `gpu-ci drift` where there is no report: exit codes, files and words."""
+"""Tests of `gpu-ci preview` and `gpu-ci drift` without a report: exit codes, files and messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.preview import reports
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of one stack in a repository without a commit."""
+    """Return a project with one stack in a repository without a commit."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     subprocess.run(["git", "init", "-q", "."], check=True)
@@ -99,7 +99,7 @@ def test_other_commands_still_end_with_two_for_a_wrong_question() -> None:
     assert run(["cost", "--nothing"]) == 2
 
 
-def test_outside_of_github_nothing_is_annotated_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_outside_of_github_actions_a_note_counts_the_annotations(capsys: pytest.CaptureFixture[str]) -> None:
     Path("failed.json").write_text('{"diagnostics": [{"severity": "error", "message": "no quota"}]}')
     assert run(["preview", "--digest", "dev=failed.json", "--annotate"]) == 1
     said = capsys.readouterr()
@@ -107,7 +107,7 @@ def test_outside_of_github_nothing_is_annotated_and_that_is_said(capsys: pytest.
     assert "--annotate: not in a step of GitHub Actions; 1 annotation left out" in said.err
 
 
-def test_where_walls_are_required_and_do_not_stand_not_even_a_file_is_written(
+def test_without_a_required_isolation_no_file_is_written(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commit = [

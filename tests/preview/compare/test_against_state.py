@@ -1,4 +1,4 @@
-"""A change held against the exported state of a stack, not against what its base comes to."""
+"""Tests of a preview against the exported state of a stack, instead of the deployed base."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def against(folder: Path, state: Path, head: str = "change", stack: str = "dev")
 
 @pytest.fixture
 def deployed(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    """A repository, and what is exported of its stack: with the key in plain text, as --show-secrets has it."""
+    """Return a repository and the exported state of its stack, with the key in plain text, as with --show-secrets."""
     folder = small.repository(tmp_path / "repository", PROGRAM)
     runner = SandboxRunner(project=folder, folder=tmp_path / "sandbox")
     runner.run("config", "set", "--stack", "dev", "--secret", "app:key", DEPLOYED_KEY)
     runner.run("up", "--stack", "dev", "--yes", "--skip-preview", "--non-interactive")
     exported = json.loads(runner.run("stack", "export", "--stack", "dev", "--show-secrets").output)
     assert DEPLOYED_KEY in json.dumps(exported)
-    # What the repository has of the key is for a key service that nobody asks here.
+    # The stack file of the repository has the key encrypted by a key service, which no test calls.
     (folder / "Pulumi.dev.yaml").write_text(
         "secretsprovider: gcpkms://projects/p/locations/global/keyRings/k/cryptoKeys/k\nencryptedkey: AAAA\n"
         "config:\n  gcp:project: p\n  app:key: {secure: v1:AAAA}\n"
@@ -64,12 +64,12 @@ def written(folder: Path, state: Mapping[str, Any]) -> Path:
 
 
 @pytest.mark.slow
-def test_only_what_differs_from_the_deployed_is_told_and_secrets_are_taken_for_unchanged(
+def test_only_what_differs_from_the_deployed_is_reported_and_secrets_are_taken_for_unchanged(
     deployed: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     folder, exported = deployed
-    # Somebody has deployed another label from elsewhere, an update was interrupted, and a default was noted down, as
-    # the provider of a cloud does.
+    # Another user has deployed another label, an update was interrupted, and the state has a default, as a provider
+    # writes it.
     text = json.dumps(exported).replace('"of": "us"', '"of": "them"')
     state = json.loads(text)
     for each in state["deployment"]["resources"]:
@@ -108,7 +108,7 @@ def test_a_secret_that_loses_its_encryption_is_still_a_change(
 
 
 def state_of(*names: str, stack: str = "dev", project: str = "small") -> dict[str, Any]:
-    """An exported state with these buckets."""
+    """Return an exported state with these buckets."""
     urn = f"urn:pulumi:{stack}::{project}::gcp:storage/bucket:Bucket::"
     resources = [{"urn": urn + name, "type": "gcp:storage/bucket:Bucket"} for name in names]
     return {"version": 3, "deployment": {"resources": resources}}
@@ -120,7 +120,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_of_a_stack_whose_file_goes_the_deployed_resources_are_listed(repository: Path, tmp_path: Path) -> None:
+def test_the_resources_of_a_removed_stack_file_are_listed(repository: Path, tmp_path: Path) -> None:
     git(repository, "checkout", "-q", "-f", "-B", "gone", "main")
     (repository / "Pulumi.dev.yaml").unlink()
     commit(repository, "no dev any more")

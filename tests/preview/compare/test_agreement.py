@@ -1,4 +1,4 @@
-"""The same verdicts as `pulumi-sandbox preview --json` gives in a checkout, and on a program that is not ours."""
+"""Compares the report with `pulumi-sandbox preview --json`, also for a program that does not use gpu_ci."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECOND_HALVES = ("create-replacement", "delete-replaced")
 
 
 def plain(project: Path, sandbox: Path, stack: str) -> set[tuple[str, str]]:
-    """Operation and URN of each step of a preview that knows nothing of the report."""
+    """Return operation and URN of each step of a plain preview."""
     runner = SandboxRunner(project=project, folder=sandbox)
     steps = runner.json("preview", "--stack", stack, "--json", "--non-interactive")["steps"]
     return {
@@ -33,7 +33,7 @@ def plain(project: Path, sandbox: Path, stack: str) -> set[tuple[str, str]]:
 
 
 def is_not_counted(urn: str) -> bool:
-    """The stack itself, and the providers that nobody asked for."""
+    """Return True for the stack itself and for default providers."""
     is_provider = type_of(urn).startswith("pulumi:providers:")
     return type_of(urn) == "pulumi:pulumi:Stack" or (is_provider and name_of(urn).startswith("default"))
 
@@ -60,7 +60,7 @@ def test_a_plain_preview_in_a_checkout_says_the_same(
 
 @pytest.mark.slow
 def test_a_program_that_knows_nothing_of_ours_is_previewed_alike(tmp_path: Path) -> None:
-    """A namespace that is replaced with what is in it, an older image, another tag, and a role that goes."""
+    """The change replaces a namespace with its objects, uses an older image and another tag, and deletes a role."""
     folder = small.unrelated(tmp_path / "unrelated")
     text = (folder / "__main__.py").read_text()
     for old, new in (

@@ -1,4 +1,4 @@
-"""What a head is compared with and held to is the base's, whatever the head does to it: with the real engine."""
+"""Tests, with the real engine, that a head cannot change the policies and the base that it is compared with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def with_policies(repository: Path) -> None:
-    """Commit a pack; its environment is there, and not committed."""
+    """Commit a pack. Its environment exists, but is not committed."""
     (repository / "policies").mkdir()
     (repository / "policies" / "PulumiPolicy.yaml").write_text(
         "runtime: {name: python, options: {virtualenv: ../.venv-policy}}\n"
@@ -49,7 +49,7 @@ def ask(repository: Path, *packs: Path) -> Report:
 
 @pytest.mark.slow
 def test_a_head_changes_neither_its_policies_nor_what_its_next_stack_is_compared_with(repository: Path) -> None:
-    """It left the base before the policy was added, and its first stack rewrites the state of the second."""
+    """The pull request branches off before the policy is added, and its first stack changes the state of the second."""
     (repository / "Pulumi.dev.yaml").rename(repository / "Pulumi.aa.yaml")
     (repository / "Pulumi.zz.yaml").write_text((repository / "Pulumi.aa.yaml").read_text())
     commit(repository, "two stacks")
@@ -69,7 +69,7 @@ if pulumi.get_stack() == "aa":
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_a_head_that_has_a_submodule_in_the_place_of_the_policies_is_refused(repository: Path) -> None:
+def test_a_head_with_a_submodule_at_the_path_of_the_policies_is_refused(repository: Path) -> None:
     with_policies(repository)
     git(repository, "checkout", "-q", "-b", "change")
     git(repository, "rm", "-rq", "policies")
@@ -85,7 +85,7 @@ def test_a_head_that_has_a_submodule_in_the_place_of_the_policies_is_refused(rep
 
 @pytest.mark.slow
 def test_what_the_head_commits_for_the_sandbox_is_not_lent_to_the_base(repository: Path, tmp_path: Path) -> None:
-    """The checkout of somebody who has the pull request in the working tree holds it."""
+    """The working tree is the pull request's, with a link at the path of the sandbox's folder."""
     (tmp_path / "secrets" / "cache").mkdir(parents=True)
     (tmp_path / "secrets" / "cache" / "key.json").write_text("planted")
     git(repository, "checkout", "-q", "-b", "change")
@@ -118,7 +118,7 @@ def test_what_the_head_commits_for_the_sandbox_is_not_lent_to_the_base(repositor
         ),
     ],
 )
-def test_a_head_whose_files_nobody_can_read_is_refused_in_words(
+def test_a_head_with_unreadable_files_is_refused_with_a_message(
     repository: Path, name: str, text: bytes, told: str
 ) -> None:
     git(repository, "checkout", "-q", "-b", "change")
@@ -130,7 +130,7 @@ def test_a_head_whose_files_nobody_can_read_is_refused_in_words(
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_a_head_whose_project_is_a_link_to_itself_is_refused_in_words(repository: Path) -> None:
+def test_a_head_whose_project_is_a_link_to_itself_is_refused_with_a_message(repository: Path) -> None:
     (repository / "infra").mkdir()
     (repository / "Pulumi.yaml").rename(repository / "infra" / "Pulumi.yaml")
     commit(repository, "a folder")
@@ -144,7 +144,7 @@ def test_a_head_whose_project_is_a_link_to_itself_is_refused_in_words(repository
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_a_fault_of_ours_in_the_heads_files_is_told(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_in_the_heads_files_is_reported(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small.change(repository)
 
     def breaks(*_: object) -> str:

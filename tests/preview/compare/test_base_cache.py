@@ -1,4 +1,4 @@
-"""The worlds of bases that are kept between calls."""
+"""Tests of the cache of deployed bases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def everything(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_what_was_kept_is_lent_without_what_was_one_calls_own(tmp_path: Path) -> None:
+def test_a_cache_entry_has_no_files_of_a_single_call(tmp_path: Path) -> None:
     kept = cached(tmp_path)
     assert not kept.restore_into(tmp_path / "new", print)
     kept.keep(world(tmp_path / "world"), print)
@@ -35,8 +35,8 @@ def test_what_was_kept_is_lent_without_what_was_one_calls_own(tmp_path: Path) ->
     assert everything(tmp_path / "new") == ["backend", "backend/state.json"]
 
 
-def test_a_link_is_neither_kept_nor_lent(tmp_path: Path) -> None:
-    """It would carry what it leads to into a folder that the next pull request reads."""
+def test_a_link_is_neither_cached_nor_restored(tmp_path: Path) -> None:
+    """A copied link would put its target into a folder that the next pull request reads."""
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "key").write_text("hunter2")
     made = world(tmp_path / "world")
@@ -98,7 +98,7 @@ def test_without_a_cache_nothing_is_kept(tmp_path: Path) -> None:
         lambda kept: (kept / "world").rename(kept / "gone"),
     ],
 )
-def test_a_damaged_world_is_dropped_and_said(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+def test_a_damaged_cache_entry_is_removed_and_reported(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     kept, said = cached(tmp_path), list[str]()
     made = world(tmp_path / "world")
     kept.keep(made, print)
@@ -111,7 +111,7 @@ def test_a_damaged_world_is_dropped_and_said(tmp_path: Path, damage: Callable[[P
     assert kept.restore_into(tmp_path / "new", print)
 
 
-def test_a_link_in_the_place_of_a_kept_world_is_refused(tmp_path: Path) -> None:
+def test_a_link_at_the_path_of_a_cache_entry_is_refused(tmp_path: Path) -> None:
     kept = cached(tmp_path)
     kept.keep(world(tmp_path / "world"), print)
     assert kept.folder is not None
@@ -131,7 +131,7 @@ def test_a_cache_in_the_checkout_is_refused_even_behind_a_link(tmp_path: Path, c
         CacheEntry.of(tmp_path / cache, "tree", ["dev"], root, "3.259.0")
 
 
-def test_a_cache_that_cannot_be_written_is_said_and_nothing_is_left_of_it(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported_and_leaves_no_files(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said: list[str] = []
     CacheEntry.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").keep(
@@ -148,7 +148,7 @@ def saved(tmp_path: Path) -> Snapshot:
     return Snapshot.of(scratch, tmp_path / "own")
 
 
-def test_what_the_base_came_to_is_put_back_whatever_stands_there(tmp_path: Path) -> None:
+def test_the_state_of_the_base_is_restored_over_any_files(tmp_path: Path) -> None:
     kept = saved(tmp_path)
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -172,7 +172,7 @@ def test_what_the_base_came_to_is_put_back_whatever_stands_there(tmp_path: Path)
     assert (outside / "precious").read_text() == "kept"
 
 
-def test_what_cannot_be_put_back_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_restore_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = saved(tmp_path)
     monkeypatch.setattr("gpu_preview.isolation.temporary.remove", lambda _: None)
     with pytest.raises(CacheError, match=r"^the state of the deployed base cannot be restored: File exists$"):

@@ -1,4 +1,4 @@
-"""How a side gets packages of its own: what is run, where, and with which surroundings."""
+"""Tests of the installation of a revision's own packages: commands, folders and environment variables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTE = (
 
 @pytest.fixture(autouse=True)
 def _environments_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Installing pip takes most of the time of making an environment, and no command here needs it."""
+    """Create environments without pip, which takes most of the time and which no command here needs."""
     creation = Packages.creation
 
     def without_pip(packages: Packages, root: Path) -> list[str]:
@@ -62,7 +62,7 @@ def head(tmp_path: Path) -> Checkout:
 def test_a_chosen_command_runs_in_the_project_with_its_environment_active(checkout: Path, head: Checkout) -> None:
     made = head.root / ".venv"
     head.install(Packages(checkout, checkout), f'python -c "{NOTE}"')
-    cwd, home, active, prefix, _ = json.loads((head.around.own / "head-install.stdout").read_text())
+    cwd, home, active, prefix, _ = json.loads((head.context.own / "head-install.stdout").read_text())
     assert (cwd, active, prefix) == (str(head.root), str(made), str(made))
     assert Path(home).parent.name.startswith("install-")
     assert head.installed_with == [f'head: python -c "{NOTE}"']
@@ -75,8 +75,8 @@ def test_a_lock_is_installed_where_nothing_of_the_side_is_imported_or_obeyed(
         (head.root / name).write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
     monkeypatch.setattr(Packages, "installation", lambda *_: [sys.executable, "-I", "-c", NOTE])
     head.install(Packages(checkout, checkout), "")
-    cwd, home, _, _, beside = json.loads((head.around.own / "head-install.stdout").read_text())
-    assert (Path(cwd).parent, Path(home).parent) == (head.around.scratch, Path(cwd))
+    cwd, home, _, _, beside = json.loads((head.context.own / "head-install.stdout").read_text())
+    assert (Path(cwd).parent, Path(home).parent) == (head.context.scratch, Path(cwd))
     assert beside == ["home", "tmp"]
     assert not (tmp_path / "imported").exists()
     assert head.installed_with == ["head: packages by name, as wheels"]
@@ -96,7 +96,7 @@ def test_an_installation_that_fails_had_the_network_all_the_same(checkout: Path,
 def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
     checkout: Path, head: Checkout, options: str, rewritten: bool, make_venv: MakeVenv
 ) -> None:
-    """They would install into the environment again, and have no network."""
+    """uv and poetry would install into the environment again, and have no network access."""
     text = f"name: small\nruntime: {{name: python, options: {options}}}\n"
     for folder in (checkout, head.root):
         (folder / "Pulumi.yaml").write_text(text)
@@ -109,8 +109,8 @@ def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
     assert project_file.settings(head.project)["runtime"]["options"] == expected
 
 
-def test_a_project_file_that_is_written_again_says_what_it_said(checkout: Path, head: Checkout) -> None:
-    """To the engine, 12:30:00, yes and NO are texts; PyYAML would make 45000, true and false of them."""
+def test_a_rewritten_project_file_keeps_its_values(checkout: Path, head: Checkout) -> None:
+    """The engine reads 12:30:00, yes and NO as texts. PyYAML would change them to 45000, true and false."""
     values = "config:\n  window: 12:30:00\n  flag: yes\n  country: NO\n  many: &a {x: 0o17}\n  more: *a\n"
     (head.root / "Pulumi.yaml").write_text(f"name: small\nruntime: python\n{values}")
     project_file.set_runtime_options(head.project, toolchain="pip")
@@ -124,7 +124,7 @@ def test_a_project_file_that_is_written_again_says_what_it_said(checkout: Path, 
 def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     checkout: Path, head: Checkout, tmp_path: Path, make_venv: MakeVenv
 ) -> None:
-    """Nothing isolates gpu-ci itself, which writes the project's file where uv or poetry manages the packages."""
+    """gpu-ci itself is not isolated, and writes the project file if uv or poetry manages the packages."""
     victim = tmp_path / "victim"
     text = "name: theirs\nruntime: {name: python, options: {toolchain: uv}}\n"
     for folder in (checkout / "infra", head.root / "infra", victim):
@@ -140,7 +140,7 @@ def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     assert (victim / "Pulumi.yaml").read_text() == text
 
 
-def test_a_project_of_poetry_is_told_how_its_packages_come_beside_it(checkout: Path, head: Checkout) -> None:
+def test_a_poetry_project_gets_a_hint_for_an_environment_in_the_project(checkout: Path, head: Checkout) -> None:
     for folder in (checkout, head.root):
         (folder / "Pulumi.yaml").write_text("name: small\nruntime: {name: python, options: {toolchain: poetry}}\n")
         (folder / "requirements.txt").write_text("")

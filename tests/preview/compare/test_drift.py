@@ -1,4 +1,4 @@
-"""`gpu-ci drift` over a CLI that says what the engine would; tests/engine/test_drift.py has the engine itself."""
+"""Tests of `gpu-ci drift` with a fake CLI. tests/engine/test_drift.py uses the real engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def step(op: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of one stack, and a `pulumi` that prints answer.json, and how it was called to called.txt."""
+    """Return a project with one stack. Its fake `pulumi` prints answer.json, and writes its arguments to called.txt."""
     monkeypatch.chdir(tmp_path)
     Path("Pulumi.yaml").write_text("name: ci\nruntime: python\n")
     Path("Pulumi.prod.yaml").write_text("{}\n")
@@ -94,7 +94,7 @@ def test_before_is_the_state_and_after_is_what_exists(project: Path, capsys: pyt
     ]
 
 
-def test_a_firewall_that_somebody_opened_by_hand_is_a_danger(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_firewall_that_was_opened_by_hand_is_a_danger(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     urn = "urn:pulumi:prod::ci::gcp:compute/firewall:Firewall::ssh"
     rule = {"direction": "INGRESS", "allows": [{"protocol": "tcp", "ports": ["22"]}]}
     left, found = (
@@ -108,7 +108,7 @@ def test_a_firewall_that_somebody_opened_by_hand_is_a_danger(project: Path, caps
     assert stack["findings"][0]["hint"] == "", "the hints of dangers are for whoever asks for a change"
 
 
-def test_what_an_update_would_mean_is_no_word_of_drift(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drift_has_no_findings_about_planned_changes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     details = {"location": {"kind": "update-replace", "inputDiff": True}}
     told = [{"severity": "warning", "message": f"{STATE['type']}: only its shape is checked"}]
     answer({**CHANGED, "detailedDiff": details, "replaceReasons": ["location"]}, diagnostics=told)
@@ -145,7 +145,7 @@ def test_the_commands_that_mend_drift_are_not_half_in_code(project: Path, capsys
     )
 
 
-def test_what_is_gone_is_told_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deleted_resource_is_reported_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(step("delete"))  # a bucket, of which a preview would say that its data is lost
     drift()
     [stack] = reported(capsys)["stacks"]

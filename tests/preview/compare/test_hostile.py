@@ -1,4 +1,4 @@
-"""Pull requests whose author wants something else than a review: it is said in the report, and nothing leaks."""
+"""Tests of hostile pull requests: the report shows the error, and no secret leaks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(777)"], start_n
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository in a home with secrets in it, while the environment holds more."""
+    """Return a repository in a home folder with secrets. The environment variables have more secrets."""
     if shutil.which("bwrap") is None and "CI" not in os.environ:
         pytest.skip("bubblewrap is not installed")
     home = tmp_path / "home"
@@ -71,7 +71,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def faces(report: Report) -> str:
-    """Everything that anybody gets to see."""
+    """Return a report in all its forms."""
     return report.model_dump_json() + markdown.render(report) + html.render(report)
 
 
@@ -92,7 +92,7 @@ def test_one_that_tries_everything_finds_no_secret_writes_nothing_and_leaves_no_
 
 
 @pytest.mark.slow
-def test_one_that_hangs_is_ended_and_said(place: Path, tmp_path: Path) -> None:
+def test_a_program_that_hangs_is_ended_and_reported(place: Path, tmp_path: Path) -> None:
     small.change(place)
     assert small.ask(place, cache=tmp_path).exit_code == 0  # the base is kept, so that the limit is for the head alone
     small.change(place, "import time\ntime.sleep(3600)\n")
@@ -103,7 +103,7 @@ def test_one_that_hangs_is_ended_and_said(place: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_eats_memory_is_ended_and_said(place: Path) -> None:
+def test_a_program_that_uses_too_much_memory_is_ended_and_reported(place: Path) -> None:
     small.change(place, "import time\nkept = [bytearray(50_000_000) for _ in range(60)]\ntime.sleep(3600)\n")
     [stack] = small.ask(place, Limits(memory_gib=2)).stacks
     assert "the program took more than 2 GiB of memory (--memory-gib)" in stack.error
@@ -111,7 +111,7 @@ def test_one_that_eats_memory_is_ended_and_said(place: Path) -> None:
 
 @pytest.mark.slow
 def test_one_that_writes_over_what_is_read_afterwards_changes_nothing_outside(place: Path) -> None:
-    """It finds the engine's log of events and its own stack file, and puts links there."""
+    """The program replaces the engine's event log and its own stack file by links."""
     program = (
         "import os\nfrom pathlib import Path\n"
         "for path in [*Path(os.environ['TMPDIR']).parent.glob('*.events'), Path('Pulumi.dev.yaml')]:\n"
@@ -156,7 +156,7 @@ def test_one_whose_packages_would_run_code_is_reported_on_and_installs_nothing(p
 
 @pytest.mark.slow
 def test_one_that_brings_an_environment_of_its_own_has_it_replaced(place: Path, tmp_path: Path) -> None:
-    """Its interpreter would run outside the walls, and its links would be written through."""
+    """The committed interpreter would run without isolation, and files would be written through committed links."""
     git(place, "checkout", "-q", "-f", "-B", "change", "main")
     shutil.rmtree(place / ".venv")
     (place / ".venv" / "bin").mkdir(parents=True)
@@ -178,7 +178,7 @@ def test_one_that_brings_an_environment_of_its_own_has_it_replaced(place: Path, 
 
 @pytest.mark.usefixtures("no_engine")
 def test_one_that_makes_its_project_a_link_is_refused(place: Path, tmp_path: Path) -> None:
-    """Its stack files would be read from there, and written."""
+    """Stack files would be read and written at the target of the link."""
     git(place, "checkout", "-q", "-f", "-B", "deep", "main")
     (place / "infra").mkdir()
     for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "__main__.py"):

@@ -1,4 +1,4 @@
-"""The comparison of one stack, whatever goes wrong."""
+"""Tests of errors in the comparison of one stack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def side(tmp_path: Path, stacks: list[str], **more: Any) -> Any:
     )
 
 
-def test_a_fault_of_ours_is_told_in_the_report_and_the_next_stack_is_compared(tmp_path: Path) -> None:
+def test_a_fault_of_ours_is_reported_in_the_report_and_the_next_stack_is_compared(tmp_path: Path) -> None:
     def breaks(name: str) -> None:
         raise RecursionError(f"too deep in {name}\x1b[2J")
 
@@ -34,7 +34,7 @@ def test_a_fault_of_ours_is_told_in_the_report_and_the_next_stack_is_compared(tm
     ]
 
 
-def test_a_head_that_cannot_run_is_told_of_each_stack_that_it_has(tmp_path: Path) -> None:
+def test_a_head_that_cannot_run_is_reported_of_each_stack_that_it_has(tmp_path: Path) -> None:
     before = side(tmp_path, ["dev", "old"], exported=lambda _: "")
     after = side(tmp_path, ["dev"])
     comparison = Comparison(before, after, [], cast(Any, print), head_failed="its packages cannot be installed")
@@ -45,7 +45,7 @@ def test_a_head_that_cannot_run_is_told_of_each_stack_that_it_has(tmp_path: Path
 
 
 def previewed(tmp_path: Path, code: int = 0, state: ExportedState | None = None) -> Stack:
-    """The report on a stack that is new, whose preview ends with this code and without a word about an error."""
+    """Return the report on a new stack whose preview exits with this code and without an error message."""
     out, error, events = (tmp_path / name for name in ("out", "error", "events"))
     out.write_text('{"steps": []}')
     error.write_text("it ended in the middle\n")

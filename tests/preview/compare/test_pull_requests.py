@@ -1,4 +1,4 @@
-"""Whole pull requests over the staging stack, by the real engine: each report is a golden that reads well."""
+"""Previews whole pull requests of the staging stack with the real engine, and compares the reports with goldens."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from tests.preview.repository import branch
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
-# What differs from run to run: commits, the ends of automatic names, digests of such names, GitHub's ids, ages of
-# prices, the folder of the run.
+# Texts that differ between runs: commits, random ends of names, digests of such names, GitHub's IDs, ages of prices.
 _STEADY = (
     # A launch template gets a random id from the sandbox.
     (re.compile(r"\blt-[0-9a-f]{17}\b"), "lt-<random>"),
@@ -36,13 +35,13 @@ def steady(text: str) -> str:
     return text
 
 
-def test_there_are_at_least_twenty_five() -> None:
+def test_at_least_25_pull_requests_are_previewed() -> None:
     assert len({each.name for each in PULL_REQUESTS}) == len(PULL_REQUESTS) >= 25
 
 
 @pytest.mark.slow  # all of staging at each side; tests/engine/test_preview_action.py has one pool
 @pytest.mark.parametrize("change", [pytest.param(each, id=each.name) for each in PULL_REQUESTS])
-def test_the_report_on_it_is_what_reviewers_saw(
+def test_the_report_matches_its_golden(
     change: PullRequest, preview: Callable[..., Report], golden: Callable[[str, str], None]
 ) -> None:
     report = preview(change.name, change.stack)
@@ -54,8 +53,10 @@ def test_the_report_on_it_is_what_reviewers_saw(
 
 
 @pytest.mark.slow
-def test_a_change_is_held_to_the_policies_of_its_base(preview: Callable[..., Report], pull_requests: Path) -> None:
-    """One that gives machines an address and takes the rule against it away."""
+def test_a_change_is_checked_against_the_policies_of_its_base(
+    preview: Callable[..., Report], pull_requests: Path
+) -> None:
+    """The pull request gives machines a public address, and removes the rule against it."""
     [public_address] = [each.edit for each in PULL_REQUESTS if each.name == "public-address"]
 
     def exempts_itself(folder: Path) -> None:

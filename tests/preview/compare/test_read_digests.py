@@ -1,4 +1,4 @@
-"""Digests that were printed elsewhere, read into one report."""
+"""Tests of reports from digests that the user created."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def written(folder: Path, name: str, **document: Any) -> str:
     return str(folder / name)
 
 
-def test_a_preview_that_failed_is_told_as_one_in_the_engines_words(tmp_path: Path) -> None:
+def test_a_preview_that_failed_is_reported_as_one_in_the_engines_words(tmp_path: Path) -> None:
     errors = [{"severity": "error", "message": text} for text in ("no such machine", "no quota")]
     file = written(tmp_path, "prod.json", steps=[], diagnostics=errors)
     stack = read([f"prod={file}"], tmp_path, None).stacks[0]

@@ -1,4 +1,4 @@
-"""What the engine calls the same, or an update, and a reviewer would not: by the real engine."""
+"""Tests, with the real engine, of changes that it reports as `same` or `update`, and that matter to a reviewer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONFIG = "  gcp:project: p\n  aws:region: us-east-1\n"
 
 
 @pytest.mark.slow
-def test_a_program_that_is_the_same_changes_nothing_though_nobody_knows_one_of_its_outputs(tmp_path: Path) -> None:
+def test_the_same_program_changes_nothing_although_one_output_is_unknown(tmp_path: Path) -> None:
     folder = small.repository(tmp_path / "same", BASE, CONFIG)
     small.change(folder, f"{BASE}# a comment\n")
     report = small.ask(folder)

@@ -1,4 +1,4 @@
-"""Two states of a resource, property by property."""
+"""Tests of the comparison of two states of a resource."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lines(before: Any, after: Any) -> list[tuple[str, str, str | None, str | Non
 
 
 def opened(value: Any) -> Any:
-    """The same with what its texts of JSON say in their places: another spelling of that is no difference."""
+    """Return the value with JSON texts parsed, because another form of the same JSON is no difference."""
     if isinstance(value, dict):
         return {key: opened(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -35,7 +35,7 @@ def opened(value: Any) -> Any:
 
 
 def written(value: Any) -> str:
-    """By this, unlike in Python, True is not 1."""
+    """Return a JSON text, in which True and 1 differ, unlike in Python."""
     return json.dumps(opened(value), sort_keys=True)
 
 
@@ -61,7 +61,7 @@ def written(value: Any) -> str:
         ({"__defaults": ["a"]}, {"__defaults": []}, []),
     ],
 )
-def test_every_leaf_that_differs_is_told_once(before: Any, after: Any, found: list[Any]) -> None:
+def test_every_leaf_that_differs_is_reported_once(before: Any, after: Any, found: list[Any]) -> None:
     assert lines(before, after) == found
 
 
@@ -73,7 +73,7 @@ def test_a_secret_that_becomes_plain_is_not_shown() -> None:
 
 
 @given(JSON, JSON)
-def test_whatever_the_values_are_they_are_compared(before: Any, after: Any) -> None:
+def test_any_two_values_can_be_compared(before: Any, after: Any) -> None:
     found = list(between(before, after, "p"))
     assert bool(found) is (written(before) != written(after))
     assert len({each.path for each in found}) == len(found)
@@ -84,7 +84,7 @@ def test_nothing_differs_from_itself(value: Any) -> None:
     assert list(between(value, value)) == []
 
 
-def test_what_is_not_there_is_absent_and_not_none() -> None:
+def test_a_missing_value_is_absent_and_not_none() -> None:
     assert at({"a": [None]}, "a[0]") is None
     assert at({"a": [None]}, "a[1]") is ABSENT
     assert at({"a": 1}, "a.b") is ABSENT
@@ -123,7 +123,7 @@ def test_without_a_detailed_diff_the_reasons_are_taken_and_without_these_the_inp
 @pytest.mark.parametrize(
     ("kind", "expected"), [("add", "add"), ("add-replace", "add"), ("delete", "delete"), ("update", "update")]
 )
-def test_what_the_engine_says_of_a_path_without_values_is_told_as_its_word(kind: str, expected: str) -> None:
+def test_a_difference_at_a_path_without_values_has_the_engines_kind(kind: str, expected: str) -> None:
     [change] = reported({}, {}, hints({"detailedDiff": {"x": {"kind": kind}}}))
     assert (change.path, change.kind, change.before, change.after) == ("x", expected, None, None)
 
@@ -158,7 +158,7 @@ def paths(before: Any, after: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["name", "pool", "id", "key"])
-def test_one_more_part_with_a_name_is_told_alone_wherever_it_is(name: str) -> None:
+def test_one_more_part_with_a_name_is_reported_alone_wherever_it_is(name: str) -> None:
     a, b, c = ({name: each, "gpu": each * 2} for each in "abc")
     assert paths([a, b], [a, c, b]) == [("[1]", "add")]
     assert paths([a, c, b], [a, b]) == [("[1]", "delete")]
@@ -168,8 +168,8 @@ def test_one_more_part_with_a_name_is_told_alone_wherever_it_is(name: str) -> No
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        # Another order is a difference, one that comes in another's place is that one changed, and what has no name of
-        # its own, or one that nobody may see, is told by its place.
+        # Another order is a difference. An entry at the index of a removed one counts as a change of that one. Entries
+        # without a unique and visible name are compared by index.
         ([{"name": "a"}, {"name": "b"}], [{"name": "b"}, {"name": "a"}],
          [("[0].name", "update"), ("[1].name", "update")]),
         ([{"name": "a", "x": 1}], [{"name": "b", "x": 1}], [("[0].name", "update")]),

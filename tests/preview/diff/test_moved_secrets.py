@@ -1,4 +1,4 @@
-"""A value that has been secret at another place of the same property is shown nowhere."""
+"""Tests that a report does not show a value that was a secret at another path of the same property."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOVED = {
 
 
 @pytest.mark.parametrize(("before", "after"), MOVED.values(), ids=MOVED)
-def test_a_secret_that_is_plain_somewhere_else_is_told_and_never_shown(before: Any, after: Any) -> None:
+def test_a_secret_that_is_plain_somewhere_else_is_reported_and_never_shown(before: Any, after: Any) -> None:
     changes = list(between({"env": before}, {"env": after}))
     assert changes
     assert PLAIN not in repr(changes)
@@ -39,7 +39,7 @@ def test_a_secret_that_is_plain_somewhere_else_is_told_and_never_shown(before: A
 
 
 @pytest.mark.parametrize(("before", "after"), MOVED.values(), ids=MOVED)
-def test_what_was_plain_and_is_secret_somewhere_else_is_not_shown_either(before: Any, after: Any) -> None:
+def test_a_plain_value_that_becomes_secret_at_another_path_is_not_shown(before: Any, after: Any) -> None:
     assert PLAIN not in repr(list(between({"env": after}, {"env": before})))
 
 
@@ -69,7 +69,7 @@ def test_two_values_that_are_hidden_are_still_seen_to_differ() -> None:
         ({"a": SECRET, "b": False}, {"b": True}, ("false", "true")),  # no secret is one of two values
     ],
 )
-def test_what_cannot_be_the_secret_is_shown(before: Any, after: Any, shown: tuple[str, str]) -> None:
+def test_a_value_that_cannot_be_the_secret_is_shown(before: Any, after: Any, shown: tuple[str, str]) -> None:
     [change] = [each for each in between({"p": before}, {"p": after}) if each.path == "p.b"]
     assert (change.before, change.after) == shown
 
@@ -84,11 +84,11 @@ def test_a_secret_that_only_goes_is_no_concern() -> None:
     assert found("my:own:Thing", UPDATE, {"env": {"a": SECRET, "b": "x"}}, {"env": {"b": "x"}}) == []
 
 
-def test_what_may_be_the_secret_is_a_warning_and_what_is_it_is_a_danger() -> None:
+def test_a_possible_secret_is_a_warning_and_a_certain_one_is_a_danger() -> None:
     [maybe] = found("my:own:Thing", UPDATE, {"env": {"a": SECRET}}, {"env": {"b": PLAIN}})
     assert (maybe.severity, maybe.text) == (
         Severity.WARNING,
-        "Thing x: env has lost a secret and has something plain that is new: make sure that it is not the same",
+        "Thing x: env loses a secret and gets a new plain value: make sure that the plain value is not the secret",
     )
     [surely] = found("my:own:Thing", UPDATE, {"env": {"a": SECRET}}, {"env": {"a": PLAIN}})
     assert surely.severity == Severity.DANGER
@@ -99,14 +99,14 @@ def test_a_value_that_the_stack_file_encrypts_is_a_danger_where_it_is_used_as_pl
     inputs = {"labels": {"k": "a-placeholder-of-a-secret-df909d96"}}
     [finding] = found("my:own:Thing", operation, {}, inputs)
     assert finding.severity == Severity.DANGER
-    assert finding.text == "Thing x: labels.k holds a value in plain that the stack file encrypts"
+    assert finding.text == "Thing x: labels.k has a value as plain text that the stack file encrypts"
     assert found("my:own:Thing", UPDATE, inputs, {**inputs, "b": 1}) == []  # as it was
     [change, *_] = between({}, inputs)
     assert change.after == '{"k": "a-(a secret, in plain)"}'
 
 
-def test_of_one_property_one_veil_is_made_however_many_parts_the_engine_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each looks through the whole property, which a pull request may make as large as it likes."""
+def test_a_property_gets_one_mask_for_all_parts_that_the_engine_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each comparison reads the whole property, and a pull request can make a property very large."""
     made = []
     of = SecretMask.of
     monkeypatch.setattr(SecretMask, "of", lambda *sides: made.append(sides) or of(*sides))

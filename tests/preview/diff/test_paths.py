@@ -1,4 +1,4 @@
-"""Paths of properties, as the engine writes them."""
+"""Tests of property paths in the engine's form."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What nobody knows before the update is no value, whatever its type."""
+"""Tests of the placeholders for values that are unknown before the update."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from gpu_preview.diff.placeholders import UNKNOWNS, is_told, is_unknown
+from gpu_preview.diff.placeholders import UNKNOWNS, is_plain, is_unknown
 from gpu_preview.diff.value_pairs import plain
 from gpu_preview.diff.values import shown
 
@@ -14,7 +14,7 @@ from ..danger_cases import SECRET, UPDATE, found
 GROUP = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
 RULESET = "github:index/repositoryRuleset:RepositoryRuleset"
 PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
-# Each would be a danger with a value in the place of the second one.
+# Each would be a danger if the second inputs had a value instead of `...`.
 NO_DANGER: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("gcp:compute/instance:Instance", {"metadata": {"key": SECRET}}, {"metadata": {"key": ...}}),
     (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": ...}),
@@ -40,7 +40,7 @@ def test_an_unknown_of_any_type_is_no_danger(unknown: str) -> None:
 
 @pytest.mark.parametrize("unknown", sorted(UNKNOWNS))
 def test_an_unknown_of_any_type_is_none_that_can_be_read(unknown: str) -> None:
-    assert (is_unknown(unknown), is_told(unknown), plain([unknown, None]), shown(unknown)) == (
+    assert (is_unknown(unknown), is_plain(unknown), plain([unknown, None]), shown(unknown)) == (
         True,
         False,
         False,
@@ -50,9 +50,9 @@ def test_an_unknown_of_any_type_is_none_that_can_be_read(unknown: str) -> None:
 
 @pytest.mark.parametrize("value", [None, SECRET])
 def test_nothing_and_a_secret_are_no_value_and_not_unknown(value: Any) -> None:
-    assert (is_unknown(value), is_told(value)) == (False, False)
+    assert (is_unknown(value), is_plain(value)) == (False, False)
 
 
 @pytest.mark.parametrize("value", ["", 0, False, [], {}])
-def test_what_is_empty_is_a_value(value: Any) -> None:
-    assert (is_unknown(value), is_told(value)) == (False, True)
+def test_an_empty_value_is_a_value(value: Any) -> None:
+    assert (is_unknown(value), is_plain(value)) == (False, True)

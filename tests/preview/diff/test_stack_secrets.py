@@ -1,4 +1,4 @@
-"""Stack files that are encrypted for somebody else."""
+"""Tests of stack files with secrets that cannot be decrypted here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two values side by side: what is a part of what, and which parts of two lists are the same."""
+"""Tests of pairs of values: their parts, and the entries of two lists that belong together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNKNOWN = pulumi_wire.UNKNOWN_STRING
 
 
 def told(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
-    """Those without parts."""
+    """Return the pairs without parts."""
     return [
         (pair.text, pair.before, pair.after) for pair in pairs(before, after) if not isinstance(pair.after, dict | list)
     ]

@@ -1,4 +1,4 @@
-"""What a report shows of a value: never a secret, and never more than a line."""
+"""Tests of the text for a value in a report: no secret, and at most one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_common import pulumi_wire
 from gpu_preview.diff.placeholders import SECRET, UNKNOWNS
-from gpu_preview.diff.values import UNKNOWN, as_json, is_secret, opened, short, shown
+from gpu_preview.diff.values import UNKNOWN, as_json, in_digest_form, is_secret, short, shown
 
 STRING = pulumi_wire.UNKNOWN_STRING
 
@@ -36,7 +36,7 @@ def test_a_value_is_one_line_of_json(value: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("sentinel", sorted(UNKNOWNS))
-def test_every_type_of_unknown_is_said(sentinel: str) -> None:
+def test_every_type_of_unknown_value_is_shown(sentinel: str) -> None:
     assert shown(sentinel) == UNKNOWN
 
 
@@ -87,10 +87,10 @@ def test_json_in_a_text_is_found_where_it_is_a_map_or_a_list(text: Any, value: A
     assert as_json(text) == value
 
 
-def test_a_secret_of_the_configuration_in_an_output_is_told_from_one_that_stays_secret() -> None:
-    """The engine's log has a mark of the one, and its own word in the text of the other."""
+def test_a_secret_of_the_configuration_in_an_output_is_reported_from_one_that_stays_secret() -> None:
+    """The engine's log marks the secret value, and has its own word in the text."""
     secret = {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "ciphertext": "[secret]"}
-    assert opened({"a": secret, "b": "[secret]", "c": "x-[secret]"}) == {
+    assert in_digest_form({"a": secret, "b": "[secret]", "c": "x-[secret]"}) == {
         "a": "[secret]",
         "b": "(a secret, in plain)",
         "c": "x-(a secret, in plain)",

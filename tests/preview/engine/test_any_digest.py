@@ -1,4 +1,4 @@
-"""Whatever stands in a digest or in the engine's log, what is said of it is a sentence or a report."""
+"""Property tests: any digest and any event log lead to a report or to an error message."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def put(value: Any, path: tuple[str | int, ...], part: Any) -> Any:
 
 
 def told(folder: Path, text: str) -> str:
-    """All forms of the report, or why there is none."""
+    """Return all forms of the report, or the error."""
     file = folder / "digest.json"
     file.write_text(text, encoding="utf-8")
     try:
@@ -100,7 +100,7 @@ def told(folder: Path, text: str) -> str:
 
 @ANY_EXAMPLE
 @given(st.sampled_from(places(DIGEST)), ANYTHING)
-def test_any_value_in_any_place_of_a_digest_ends_in_a_report_or_a_sentence(
+def test_any_value_at_any_path_of_a_digest_leads_to_a_report_or_an_error(
     tmp_path: Path, place: tuple[str | int, ...], value: Any
 ) -> None:
     assert told(tmp_path, json.dumps(put(DIGEST, place, value)))
@@ -108,18 +108,18 @@ def test_any_value_in_any_place_of_a_digest_ends_in_a_report_or_a_sentence(
 
 @ANY_EXAMPLE
 @given(st.sampled_from(places(EVENTS)[1:]), ANYTHING)
-def test_any_value_in_any_place_of_the_engines_log_is_read_or_left_out(
+def test_any_value_at_any_path_of_the_event_log_is_read_or_left_out(
     tmp_path: Path, place: tuple[str | int, ...], value: Any
 ) -> None:
     log = tmp_path / "events"
     log.write_text("\n".join(map(json.dumps, put(EVENTS, place, value))), encoding="utf-8")
     broken, asked = policies.violations(log)
-    differing = events.outputs(log).differing(makes_something=False)
+    differing = events.outputs(log).differing(creates_resources=False)
     # Nothing in it is a sign that no file can hold.
     "".join([asked, *(each.text for each in broken), *(each.path for each in differing)]).encode()
     # One event that is of no form takes nothing from the others.
     if place[0] != 2:
-        assert asked == "asked: k 1 (2 rules)"
+        assert asked == "ran k 1 (2 rules)"
     if place[0] != 1:
         assert [(each.policy, each.pack, each.level, each.text, each.urn) for each in broken] == [
             ("p", "k", "mandatory", "no", POOL)
@@ -163,11 +163,11 @@ DEEP = '{"steps":' + "[" * 400 + "]" * 400 + "}"
     ],
     ids=map(str, range(11)),
 )
-def test_what_is_no_digest_is_told_in_words(tmp_path: Path, text: str, problem: str) -> None:
+def test_any_other_text_than_a_digest_gives_an_error_message(tmp_path: Path, text: str, problem: str) -> None:
     assert problem in told(tmp_path, text)
 
 
-def test_of_many_problems_the_first_are_told_without_a_value() -> None:
+def test_only_the_first_problems_are_reported_and_without_values() -> None:
     with pytest.raises(DigestError) as refused:
         parse(json.dumps({"steps": [{"op": "same", "urn": "u", "newState": {"protect": "tok\ud800en"}}] * 9}))
     lines = str(refused.value).splitlines()

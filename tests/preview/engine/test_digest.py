@@ -1,4 +1,4 @@
-"""What the engine's digest says, as resources of a report."""
+"""Tests of the conversion of the engine's digest into resources of a report."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_operation_of_the_engine_is_one_of_five(op: str, operation: Operation
     )
 
 
-def test_what_forces_a_replacement_is_told_in_one_order() -> None:
+def test_the_properties_that_force_a_replacement_are_sorted() -> None:
     [found] = read(step("replace", BUCKET, {"inputs": {}}, {"inputs": {}}, replaceReasons=["b", "c", "a"])).resources
     assert found.replaced_for == ("a", "b", "c")
 
@@ -117,7 +117,7 @@ def test_a_name_may_hold_what_a_urn_is_parted_by() -> None:
     assert (name_of("nonsense"), type_of("nonsense")) == ("nonsense", "")
 
 
-def test_errors_and_warnings_are_told_once() -> None:
+def test_errors_and_warnings_are_reported_once() -> None:
     found = read(
         diagnostics=[
             {"severity": "warning", "message": "old\n", "urn": BUCKET},
@@ -131,7 +131,7 @@ def test_errors_and_warnings_are_told_once() -> None:
     assert found.errors == ["broken"]
 
 
-def test_that_the_program_ended_is_told_only_where_nothing_else_is() -> None:
+def test_that_the_program_ended_is_reported_only_where_nothing_else_is() -> None:
     ended = {"severity": "error", "message": "an unhandled error occurred: program exited with non-zero exit code: 1"}
     assert read(diagnostics=[ended]).errors == [ended["message"]]
     assert read(diagnostics=[{"severity": "error", "message": "why"}, ended]).errors == ["why"]
@@ -140,7 +140,7 @@ def test_that_the_program_ended_is_told_only_where_nothing_else_is() -> None:
 @pytest.mark.parametrize(
     "text", ["", "error: no such stack", "[]", '{"steps": 4}', "[" * 100_000, "{}", '{"a": 1}', '{"steps": null}']
 )
-def test_what_is_no_digest_is_said(text: str) -> None:
+def test_a_text_that_is_no_digest_is_refused(text: str) -> None:
     with pytest.raises(DigestError, match="is not what `pulumi preview --json` prints"):
         parse(text)
 
@@ -184,7 +184,7 @@ def test_a_secret_that_is_plain_from_now_on_is_an_update_though_the_engine_calls
         ("refresh", "[secret]", "x"),
     ],
 )
-def test_whatever_else_the_engine_calls_the_same_stays_so(op: str, before: str, after: str) -> None:
+def test_all_other_unchanged_steps_stay_unchanged(op: str, before: str, after: str) -> None:
     [resource] = read(step(op, BUCKET, {"inputs": {"k": before}}, {"inputs": {"k": after}})).resources
     assert (resource.operation, resource.properties) == (Operation.SAME, ())
 
@@ -195,7 +195,7 @@ def of_type(operation: str, key: str, type_: str = "aws:rds/instance:Instance") 
 
 
 def test_an_update_of_a_type_that_the_sandbox_knows_by_its_shape_alone_may_be_a_replacement() -> None:
-    """Its own words, in providers/lifecycle.py, which come once for each type; tags replace nothing."""
+    """The message is the sandbox's own (providers/lifecycle.py), once for each type. Tags force no replacement."""
     told = "aws:rds/instance:Instance: only its shape is checked; a change replaces it only if its SDK says so"
     assert told.partition("only")[2][:21] in (SANDBOX / "providers" / "lifecycle.py").read_text()
     document = {
@@ -215,7 +215,7 @@ def test_an_update_of_a_type_that_the_sandbox_knows_by_its_shape_alone_may_be_a_
     assert found.warnings == []
 
 
-def test_what_stays_in_the_cloud_is_known_of_what_goes() -> None:
+def test_a_deleted_resource_is_marked_if_it_stays_in_the_cloud() -> None:
     [resource] = read(step("delete", BUCKET, {"inputs": {}, "retainOnDelete": True})).resources
     assert resource.retained
     new = {"inputs": {}, "retainOnDelete": True}  # which keeps the next one, and not the one that goes now
@@ -223,12 +223,12 @@ def test_what_stays_in_the_cloud_is_known_of_what_goes() -> None:
     assert not resource.retained
 
 
-def test_what_is_deleted_though_it_is_protected_is_known_as_such() -> None:
+def test_a_deleted_resource_is_marked_if_it_is_protected() -> None:
     [resource] = read(step("delete", BUCKET, {"inputs": {}, "protect": True})).resources
     assert resource.protected
 
 
-def test_what_was_only_looked_up_is_nothing_when_it_is_forgotten_or_read_in_another_ones_place() -> None:
+def test_an_external_resource_is_not_listed_if_the_stack_stops_reading_it() -> None:
     other = "urn:pulumi:s::p::a:b/c:D::e"
     found = read(
         step("discard", BUCKET, {"inputs": {}}), step("read-replacement", other, {"inputs": {}}, {"inputs": {}})
@@ -236,8 +236,8 @@ def test_what_was_only_looked_up_is_nothing_when_it_is_forgotten_or_read_in_anot
     assert found.resources == ()
 
 
-def test_what_a_digest_counts_and_does_not_list_is_unchanged() -> None:
-    """`pulumi preview --json` without --show-sames; the stack itself is one of those it counts."""
+def test_resources_that_a_digest_counts_without_a_step_are_unchanged() -> None:
+    """The digest is made without --show-sames. Its summary counts the stack itself."""
     some = parse(json.dumps({"steps": [step("create", BUCKET, None, {"inputs": {}})], "changeSummary": {"same": 8}}))
     assert (some.counts.create, some.counts.same) == (1, 7)
     none = parse(json.dumps({"changeSummary": {"same": 8}}))

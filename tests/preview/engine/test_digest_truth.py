@@ -1,4 +1,4 @@
-"""What the engine's digest says in other words than a reviewer takes it for, and what makes it unfit to be believed."""
+"""Tests of misleading steps in the engine's digest, and of digests that are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VM = "urn:pulumi:s::p::aws:ec2/instance:Instance::vm"
 
 
 def unclear(urn: str, before: dict[str, Any], after: dict[str, Any], op: str = "update") -> Any:
-    """One step on a type of which the sandbox says that it knows no more than the shape."""
+    """Return the resource of a step whose type the sandbox knows only by its shape."""
     kind = urn.split("::")[2]
     said = {"severity": "info", "message": f"{kind}: only its shape is checked; more", "urn": urn}
     [found] = read(step(op, urn, {"inputs": before}, {"inputs": after}), diagnostics=[said]).resources
@@ -44,7 +44,7 @@ def test_an_update_of_labels_or_of_secrecy_alone_is_no_replacement(
     assert unclear(urn, before, after).may_replace is expected
 
 
-def test_what_the_engine_calls_the_same_is_no_replacement_though_a_secret_is_plain() -> None:
+def test_an_unchanged_step_with_a_plain_secret_is_no_replacement() -> None:
     found = unclear(BUCKET, {"name": SECRET}, {"name": "b"}, "same")
     assert (found.operation, found.may_replace) == (Operation.UPDATE, False)
 
@@ -57,12 +57,12 @@ def test_a_secret_that_is_plain_with_the_same_value_is_among_the_differences() -
     ]
 
 
-def test_what_replaces_something_that_was_only_looked_up_is_new_and_deletes_nothing() -> None:
+def test_a_replaced_external_resource_is_created_and_nothing_is_deleted() -> None:
     [found] = read(step("replace", BUCKET, {"inputs": {}, "external": True}, {"inputs": {}})).resources
     assert found.operation == Operation.CREATE
 
 
-def test_what_is_imported_is_said_to_exist_already() -> None:
+def test_an_imported_resource_is_reported_as_existing() -> None:
     found = read(step("import", BUCKET, None, {"inputs": {}}))
     assert (found.resources[0].operation, found.resources[0].imported) == (Operation.CREATE, True)
     assert [(each.rule, each.text) for each in warnings(found)] == [
@@ -72,7 +72,7 @@ def test_what_is_imported_is_said_to_exist_already() -> None:
 
 
 @pytest.mark.parametrize("order", [("delete", "create"), ("create", "delete")])
-def test_of_two_steps_on_one_resource_the_worse_one_counts(order: tuple[str, str]) -> None:
+def test_the_worse_of_two_steps_on_one_resource_counts(order: tuple[str, str]) -> None:
     [found] = read(*(step(op, BUCKET, {"inputs": {}}, {"inputs": {}}) for op in order)).resources
     assert found.operation == Operation.DELETE
 
@@ -83,7 +83,7 @@ def refused(document: dict[str, Any]) -> str:
     return str(error.value)
 
 
-def test_an_operation_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_operation_is_refused() -> None:
     assert refused({"steps": [step("frobnicate\n", BUCKET, {}, {})]}) == (
         "has an operation that is not known here\n  got: 'frobnicate\\n'"
     )

@@ -1,4 +1,4 @@
-"""What the engine's log says of the outputs of a stack."""
+"""Tests of the outputs of a stack in the engine's event log."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_the_last_word_on_the_stack_counts(tmp_path: Path) -> None:
             "no JSON pulumi:pulumi:Stack resOutputsEvent",
         ])
     )  # fmt: skip
-    assert [(each.path, each.before, each.after) for each in outputs(log).differing(makes_something=False)] == [
+    assert [(each.path, each.before, each.after) for each in outputs(log).differing(creates_resources=False)] == [
         ("max", "4", "12")
     ]
 
 
-def test_a_log_without_any_has_none(tmp_path: Path) -> None:
+def test_a_log_without_outputs_has_no_outputs(tmp_path: Path) -> None:
     (tmp_path / "events").write_text('{"resOutputsEvent": 4, "pulumi:pulumi:Stack": 1}\n[]\n')
     assert outputs(tmp_path / "events") == ({}, {})
 
@@ -46,9 +46,9 @@ def test_a_line_longer_than_any_event_is_passed_over_and_the_next_one_is_read(
     log = tmp_path / "events"
     told, long = event({"max": 4}, {"max": 12}), event({"max": 4}, {"max": "x" * 2_000})
     log.write_text(f"{told}\n{long}\n")
-    assert [(each.path, each.after) for each in outputs(log).differing(makes_something=True)] == [("max", "12")]
+    assert [(each.path, each.after) for each in outputs(log).differing(creates_resources=True)] == [("max", "12")]
     log.write_text(f"{long}\n{told}\n{'x' * 399}\n{'x' * 400}")
-    assert [(each.path, each.after) for each in outputs(log).differing(makes_something=True)] == [("max", "12")]
+    assert [(each.path, each.after) for each in outputs(log).differing(creates_resources=True)] == [("max", "12")]
 
 
 WIRE = pulumi_wire.SIGNATURE
@@ -73,13 +73,13 @@ def test_secrets_and_outputs_in_the_engines_own_form_are_read_as_in_its_digest(t
 
 def test_a_secret_output_that_is_plain_now_shows_neither_the_value_nor_the_engines_form(tmp_path: Path) -> None:
     found = logged(tmp_path, {"k": SEALED, "o": SEALED, "s": SEALED}, {"k": "x", "o": {"a": [1]}, "s": SEALED})
-    assert [(each.path, each.before, each.after) for each in found.differing(makes_something=False)] == [
+    assert [(each.path, each.before, each.after) for each in found.differing(creates_resources=False)] == [
         ("k", "[secret]", "[was secret, not shown]"),
         ("o", "[secret]", "[was secret, not shown]"),
     ]
 
 
-def test_an_output_that_nobody_can_know_differs_only_where_something_else_does(tmp_path: Path) -> None:
+def test_an_unknown_new_output_counts_only_if_a_resource_is_created(tmp_path: Path) -> None:
     found = logged(tmp_path, {"id": "a", "was": "b"}, {"id": "a", "was": UNKNOWN, "url": UNKNOWN, "new": "c"})
-    assert [each.path for each in found.differing(makes_something=False)] == ["new", "was"]
-    assert [each.path for each in found.differing(makes_something=True)] == ["new", "url", "was"]
+    assert [each.path for each in found.differing(creates_resources=False)] == ["new", "was"]
+    assert [each.path for each in found.differing(creates_resources=True)] == ["new", "url", "was"]

@@ -1,4 +1,4 @@
-"""An exported state, and what is left of it where nobody may see a secret."""
+"""Tests of exported states and of the removal of their secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed command said, as a report shows it."""
+"""Tests of the error message for a failed command."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Diagnostics:
 
 
 @pytest.mark.parametrize("after", ["", "\nResources:\n    + 1 created\n\nDuration: 1s\n"])
-def test_of_an_up_the_steps_before_its_errors_are_left_out(tmp_path: Path, after: str) -> None:
+def test_the_steps_before_the_errors_of_an_up_are_left_out(tmp_path: Path, after: str) -> None:
     assert failure(finished(tmp_path, UP.format(after), "error: update failed"), tmp_path) == (
         "a:b:C (c):\n  error: no d\n    got: e\n\npulumi:pulumi:Stack (p-dev):\n  error: update failed\n"
         "error: update failed"
@@ -59,7 +59,7 @@ def test_of_an_up_the_steps_before_its_errors_are_left_out(tmp_path: Path, after
 @pytest.mark.parametrize(
     "said", ["Temporary failure in name resolution", "Name or service not known", "Network is unreachable"]
 )
-def test_a_program_that_missed_the_network_is_told_how_to_have_it(tmp_path: Path, said: str) -> None:
+def test_a_program_that_missed_the_network_is_reported_how_to_have_it(tmp_path: Path, said: str) -> None:
     text = f"OSError: [Errno -3] {said}"
     told = failure(finished(tmp_path, err=text), tmp_path)
     assert told == f"{text}\n  hint: the program has no network here; --with-network gives it one"
@@ -101,7 +101,7 @@ Diagnostics:
 
 
 def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path) -> None:
-    """Pulumi's own language host interrupts it once a resource has failed, and Python prints where it was."""
+    """Pulumi's language host interrupts the program after a resource has failed, and Python prints a traceback."""
     said = failure(finished(tmp_path, INTERRUPTED), tmp_path)
     assert [line for line in said.splitlines() if line] == [
         "pulumi:pulumi:Stack (p-dev):",
@@ -116,6 +116,6 @@ def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path
 
 
 @pytest.mark.parametrize("isolated", [True, False])
-def test_a_package_that_is_missing_says_whose_packages_the_program_has(tmp_path: Path, isolated: bool) -> None:
+def test_a_missing_package_gets_a_hint_about_the_environment(tmp_path: Path, isolated: bool) -> None:
     said = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, isolated=isolated)
     assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in said) is isolated

@@ -1,4 +1,4 @@
-"""Which Pulumi CLI runs a preview, and that an isolated process sees it wherever it is installed."""
+"""Tests of the search for the Pulumi CLI, and of its files that an isolated process can read."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_an_isolated_process_takes_the_same_cli_and_no_other(way: str, path: str
     }
 
 
-def test_of_the_folder_that_has_the_cli_only_the_cli_is_seen(tmp_path: Path) -> None:
-    """It may be somebody's home. A link would show what it leads to."""
+def test_only_the_cli_of_its_folder_is_readable(tmp_path: Path) -> None:
+    """The folder can be a user's home, and a link would make its target readable."""
     names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
     for name in names[:2]:
         (tmp_path / name).touch()
@@ -70,7 +70,10 @@ def test_a_cli_of_a_version_manager_says_what_may_be_hidden(tmp_path: Path, monk
     assert (made.version, made.way, made.executable) == ("3.259.0", "path", tmp_path / "pulumi")
     assert said[1:] == [
         f"Pulumi 3.259.0, {tmp_path}/pulumi",
-        "a version manager's: if what it starts lies in a home, put the folder of the CLI itself on PATH before",
+        (
+            "this CLI is a version manager's shim: if the shim starts a CLI in a home folder, put the folder of that "
+            "CLI first on PATH"
+        ),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What would take much memory to read is refused before any of it is taken, in words that say what it is."""
+"""Tests of the limits on input that would need much memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_file_is_measured_as_memory_holds_it(
         json_text.read_file(tmp_path / "file")
 
 
-def test_what_is_no_utf_8_is_read_with_a_sign_in_its_place(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf_8_are_read_as_a_replacement_character(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b'["\xff"]')
     assert json_text.read_file(tmp_path / "file") == ["�"]
 
@@ -62,7 +62,7 @@ def test_a_digest_of_more_steps_or_words_than_anybodys_is_refused(part: str) -> 
         {"op": "update", "detailedDiff": {str(at): {} for at in range(7)}},
     ],
 )
-def test_no_more_properties_than_a_report_holds_are_told(step: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_properties_than_a_report_holds_are_reported(step: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(step, dict)
     one, two = ({**step, "urn": f"urn:pulumi:s::p::a:b:C::{name}"} for name in ("one", "two"))
     monkeypatch.setattr(digest, "_MOST_CHANGES", 14)
@@ -72,7 +72,7 @@ def test_no_more_properties_than_a_report_holds_are_told(step: object, monkeypat
         digest.parse(json.dumps({"steps": [one, two]}))
 
 
-def test_of_a_wrong_part_with_many_entries_one_is_told() -> None:
+def test_only_one_wrong_entry_of_many_is_reported() -> None:
     step = {"op": "update", "urn": "u", "detailedDiff": dict.fromkeys("abc", 1), "diffReasons": [1, 2]}
     with pytest.raises(digest.DigestError) as refused:
         digest.parse(json.dumps({"steps": [step], "changeSummary": {"same": True, "x": "1"}}))
@@ -94,11 +94,11 @@ def test_a_log_that_says_more_of_policies_than_any_pack_is_refused(
 ) -> None:
     log = tmp_path / "events"
     log.write_text('{"policyEvent": {}}\n' * 5)
-    monkeypatch.setattr(policies, "_MOST_BROKEN", 5)
+    monkeypatch.setattr(policies, "_MOST_VIOLATIONS", 5)
     assert len(policies.violations(log)[0]) == 5
-    monkeypatch.setattr(policies, "_MOST_BROKEN", 4)
-    with pytest.raises(TooMuchError, match="it tells of more than 4 broken policies"):
+    monkeypatch.setattr(policies, "_MOST_VIOLATIONS", 4)
+    with pytest.raises(TooMuchError, match="it has more than 4 policy violations"):
         policies.violations(log)
     monkeypatch.setattr(policies, "_MAX_EVENTS_MIB", 50 / 1024**2)
-    with pytest.raises(TooMuchError, match="it tells more than"):
+    with pytest.raises(TooMuchError, match="its events have more than"):
         policies.violations(log)

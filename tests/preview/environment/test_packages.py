@@ -1,4 +1,4 @@
-"""The environment of a side: the checkout's packages, and the side's own modules."""
+"""Tests of a revision's environment, which has the checkout's packages and the revision's own modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROJECT = "name: small\nruntime:\n  name: python\n  options: {virtualenv: .venv}
 
 @pytest.fixture
 def checkout(tmp_path: Path, make_venv: MakeVenv) -> Path:
-    """A checkout with an environment that imports `mine` from it, and `other` from elsewhere."""
+    """Return a checkout with an environment that imports `mine` from the checkout and `other` from elsewhere."""
     root = tmp_path / "a checkout"
     (root / "src" / "mine").mkdir(parents=True)
     git(root, "init", "-q")
@@ -65,8 +65,8 @@ def test_a_side_has_the_checkouts_packages_and_its_own_modules(checkout: Path) -
     assert ask(checkout, "import mine; print(mine.SIDE)") == "checkout"
 
 
-def test_what_was_lent_can_be_lent_again(checkout: Path) -> None:
-    """A side may be a checkout of its own, as in the tests of whole pull requests."""
+def test_an_environment_can_be_created_twice(checkout: Path) -> None:
+    """The revision can be another checkout, as in the tests of whole pull requests."""
     folder = side(checkout)
     Packages(checkout, checkout).lend(folder)
     git(folder, "init", "-q")
@@ -81,7 +81,7 @@ def test_what_was_lent_can_be_lent_again(checkout: Path) -> None:
 def test_another_lock_wants_other_packages(checkout: Path) -> None:
     packages = Packages(checkout, checkout)
     wanted = packages.wants_others(side(checkout, requirements_txt="pulumi==3.273.0\n"))
-    assert wanted == "its lock is another than the checkout's"
+    assert wanted == "its lock differs from the checkout's"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_lock_that_is_checked_out_but_was_not_installed_wants_other_packages(
     assert wanted == (f"the checkout's environment lacks {lacks}" if lacks else "")
 
 
-def test_a_lock_that_is_a_link_is_none(checkout: Path) -> None:
+def test_a_lock_that_is_a_link_does_not_count(checkout: Path) -> None:
     folder = side(checkout)
     (folder / "requirements.txt").unlink()
     (folder / "requirements.txt").symlink_to("/etc/passwd")
@@ -162,12 +162,12 @@ def test_a_chosen_command_finds_the_environment_of_the_side(checkout: Path) -> N
 
 
 @pytest.mark.parametrize("command", ["pip freeze | pip install -r /dev/stdin", "a && b", " ", "pip install 'x"])
-def test_what_only_a_shell_understands_is_no_command(checkout: Path, command: str) -> None:
+def test_a_command_with_shell_syntax_is_refused(checkout: Path, command: str) -> None:
     with pytest.raises(PackagesError, match=r"^--install: (is not a command|no closing quotation)\n  got: "):
         Packages(checkout, checkout).chosen(command)
 
 
-def test_what_a_commit_has_in_the_place_of_its_environment_is_removed(checkout: Path) -> None:
+def test_committed_files_at_the_path_of_the_environment_are_removed(checkout: Path) -> None:
     folder = side(checkout)
     (folder / "env" / "bin").mkdir(parents=True)
     (folder / "env" / "bin" / "python").write_text("#!/bin/sh\n")
@@ -186,7 +186,7 @@ def test_a_side_without_anything_to_install_from_says_so(checkout: Path) -> None
         Packages(checkout, checkout).installation(folder, checkout, folder)
 
 
-def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
+def test_a_missing_environment_is_an_error(checkout: Path) -> None:
     (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "env"))
     with pytest.raises(PackagesError, match=r"env: no virtual environment\n  expected: .*\n  hint: install them first"):
         Packages(checkout, checkout).lend(side(checkout))
@@ -202,7 +202,7 @@ def test_the_policies_environment_is_installed_in_another_way(checkout: Path) ->
 
 
 def theirs(checkout: Path, folder: Path) -> str:
-    """Why the checkout's environment is not lent; and nothing of it is read either."""
+    """Return the reason why the checkout's environment is refused. It is not readable either."""
     packages = Packages(checkout, checkout)
     with pytest.raises(PackagesError) as caught:
         packages.lend(folder)
@@ -222,7 +222,7 @@ def test_the_environment_of_a_checkout_may_be_read(checkout: Path) -> None:
     assert Packages(checkout, checkout).readable() == [checkout / ".venv", Path(sys.base_prefix).resolve()]
 
 
-def test_what_is_no_environment_is_neither_read_nor_lent(checkout: Path) -> None:
+def test_a_folder_that_is_no_environment_is_neither_readable_nor_used(checkout: Path) -> None:
     packages = Packages(checkout, checkout)
     (checkout / ".venv" / "pyvenv.cfg").unlink()
     assert theirs(checkout, side(checkout)) == f"{checkout / '.venv'}: is no virtual environment"
@@ -233,8 +233,8 @@ def test_what_is_no_environment_is_neither_read_nor_lent(checkout: Path) -> None
 
 
 @pytest.mark.parametrize("tracked", ["pyvenv.cfg", "lib/python{}.{}/site-packages/installed.py"])
-def test_an_environment_that_came_with_the_repository_is_not_lent(checkout: Path, tracked: str) -> None:
-    """The checkout may be the pull request's: the base would import its code."""
+def test_a_committed_environment_is_not_used(checkout: Path, tracked: str) -> None:
+    """The checkout can be of the pull request, and the base would import its code."""
     folder = side(checkout)
     git(checkout, "add", ".venv/" + tracked.format(*sys.version_info[:2]))
     assert theirs(checkout, folder) == NOT_OURS
@@ -242,7 +242,7 @@ def test_an_environment_that_came_with_the_repository_is_not_lent(checkout: Path
         Packages(checkout, checkout).finish(folder)
 
 
-def test_an_environment_behind_a_link_that_came_with_the_repository_is_not_lent(checkout: Path) -> None:
+def test_an_environment_behind_a_committed_link_is_not_used(checkout: Path) -> None:
     folder = side(checkout)
     (checkout / ".venv").rename(checkout / "real")
     (checkout / ".venv").symlink_to("real")
@@ -254,11 +254,11 @@ def test_an_environment_behind_a_link_that_came_with_the_repository_is_not_lent(
     (checkout / "real").rename(checkout / "inner" / ".venv")
     (checkout / "link").symlink_to("inner")
     (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "link/.venv"))
-    assert theirs(checkout, folder) == ".venv: lies behind a link"
+    assert theirs(checkout, folder) == ".venv: its path goes through a symbolic link"
 
 
 @pytest.mark.parametrize("home", ["/usr/bin", "../bin", "{checkout}/bin"])
-def test_an_environment_with_a_python_of_the_repositorys_is_not_lent(checkout: Path, home: str) -> None:
+def test_an_environment_with_a_python_of_the_repository_is_not_used(checkout: Path, home: str) -> None:
     folder, packages = side(checkout), Packages(checkout, checkout)
     (checkout / "bin").mkdir()
     (checkout / "lib" / "python3.11").mkdir(parents=True)
@@ -272,7 +272,7 @@ def test_an_environment_with_a_python_of_the_repositorys_is_not_lent(checkout: P
     assert theirs(checkout, folder) == NOT_OURS
 
 
-def test_a_requirements_file_that_is_a_link_is_none(checkout: Path) -> None:
+def test_a_requirements_file_that_is_a_link_does_not_count(checkout: Path) -> None:
     folder = side(checkout)
     (folder / "requirements.txt").unlink()
     (folder / "requirements.txt").symlink_to(checkout / "requirements.txt")
@@ -289,7 +289,7 @@ def test_a_name_that_can_be_none_is_refused_of_both(checkout: Path, changed: str
     with pytest.raises(PackagesError) as caught:
         Packages(checkout, checkout).refuse_names(folder)
     assert str(caught.value) == (
-        "Pulumi.yaml: virtualenv has a character that no folder's name has\n  got: a\\u0001b\n"
+        "Pulumi.yaml: virtualenv has a control character\n  got: a\\u0001b\n"
         "  expected: a folder in the repository, such as .venv"
     )
 
@@ -307,5 +307,7 @@ def test_a_place_where_no_folder_can_be_is_refused(checkout: Path, name: str) ->
     folder = side(checkout)
     (folder / "loop").symlink_to("loop")
     (folder / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
-    with pytest.raises(PackagesError, match=r"^\.venv: (lies behind a link|cannot be written: Not a directory)$"):
+    with pytest.raises(
+        PackagesError, match=r"^\.venv: (its path goes through a symbolic link|cannot be written: Not a directory)$"
+    ):
         Packages(checkout, checkout).lend(folder)

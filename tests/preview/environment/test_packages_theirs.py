@@ -1,4 +1,4 @@
-"""What a pull request may have put into the environment of a checkout, before anybody asks whose it is."""
+"""Tests of environments in the checkout that can contain files of a pull request."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .test_packages import git as run_git
 OURS = r"^\.venv: is part of the repository, so its code is not trusted"
 
 
-def test_whose_an_environment_is_is_asked_before_it_is_read(checkout: Path) -> None:  # noqa: F811
+def test_an_environment_is_checked_before_it_is_read(checkout: Path) -> None:  # noqa: F811
     run_git(checkout, "add", ".venv/pyvenv.cfg")
     with pytest.raises(PackagesError, match=OURS):
         Packages(checkout, checkout).wants_others(side(checkout))
 
 
 def test_an_environment_in_a_submodule_is_the_submodules(checkout: Path) -> None:  # noqa: F811
-    """The repository around knows nothing of a submodule's files."""
+    """The outer repository does not track the files of a submodule."""
     (checkout / ".venv" / ".git").write_text("gitdir: ../.git/modules/sub\n")
     with pytest.raises(PackagesError, match=OURS):
         Packages(checkout, checkout).lend(side(checkout))
 
 
-def test_what_is_no_small_plain_file_names_no_folder(checkout: Path) -> None:  # noqa: F811
+def test_a_pth_file_that_is_large_or_not_regular_names_no_folder(checkout: Path) -> None:  # noqa: F811
     [packages] = (checkout / ".venv").glob("lib/python3*/site-packages")
     (packages / "folder.pth").mkdir()
     (packages / "endless.pth").symlink_to("/dev/zero")

@@ -1,4 +1,4 @@
-"""Whose policies and settings a change is held to."""
+"""Tests of the selection of policy packs and settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_preview.environment.policy_packs import (
     PolicySelection,
     chosen,
     inside,
-    refuse_bent,
+    refuse_manipulated,
     selection,
     within,
 )
@@ -31,7 +31,7 @@ def pack(root: Path, name: str = "policies", text: str = PACK) -> Path:
 
 @pytest.fixture
 def root(tmp_path: Path, make_venv: MakeVenv) -> Path:
-    """The head's checkout: a pack with its environment, and settings."""
+    """Return the head's checkout with a pack, its environment and settings."""
     root = (tmp_path / "checkout").resolve()
     pack(root)
     git(root, "init", "-q")
@@ -60,13 +60,13 @@ def test_pack_and_settings_of_the_repository_are_the_bases(root: Path, base: Pat
     held = ask(root, base, "policies", root / "pol.json")
     asked = options("--policy-pack", base / "policies", "--policy-pack-config", base / "pol.json")
     assert held == PolicySelection(asked)
-    assert held.sentence("asked: gpu-ci 0.1.0 (16 rules)") == "asked: gpu-ci 0.1.0 (16 rules)"
+    assert held.sentence("ran gpu-ci 0.1.0 (16 rules)") == "ran gpu-ci 0.1.0 (16 rules)"
     assert (base / ".venv-policy" / "pyvenv.cfg").is_file()
 
 
 @pytest.mark.parametrize("tool", ["uv", "poetry"])
 def test_neither_uv_nor_poetry_is_started_for_a_pack_of_the_repository(root: Path, base: Path, tool: str) -> None:
-    """They would install again, and have no network; and the engine waits for a pack that does not start."""
+    """uv and poetry would install again without network access, and the engine waits for a pack that does not start."""
     for side in (root, base):
         (side / "policies" / "PulumiPolicy.yaml").write_text(
             f"runtime: {{name: python, options: {{toolchain: {tool}}}}}\n"
@@ -84,16 +84,16 @@ def test_settings_that_only_the_base_has_are_taken(root: Path, base: Path) -> No
     assert ask(root, base, "policies", root / "pol.json").options[-1] == str(base / "pol.json")
 
 
-def test_settings_that_the_base_has_not_are_left_out_and_it_is_said(root: Path, base: Path) -> None:
+def test_settings_that_the_base_lacks_are_left_out_and_reported(root: Path, base: Path) -> None:
     (base / "pol.json").unlink()
     held = ask(root, base, "policies", root / "pol.json")
     assert held.options == options("--policy-pack", base / "policies", "--policy-pack-config", "/dev/null")
-    assert held.sentence("asked: x") == "asked: x; no settings: the base has no pol.json"
+    assert held.sentence("ran x") == "ran x; no settings: the base has no pol.json"
 
 
-def test_a_pack_that_the_base_has_not_is_not_asked_nor_are_its_settings(root: Path, base: Path) -> None:
+def test_a_pack_that_the_base_lacks_is_left_out_with_its_settings(root: Path, base: Path) -> None:
     pack(root, "more")
-    told = "not asked: the base has no more/PulumiPolicy.yaml"
+    told = "not run: the base has no more/PulumiPolicy.yaml"
     assert ask(root, base, "more", root / "pol.json") == PolicySelection((), (told,))
 
 
@@ -124,7 +124,7 @@ def test_a_pack_and_settings_from_elsewhere_are_taken_as_they_are_and_can_be_rea
     assert asked.needed[:4] == [environment, own, folder, catalog]
 
 
-def test_of_the_repository_only_the_environment_can_be_read(root: Path, base: Path) -> None:
+def test_only_the_environment_of_the_repository_is_readable(root: Path, base: Path) -> None:
     environment = root / ".venv-policy"
     assert Pack(root / "policies", root, base, root / "pol.json").needed[0] == environment
     assert root / "policies" not in Pack(root / "policies", root, base).needed
@@ -133,7 +133,7 @@ def test_of_the_repository_only_the_environment_can_be_read(root: Path, base: Pa
     assert Pack(root / "policies", root, base).needed == []
 
 
-def test_a_link_of_the_head_in_the_place_of_the_pack_is_not_followed(root: Path, base: Path) -> None:
+def test_a_link_of_the_head_at_the_path_of_the_pack_is_not_followed(root: Path, base: Path) -> None:
     pack(root, "weaker")
     (root / "policies" / "PulumiPolicy.yaml").unlink()
     (root / "policies").rmdir()
@@ -148,35 +148,35 @@ def test_a_checkout_of_another_repository_below_the_workspace_is_taken_as_it_is(
     assert inside(root / ".gpu-ci", root, base) is None
 
 
-def test_what_the_base_has_is_the_bases_whatever_a_submodule_left_in_its_place(root: Path, base: Path) -> None:
+def test_a_pack_of_the_base_is_used_even_if_the_head_has_a_submodule_there(root: Path, base: Path) -> None:
     (root / "policies" / ".git").write_text("gitdir: ../.git/modules/policies\n")
     assert ask(root, base).options[1] == str(base / "policies")
 
 
 @pytest.mark.parametrize("place", ["policies", "pol.json", ".venv-policy"])
-def test_a_submodule_in_the_place_of_a_pack_its_settings_or_packages_is_refused(
+def test_a_submodule_at_the_path_of_a_pack_its_settings_or_packages_is_refused(
     root: Path, base: Path, place: str
 ) -> None:
     packs = chosen([root / "policies"], [root / "pol.json"], root, base)
-    refuse_bent(packs, lambda path: "tree" if path == Path("policies") else "", "base")
+    refuse_manipulated(packs, lambda path: "tree" if path == Path("policies") else "", "base")
     with pytest.raises(
         PackError,
         match=rf"^{place}: these policies are not files of the repository\n  got: a submodule at {place} in the head\n",
     ):
-        refuse_bent(packs, lambda path: "commit" if path == Path(place) else "", "head")
+        refuse_manipulated(packs, lambda path: "commit" if path == Path(place) else "", "head")
 
 
 def test_a_submodule_around_a_pack_is_refused(root: Path, base: Path) -> None:
     packs = chosen([root / "a" / "policies"], [], root, base)
     with pytest.raises(PackError, match=r"^a/policies: .*\n  got: a submodule at a in the head\n"):
-        refuse_bent(packs, lambda path: "commit" if path == Path("a") else "", "head")
+        refuse_manipulated(packs, lambda path: "commit" if path == Path("a") else "", "head")
 
 
 def test_an_environment_of_the_policies_that_a_commit_has_is_refused(root: Path, base: Path) -> None:
-    """A file of the head in it would be imported before a rule is asked."""
+    """A file of the head in the environment would be imported before a rule runs."""
     packs = chosen([root / "policies"], [], root, base)
     with pytest.raises(PackError, match=r"^\.venv-policy: the policies' environment is a part of the head's commit\n"):
-        refuse_bent(packs, lambda path: "tree" if path == Path(".venv-policy") else "", "head")
+        refuse_manipulated(packs, lambda path: "tree" if path == Path(".venv-policy") else "", "head")
 
 
 def test_a_path_through_a_link_from_outside_is_still_one_of_the_repository(root: Path, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_path_through_a_link_from_outside_is_still_one_of_the_repository(root:
     assert within(tmp_path / "elsewhere", root) is None
 
 
-def test_an_environment_that_git_tracks_is_neither_read_nor_lent(root: Path, base: Path) -> None:
+def test_an_environment_that_git_tracks_is_neither_readable_nor_used(root: Path, base: Path) -> None:
     git(root, "add", "--force", ".venv-policy/pyvenv.cfg")
     assert Pack(root / "policies", root, base).needed == []
     with pytest.raises(PackError, match=r"^\.venv-policy: is part of the repository, so its code is not trusted"):

@@ -1,4 +1,4 @@
-"""Which lines of a lock may be installed from where nobody trusts it."""
+"""Tests of the lines of an untrusted lock: installed or refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_names_with_versions_markers_and_hashes_are_fine() -> None:
         "--find-links https://example.com/a --no-binary :all:",
     ],
 )
-def test_what_runs_code_or_leads_elsewhere_is_refused(line: str) -> None:
+def test_lines_that_run_code_or_name_other_sources_are_refused(line: str) -> None:
     assert refused(FINE + line + "\n", "") == [line]
 
 
@@ -76,7 +76,7 @@ def test_a_comment_does_not_go_on_in_the_next_line(line: str) -> None:
     assert refused(f"six==1.17.0 # a comment \\\n{line}\n", "") == [line]
 
 
-def test_what_an_installer_gets_is_written_anew() -> None:
+def test_the_installer_gets_a_rewritten_list() -> None:
     base = "--index-url https://example.com/simple\n--pre\n"
     lock = "Six [b,a] (>= 1.16, <2); os_name == 'posix' \\\n  --hash=sha256:00ab --hash=sha512:11 # why\n"
     lock += "x==1; os_name == 'nt'\n"

@@ -1,4 +1,4 @@
-"""An environment for a side, written where a commit may have put anything."""
+"""Tests of writing a revision's environment to a path where a commit can have any files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pip_of(environment: Path) -> str:
     return subprocess.run([python, "-c", line], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_pip_is_lent_where_the_environment_has_none(ours: Path, tmp_path: Path) -> None:
+def test_an_environment_without_pip_gets_pip(ours: Path, tmp_path: Path) -> None:
     """uv makes environments without it, and Pulumi's own language host lists the packages with it."""
     import pip
 
@@ -51,7 +51,7 @@ def test_pip_is_lent_where_the_environment_has_none(ours: Path, tmp_path: Path) 
 
 
 def test_nothing_of_the_environment_that_is_lent_is_started(ours: Path, tmp_path: Path) -> None:
-    """It may be a file of the pull request that is checked out."""
+    """The interpreter can be a file of the pull request."""
     (ours / "bin" / "python").unlink()
     (ours / "bin" / "python").write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
     (ours / "bin" / "python").chmod(0o755)
@@ -60,7 +60,7 @@ def test_nothing_of_the_environment_that_is_lent_is_started(ours: Path, tmp_path
     assert not (tmp_path / "started").exists()
 
 
-def test_what_a_commit_has_in_its_place_goes_and_no_link_is_followed(ours: Path, tmp_path: Path) -> None:
+def test_committed_files_at_its_path_are_removed_and_no_link_is_followed(ours: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     (victim / "lib" / "python3zz" / "site-packages").mkdir(parents=True)
     (victim / "file").write_text("precious")
@@ -82,12 +82,12 @@ def test_a_place_behind_a_link_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "side").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "side" / "infra").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(VenvError, match=r"^\.venv: lies behind a link$"):
+    with pytest.raises(VenvError, match=r"^\.venv: its path goes through a symbolic link$"):
         venv_clone.create(ours, tmp_path / "side" / "infra" / ".venv", [])
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_what_was_installed_is_not_written_through_a_link(ours: Path, tmp_path: Path) -> None:
+def test_import_folders_are_not_written_through_a_link(ours: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     [packages] = venv_clone.site_packages(ours)
@@ -97,19 +97,19 @@ def test_what_was_installed_is_not_written_through_a_link(ours: Path, tmp_path: 
     (tmp_path / "other").mkdir()
     packages.rename(tmp_path / "moved")
     packages.symlink_to(tmp_path / "other")
-    with pytest.raises(VenvError, match="leads elsewhere"):
+    with pytest.raises(VenvError, match="is below a symbolic link"):
         venv_clone.add(ours, ["/somewhere"])
     assert list((tmp_path / "other").iterdir()) == []
 
 
-def test_what_is_no_environment_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_environment_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     with pytest.raises(VenvError, match="ours: is no virtual environment"):
         venv_clone.create(tmp_path / "ours", tmp_path / "theirs", [])
 
 
 def test_the_python_behind_an_environment_is_one_or_nothing(ours: Path, tmp_path: Path) -> None:
-    """What is found is readable behind the walls, so a link to somebody's keys must not count."""
+    """An isolated process can read the result, so a link to a user's keys must not count."""
     checkout = tmp_path / "checkout"
     assert venv_clone.installation(ours, checkout) == Path(sys.base_prefix).resolve()
     secret = tmp_path / "home" / ".aws" / "bin"
@@ -125,7 +125,7 @@ def test_the_python_behind_an_environment_is_one_or_nothing(ours: Path, tmp_path
 def test_a_checkout_is_no_python_and_neither_is_a_part_of_it_or_what_is_around_it(
     ours: Path, tmp_path: Path, around: str
 ) -> None:
-    """A pull request may have the files of one, and all that is untracked beside them would be readable."""
+    """A pull request can add the files of an installation, and all untracked files next to them would be readable."""
     prefix = tmp_path / around
     (prefix / "bin").mkdir(parents=True)
     (prefix / "lib" / "python3.11").mkdir(parents=True)
@@ -139,7 +139,7 @@ def test_a_checkout_is_no_python_and_neither_is_a_part_of_it_or_what_is_around_i
 
 
 def test_only_an_environment_in_its_own_place_may_be_seen(ours: Path, tmp_path: Path) -> None:
-    """A pull request names it, so it may name any folder, or one that is a link to somebody's keys."""
+    """A pull request names the folder, so it can be any folder, or a link to a user's keys."""
     assert venv_clone.readable(ours, tmp_path) == [ours, Path(sys.base_prefix).resolve()]
     for checkout in (ours, ours / "a" / "checkout"):
         assert venv_clone.readable(ours, checkout) == []
@@ -152,7 +152,7 @@ def test_only_an_environment_in_its_own_place_may_be_seen(ours: Path, tmp_path: 
 
 def test_a_place_behind_a_link_to_itself_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(VenvError, match=r"^\.venv: lies behind a link$"):
+    with pytest.raises(VenvError, match=r"^\.venv: its path goes through a symbolic link$"):
         venv_clone.create(ours, tmp_path / "loop" / ".venv", [])
 
 

@@ -1,4 +1,4 @@
-"""Which texts name a folder for an environment."""
+"""Tests of the option `virtualenv`."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def test_the_environment_is_one_inside_the_repository(tmp_path: Path, text: str,
         (".venv", ""),
         ("a/../b c/ü", ""),
         ("/opt/environments/infra", ""),
-        ('"a\\x01b"', "has a character that no folder's name has\n  got: a\\u0001b"),
-        ('"a\\e[31m"', "has a character that no folder's name has\n  got: a\\u001b[31m"),
+        ('"a\\x01b"', "has a control character\n  got: a\\u0001b"),
+        ('"a\\e[31m"', "has a control character\n  got: a\\u001b[31m"),
         ("x/" + "ü" * 127, ""),
         ("x/" + "ü" * 128, "is longer than a folder's name can be\n  got: x/" + "ü" * 57 + "…"),
         ("x/" * 513, "is longer than a folder's name can be\n  got: " + "x/" * 29 + "x…"),
-        (".", "is the folder of the project, or one around it\n  got: ."),
-        ("../../..", "is the folder of the project, or one around it\n  got: ../../.."),
+        (".", "is the folder of the project, or a parent of it\n  got: ."),
+        ("../../..", "is the folder of the project, or a parent of it\n  got: ../../.."),
     ],
 )
-def test_what_can_be_no_folder_is_said(tmp_path: Path, name: str, why: str) -> None:
+def test_a_name_that_can_be_no_folder_is_an_error(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
     assert problem_of(tmp_path) == (f"Pulumi.yaml: virtualenv {why}" if why else "")
     assert (virtualenv(tmp_path, tmp_path) == "") == (bool(why) or name.startswith("/"))
@@ -72,7 +72,7 @@ def test_what_can_be_no_folder_is_said(tmp_path: Path, name: str, why: str) -> N
         ("toolchain: 3", [], "pip", ""),
     ],
 )
-def test_the_environment_of_uv_and_poetry_is_beside_their_lock(
+def test_the_environment_of_uv_and_poetry_is_next_to_their_lock(
     tmp_path: Path, options: str, files: list[str], tool: str, folder: str
 ) -> None:
     project = tmp_path / "infra"

@@ -1,4 +1,4 @@
-"""What is asked of git: the checkout around a folder, commits, and the stacks of a project."""
+"""Tests of the checkout around a folder, its commits, and the stacks of its project."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_project_is_the_nearest_upwards_within_the_checkout(checkout: Path) 
     assert (found.root, str(found.project)) == (checkout.resolve(), "infra")
 
 
-def test_a_folder_without_a_project_or_a_repository_is_said(checkout: Path, tmp_path: Path) -> None:
+def test_a_folder_without_a_project_or_a_repository_is_an_error(checkout: Path, tmp_path: Path) -> None:
     with pytest.raises(GitError, match=r"no Pulumi project\n  got: .*a repository\n  expected: a Pulumi.yaml"):
         Repository.find(checkout)
     with pytest.raises(GitError, match="not a git repository"):
@@ -68,7 +68,7 @@ def test_a_link_is_no_stack_file(checkout: Path) -> None:
     assert list(stack_files(checkout / "infra")) == ["dev"]
 
 
-def test_what_no_commit_has_is_known(checkout: Path) -> None:
+def test_uncommitted_changes_are_detected(checkout: Path) -> None:
     found = Repository.find(checkout / "infra")
     assert not found.is_dirty()
     (checkout / "infra" / "Pulumi.dev.yaml").write_text("other")

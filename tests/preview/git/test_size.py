@@ -1,4 +1,4 @@
-"""However much a commit comes to, it is refused before it fills the memory or the disk, and in words."""
+"""Tests of the limits on the size of a commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def refusal(checkout: Path, commit: str, most_gib: float = 10.0) -> str:
-    """Why it is not exported, without its beginning, which is the commit's; nothing is written before that is known."""
+    """Return the reason why a commit is not exported. No file is written before."""
     folder = checkout.parent / "sides" / "head"
     with pytest.raises(GitError) as refused:
         Repository.find(checkout / "infra").export(commit, folder, most_gib)
@@ -27,7 +27,7 @@ def refusal(checkout: Path, commit: str, most_gib: float = 10.0) -> str:
 
 
 def nested(checkout: Path, inner: str, depth: int, names: str = "d") -> str:
-    """A tree of so many levels, each of the same few folders."""
+    """Create a tree with this many levels, each with the same few folders."""
     for _ in range(depth):
         inner = tree(checkout, *(entry("40000", name, inner) for name in names))
     return inner
@@ -37,7 +37,7 @@ def nested(checkout: Path, inner: str, depth: int, names: str = "d") -> str:
 def test_a_dozen_trees_that_stand_for_any_number_of_folders_are_refused_at_once(
     checkout: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a file in each of them, and with none at all."""
+    """One tree has a file in each folder, and the other has no files."""
     monkeypatch.setattr(tree_export, "_MOST_ENTRIES", 2_000)
     inner = tree(checkout, *(entry("100644", name, blob(checkout, b"")) for name in names))
     assert refusal(checkout, nested(checkout, inner, 10, "0123456789")) == "it has more than 2,000 files and folders"
@@ -81,7 +81,7 @@ def test_a_path_has_an_end(checkout: Path) -> None:
     assert told == f"'{'x' * 100}'...: is a path of more than 4,095 bytes"
 
 
-def test_a_name_that_no_disk_takes_is_said(checkout: Path) -> None:
+def test_an_impossible_file_name_is_an_error(checkout: Path) -> None:
     commit = tree(checkout, entry("100644", "x" * 300, blob(checkout, b"")))
     assert refusal(checkout, commit) == f"'{'x' * 100}'...: cannot be written: File name too long"
 
@@ -93,7 +93,7 @@ def test_the_list_itself_has_an_end(checkout: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_git_takes_no_more_memory_than_it_may(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list needs a whole folder in memory, as a file does that is stored as its difference to another."""
+    """git needs memory for a whole folder, and for a file that is stored as a delta."""
     large = tree(checkout, entry("100644", "x" * 50 * 1024**2, blob(checkout, b"")))
     monkeypatch.setattr(process, "_MEMORY_BYTES", 32 * 1024**2)
     assert refusal(checkout, large).startswith("git ls-tree: fatal: Out of memory")

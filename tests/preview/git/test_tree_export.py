@@ -1,4 +1,4 @@
-"""A commit as a folder, from git's objects alone."""
+"""Tests of the export of a commit from git's objects."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_nothing_is_written_through_a_link_of_the_same_tree(checkout: Path, tmp_
     assert list((tmp_path / "mine").iterdir()) == []
 
 
-def test_what_git_lacks_is_said(checkout: Path, tmp_path: Path) -> None:
+def test_a_missing_git_object_is_an_error(checkout: Path, tmp_path: Path) -> None:
     hostile = tree(checkout, entry("100644", "a", "12" * 20))
     with pytest.raises(GitError, match=f"'a': git does not have its content, {'12' * 20}"):
         Repository.find(checkout / "infra").export(hostile, tmp_path / "sides" / "head")

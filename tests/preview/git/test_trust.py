@@ -1,4 +1,4 @@
-"""Nothing that a pull request brings makes git run a program, or take another repository for this one."""
+"""Tests that no file of a pull request makes git run a program or use another repository."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_no_hook_of_the_checkout_runs(checkout: Path, tmp_path: Path) -> None:
 
 
 def planted(checkout: Path, tmp_path: Path) -> Path:
-    """A program that notes down that it ran."""
+    """Create a program that records that it ran."""
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{tmp_path}/ran'\ncat\n")
     program.chmod(0o755)
@@ -85,7 +85,7 @@ LOOKS_LIKE_A_REPOSITORY = """[core]
 """
 
 
-def test_a_folder_with_the_files_of_a_repository_is_none(checkout: Path, tmp_path: Path) -> None:
+def test_a_folder_with_the_files_of_a_repository_is_no_checkout(checkout: Path, tmp_path: Path) -> None:
     project = checkout / "infra"
     for folder in ("objects", "refs/heads"):
         (project / folder).mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_a_folder_with_the_files_of_a_repository_is_none(checkout: Path, tmp_pat
 
 
 def test_a_root_that_only_looks_like_a_repository_is_refused(checkout: Path, tmp_path: Path) -> None:
-    """Its own .git is none, as after a clone that was broken off: git would go on and look beside it, and above."""
+    """Its `.git` is not a repository, as after an interrupted clone. git would search in the folder and its parents."""
     git(tmp_path, "init", "-q")
     for name in ("HEAD", "config"):
         (checkout / name).write_text((checkout / ".git" / name).read_text())
@@ -126,7 +126,7 @@ def test_git_and_this_must_mean_the_same_repository(
     with pytest.raises(GitError) as refused:
         Repository.find(checkout / "infra")
     assert str(refused.value) == (
-        f"{checkout}: git takes another repository for its own\n  got: /elsewhere\n  expected: {checkout}/.git"
+        f"{checkout}: git finds another repository here\n  got: /elsewhere\n  expected: {checkout}/.git"
     )
 
 
@@ -159,7 +159,7 @@ def test_no_object_stands_in_for_another(checkout: Path, tmp_path: Path) -> None
 
 
 def test_a_git_dir_that_is_this_repository_is_no_other(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a hook of git has it, whose folder is the root."""
+    """git sets GIT_DIR like this for a hook, whose working directory is the root."""
     monkeypatch.chdir(checkout)
     monkeypatch.setenv("GIT_DIR", ".git")
     monkeypatch.setenv("GIT_INDEX_FILE", ".git/index")
@@ -177,7 +177,7 @@ def test_a_git_dir_of_another_repository_is_refused(
         Repository.find(checkout / "infra")
     assert str(refused.value) == (
         f"GIT_DIR is not the repository around this folder\n  got: {other}/.git\n  expected: {checkout}/.git\n"
-        "  hint: unset it, or change into the checkout that it belongs to"
+        "  hint: unset GIT_DIR, or change into the checkout that it belongs to"
     )
     with pytest.raises(GitError, match=r"not a git repository\n  got: .*\n.*\n  hint: .* GIT_DIR is not followed"):
         Repository.find(tmp_path)
@@ -214,7 +214,7 @@ def test_a_submodule_is_a_checkout_of_its_own(checkout: Path, tmp_path: Path) ->
     assert (found.commit("HEAD"), found.is_dirty()) == (git(checkout, "rev-parse", "change"), False)
 
 
-def test_what_git_says_is_shown_so_that_nothing_in_it_reorders_the_rest(tmp_path: Path) -> None:
+def test_control_characters_in_gits_message_are_escaped(tmp_path: Path) -> None:
     hidden = tmp_path / "\u202e"
     hidden.mkdir()
     (hidden / ".git").write_text("gitdir: nowhere")

@@ -1,4 +1,4 @@
-"""What the code of a side cannot reach, tried from behind the walls."""
+"""Tests of the isolation: an isolated process tries to read files and to use the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_preview.isolation.limits import Limits
 
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bubblewrap.Isolation:
-    """Isolation around a checkout with something in it that is nobody's business."""
+    """Return the isolation around a checkout that contains a secret."""
     if shutil.which("bwrap") is None and "CI" not in os.environ:
         pytest.skip("bubblewrap is not installed")
     checkout, home = tmp_path / "checkout", tmp_path / "home"
@@ -63,7 +63,7 @@ def test_it_sees_neither_the_home_nor_the_checkouts_git(
 def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
     built: bubblewrap.Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    """In the container of a job they lie below /__w."""
+    """In the container of a job, these folders are below /__w."""
     (tmp_path / "step").mkdir()
     (tmp_path / "link to step").symlink_to(tmp_path / "step")
 
@@ -77,7 +77,7 @@ def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
     assert str(tmp_path / "step") in hidden()
 
 
-def test_a_step_that_names_no_folder_of_its_own_hides_none(
+def test_a_step_without_its_own_folders_hides_no_folder(
     built: bubblewrap.Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RUNNER_TEMP", "GITHUB_WORKSPACE", "GITHUB_EVENT_PATH"):
@@ -105,7 +105,7 @@ def test_a_folder_that_stays_as_it_is_can_only_be_read(built: bubblewrap.Isolati
     assert python(fixed, f"open({str(tmp_path / 'scratch' / 'made')!r}, 'w')").returncode == 0
 
 
-def test_a_command_that_installed_packages_is_told_because_it_had_the_network(built: bubblewrap.Isolation) -> None:
+def test_a_command_that_installed_packages_is_reported_because_it_had_the_network(built: bubblewrap.Isolation) -> None:
     [network] = [
         each for each in built.described(Limits(), ["base: make deps", "head: make deps"]) if each.name == "network"
     ]
@@ -116,7 +116,7 @@ def test_a_command_that_installed_packages_is_told_because_it_had_the_network(bu
 
 
 @pytest.mark.parametrize("folder", ["/run", "/tmp", "/dev/shm"])  # noqa: S108
-def test_what_it_writes_into_memory_is_bounded(built: bubblewrap.Isolation, folder: str) -> None:
+def test_its_files_in_memory_are_limited(built: bubblewrap.Isolation, folder: str) -> None:
     done = python(built, f"open('{folder}/file', 'wb').write(bytes(100 * 1024**2))")
     assert "No space left on device" in done.stderr
 
@@ -144,7 +144,7 @@ def test_it_makes_no_user_namespace_that_would_give_it_capabilities(built: bubbl
 def test_the_resolvers_settings_are_read_where_they_are_a_link_into_a_hidden_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    """As /etc/resolv.conf is on Ubuntu, where it leads into /run."""
+    """On Ubuntu, /etc/resolv.conf is a link into /run."""
     if shutil.which("bwrap") is None and "CI" not in os.environ:
         pytest.skip("bubblewrap is not installed")
     etc, run = tmp_path / "etc", tmp_path / "run"
@@ -188,7 +188,7 @@ def test_it_sees_no_process_of_others(built: bubblewrap.Isolation) -> None:
     assert int(listed.stdout) <= 3
 
 
-def test_the_report_says_which_walls_stand(built: bubblewrap.Isolation) -> None:
+def test_the_report_lists_each_kind_of_isolation(built: bubblewrap.Isolation) -> None:
     told = {each.name: each.stands for each in built.described(Limits())}
     assert told == {"environment": True, "limits": True, "files": True, "network": True, "processes": True}
 
@@ -203,7 +203,7 @@ def test_without_bubblewrap_the_report_says_so_and_why(tmp_path: Path, monkeypat
     assert [told[name].text for name in ("network", "processes")] == ["for the same reason"] * 2
 
 
-def test_walls_that_are_required_stand_or_nothing_runs(built: bubblewrap.Isolation) -> None:
+def test_required_isolation_is_active_or_nothing_runs(built: bubblewrap.Isolation) -> None:
     built.require()
     with pytest.raises(
         bubblewrap.IsolationError, match=r"^the head's code cannot be isolated: bubblewrap: it is not installed"
@@ -213,7 +213,7 @@ def test_walls_that_are_required_stand_or_nothing_runs(built: bubblewrap.Isolati
         built.with_network().require()
 
 
-def test_a_bubblewrap_that_does_not_run_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bubblewrap_that_does_not_run_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2\nexit 1\n")
     broken.chmod(0o755)

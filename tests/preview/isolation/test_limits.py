@@ -1,4 +1,4 @@
-"""A command that nobody trusts: it ends, and all it started with it."""
+"""Tests of the limits of an untrusted command, and of the end of all its processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_preview.isolation.limits import Finished, Limits, copied, environment, 
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_LOOK_EVERY_SEC", 0.05)
+    monkeypatch.setattr(limits, "_POLL_SEC", 0.05)
     monkeypatch.setattr(limits, "_GRACE_SEC", 0.2)
 
 
@@ -28,7 +28,7 @@ def python(folder: Path, program: str, within: Limits | None = None) -> Finished
     )  # fmt: skip
 
 
-def test_what_it_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
+def test_its_output_and_exit_code_are_kept(tmp_path: Path) -> None:
     done = python(tmp_path, "import sys; print('out'); sys.stderr.write('err'); sys.exit(3)")
     assert (done.code, done.stdout.read_text(), done.error_tail(), done.broke) == (3, "out\n", "err", "")
 
@@ -65,7 +65,7 @@ def test_one_that_prints_without_end_is_ended(tmp_path: Path) -> None:
 
 
 def test_nothing_it_started_is_left_even_if_it_hides(tmp_path: Path) -> None:
-    """Two forks and a session of its own: what a daemon does to lose its parent."""
+    """The program forks twice and starts its own session, as a daemon does to leave its parent."""
     program = (
         "import os, time\nif not os.fork():\n    os.setsid()\n    if not os.fork():\n"
         f"        open({str(tmp_path / 'hidden')!r}, 'w').write(str(os.getpid()))\n        time.sleep(600)\n"
@@ -77,7 +77,7 @@ def test_nothing_it_started_is_left_even_if_it_hides(tmp_path: Path) -> None:
 
 
 def ours(folder: Path) -> list[str]:
-    """The command lines of processes of the test's own; one that has ended and waits to be taken note of has none."""
+    """Return the command lines of the test's processes. A zombie has no command line."""
     found = []
     for one in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -85,10 +85,10 @@ def ours(folder: Path) -> list[str]:
     return [command for command in found if folder.name in command]
 
 
-def test_hundreds_of_orphans_are_ended_at_once_beside_what_was_there_before(
+def test_hundreds_of_orphans_are_ended_at_once_and_earlier_processes_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is asked about in the one look at all of them, and none by itself."""
+    """One pass over /proc lists all processes, without a query for each."""
     looks = []
     seen = processes._all
     monkeypatch.setattr(processes, "_all", lambda: looks.append(None) or seen())
@@ -124,7 +124,7 @@ def test_it_gets_variables_by_name_alone(tmp_path: Path, monkeypatch: pytest.Mon
     assert str(tmp_path / "home") in done.stdout.read_text()
 
 
-def test_what_it_left_is_taken_as_a_plain_file_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_that_it_left_is_copied_only_if_it_is_regular(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("planted")
     (tmp_path / "file").write_text("said")
     (tmp_path / "link").symlink_to(tmp_path / "secret")
@@ -140,7 +140,7 @@ def test_what_it_left_is_taken_as_a_plain_file_or_not_at_all(tmp_path: Path) -> 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_file_that_is_larger_than_anybodys_is_not_taken_and_is_a_limit_that_was_broken(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_not_copied_and_exceeds_a_limit(tmp_path: Path) -> None:
     with (tmp_path / "events").open("wb") as file:
         file.truncate(2 * 1024**2 + 1)
     done = Finished(0, tmp_path / "out", tmp_path / "err", 0.1)
@@ -165,12 +165,12 @@ def test_one_that_fills_the_disk_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
         folder=tmp_path, environment=environment(tmp_path), scratch=tmp_path, name="it", limits=Limits(),
         writes_to=tmp_path / "work",
     )  # fmt: skip
-    assert done.broke == "the disk lost more than 10 GiB of room while the program ran (--disk-gib)"
+    assert done.broke == "the disk lost more than 10 GiB of free space while the program ran (--disk-gib)"
     assert asked == [tmp_path / "work"] * 3
 
 
 def test_one_that_hides_its_memory_in_files_without_a_name_is_ended(tmp_path: Path) -> None:
-    """Written and never mapped, such memory is no process's resident memory."""
+    """Memory that is written and never mapped is not resident memory of a process."""
     program = (
         "import os, time\nfile = os.memfd_create('it')\n"
         "for _ in range(60): os.write(file, bytes(5_000_000))\ntime.sleep(600)"
@@ -179,10 +179,10 @@ def test_one_that_hides_its_memory_in_files_without_a_name_is_ended(tmp_path: Pa
     assert done.broke == "files in memory grew by more than 0.2 GiB while the program ran (--memory-gib)"
 
 
-def test_what_others_take_is_no_limit_until_it_is_twice_its_own(
+def test_memory_of_other_processes_counts_only_above_twice_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was sent into a socket and never received is no process's memory, and no file's."""
+    """Data in the buffer of a socket is neither memory of a process nor a file."""
     left = iter([20 * 1024**3, 8 * 1024**3, 8 * 1024**3 - 1])
     monkeypatch.setattr(limits, "_memory", lambda: limits._Memory(next(left), 0))
     done = python(tmp_path, "import time; time.sleep(600)", Limits(memory_gib=6, timeout_sec=60))
@@ -217,12 +217,12 @@ def test_the_callers_keys_are_not_its_own(tmp_path: Path) -> None:
     assert keyring(trusted=False) not in (mine, -1)
 
 
-def test_what_it_says_on_its_error_stream_is_limited_too(tmp_path: Path) -> None:
+def test_its_standard_error_is_limited_too(tmp_path: Path) -> None:
     done = python(tmp_path, "import sys\nwhile True: sys.stderr.write('x' * 10_000)", Limits(output_mib=1))
     assert done.broke == "the program printed more than 1 MiB"
 
 
-def test_where_memory_runs_out_the_system_ends_it_first(tmp_path: Path) -> None:
+def test_without_memory_the_system_ends_it_first(tmp_path: Path) -> None:
     assert python(tmp_path, "print(open('/proc/self/oom_score_adj').read())").stdout.read_text().strip() == "800"
 
 

@@ -1,4 +1,4 @@
-"""Whatever was left in a temporary folder, it is removed and nothing else is."""
+"""Tests that a temporary folder is removed with all its files, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_preview.isolation import temporary
 
 
 def nested(top: Path, depth: int) -> None:
-    """Folders in folders, deeper than any path reaches."""
+    """Create nested folders whose path is longer than the system allows."""
     at = os.open(top, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("a-rather-long-name", dir_fd=at)
@@ -40,7 +40,7 @@ def test_a_link_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     assert (tmp_path / "mine" / "file").read_text() == "kept"
 
 
-def test_a_folder_that_nobody_may_write_into_is_removed(tmp_path: Path) -> None:
+def test_a_folder_without_write_permission_is_removed(tmp_path: Path) -> None:
     with temporary.folder("it-") as folder:
         (folder / "a" / "b").mkdir(parents=True)
         (folder / "a" / "b" / "file").write_text("")
@@ -50,7 +50,7 @@ def test_a_folder_that_nobody_may_write_into_is_removed(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_a_link_in_the_place_of_the_folder_leads_to_nothing_that_is_removed(tmp_path: Path) -> None:
+def test_the_target_of_a_link_at_the_path_of_the_folder_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("kept")
     with temporary.folder("it-") as folder:
@@ -76,23 +76,23 @@ def test_many_folders_of_the_same_name_are_removed() -> None:
     assert not folder.exists()
 
 
-def test_what_takes_too_long_to_remove_is_left(tmp_path: Path) -> None:
+def test_files_that_take_too_long_to_remove_stay(tmp_path: Path) -> None:
     (tmp_path / "it").mkdir()
     (tmp_path / "it" / "file").write_text("")
-    temporary.remove(tmp_path / "it", patience_sec=-1)
+    temporary.remove(tmp_path / "it", timeout_sec=-1)
     assert (tmp_path / "it" / "file").exists()
 
 
-def test_the_time_has_its_end_within_one_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_limit_also_applies_within_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in range(100):
         (tmp_path / f"{name}").write_text("")
     seconds = iter(range(1_000))
     monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
-    temporary.remove(tmp_path, patience_sec=10)
+    temporary.remove(tmp_path, timeout_sec=10)
     assert len([*tmp_path.iterdir()]) == 92
 
 
-def test_an_error_inside_is_the_callers(tmp_path: Path) -> None:
+def test_an_error_in_the_block_reaches_the_caller(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mine"), temporary.folder("it-") as folder:
         raise ValueError("mine")
     assert not folder.exists()

@@ -1,4 +1,4 @@
-"""What is made of a digest and of the engine's log, for a reviewer."""
+"""Tests of the analysis of a digest and of the engine's event log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ask(tmp_path: Path, violations: tuple[Violation, ...] = (), **outputs: Any) 
     metadata = {"type": "pulumi:pulumi:Stack", **{side: {"outputs": told} for side, told in outputs.items()}}
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
-    given = stack("dev", violations=violations, policies="asked: x")
+    given = stack("dev", violations=violations, policies="ran x")
     return analyze(given, parse(json.dumps({"steps": steps})), Files("", tmp_path, "", None, None), events=log)
 
 
@@ -52,9 +52,9 @@ def test_advice_on_what_stays_as_it_is_is_left_out_and_counted(tmp_path: Path) -
         (UPDATED, "advisory"),
         (SAME, "mandatory"),
     ]
-    assert found.policies == "asked: x; 1 advisory finding on unchanged resources is not listed"
+    assert found.policies == "ran x; 1 advisory finding on unchanged resources is not listed"
     more = ask(tmp_path, (*given, advice(SAME)))
-    assert more.policies == "asked: x; 2 advisory findings on unchanged resources are not listed"
+    assert more.policies == "ran x; 2 advisory findings on unchanged resources are not listed"
 
 
 def test_a_danger_stands_where_the_change_is_and_a_policy_and_a_warning_at_the_pool(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tm
 
 
 def outputs(tmp_path: Path, *steps: dict[str, Any]) -> list[tuple[str, str | None]]:
-    """What is told of an output that is new, and of which nobody knows the value."""
+    """Return the outputs in the report if one is new and has an unknown value."""
     unknown = {"key": pulumi_wire.UNKNOWN_STRING}
     metadata = {"type": "pulumi:pulumi:Stack", "old": {"outputs": {}}, "new": {"outputs": unknown}}
     log = tmp_path / "events"
@@ -128,7 +128,7 @@ def outputs(tmp_path: Path, *steps: dict[str, Any]) -> list[tuple[str, str | Non
     return [(each.path, each.after) for each in judgement.outputs]
 
 
-def test_an_unknown_new_output_is_told_where_a_resource_is_made_that_it_can_be_of(tmp_path: Path) -> None:
+def test_an_unknown_new_output_is_reported_where_a_resource_is_made_that_it_can_be_of(tmp_path: Path) -> None:
     moved, updated = step("same", MOVED, {}, {}, was=f"{MOVED}-once"), step("update", UPDATED, {"a": 1}, {"a": 2})
     assert outputs(tmp_path, moved, updated) == []
     for op in ("create", "replace"):
@@ -146,7 +146,7 @@ def test_a_finding_stands_where_the_program_makes_its_resource(tmp_path: Path) -
     ]
 
 
-def test_a_worst_month_over_the_ceiling_is_told_beside_the_cost(tmp_path: Path) -> None:
+def test_a_worst_month_over_the_ceiling_is_reported_with_the_cost(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     pool = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}"
     file.write_text(f"config:\n  gcp:project: p\n  gpu-ci:pools:\n    l4: {pool}\n")
@@ -158,5 +158,5 @@ def test_a_worst_month_over_the_ceiling_is_told_beside_the_cost(tmp_path: Path) 
         assert found.cost is not None
 
 
-def test_a_stack_whose_outputs_are_the_same_has_none_that_differ(tmp_path: Path) -> None:
+def test_equal_outputs_are_not_listed(tmp_path: Path) -> None:
     assert ask(tmp_path, old={"key": 1}, new={"key": 1}).outputs == ()

@@ -45,7 +45,7 @@ def test_a_stack_that_cannot_be_previewed_is_an_error_at_its_file_in_the_engines
     ]
 
 
-def test_of_a_base_that_does_not_come_up_the_first_error_is_told_and_not_the_log() -> None:
+def test_a_base_that_does_not_deploy_is_reported_with_its_first_error() -> None:
     log = "Updating (staging)\n +  gcp:storage:Bucket data creating\n  error: no bucket\n  got: x\nerror: update failed"
     base = stack("staging").model_copy(update={"status": Status.BASE_FAILED, "error": log})
     assert [line.partition("%0A")[2] for line in annotations.render(report(base))] == ["error: no bucket"]
@@ -55,7 +55,7 @@ def test_of_a_base_that_does_not_come_up_the_first_error_is_told_and_not_the_log
     ]
 
 
-def test_of_a_traceback_its_last_line_is_told_and_what_stands_around_it() -> None:
+def test_the_last_line_of_a_traceback_is_reported_with_the_text_around_it() -> None:
     calls = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    b()\n'
     told = {
         f"error: it failed:\n{calls}ValueError: no\n  hint: c": "error: it failed:%0AValueError: no%0A  hint: c",
@@ -74,7 +74,7 @@ def test_nothing_to_say_is_nothing() -> None:
     assert annotations.render(reports.NOTHING) == []
 
 
-def test_what_means_something_to_the_runner_is_escaped() -> None:
+def test_workflow_commands_in_a_text_are_escaped() -> None:
     place = Place(file="a,b:c%\u2028", line=3, end_line=4)
     hostile_one = reports.JOBS_END.model_copy(
         update={"rule": "r,x=1::y\n::error::z", "text": "50% a\r\n::stop-commands::b\x1b", "hint": "", "place": place}
@@ -87,7 +87,7 @@ def test_what_means_something_to_the_runner_is_escaped() -> None:
     ]
 
 
-def test_of_each_level_ten_are_shown_those_at_a_line_first_and_the_others_are_counted() -> None:
+def test_ten_annotations_of_each_level_are_shown_and_the_others_are_counted() -> None:
     nowhere = reports.JOBS_END.model_copy(update={"place": None})
     notes = tuple(reports.OLD_RUNNER.model_copy(update={"severity": Severity.NOTE}) for _ in range(12))
     findings = (nowhere,) * 8 + (reports.JOBS_END,) * 9 + (reports.OLD_RUNNER,) * 11 + notes

@@ -1,4 +1,4 @@
-"""The browser that the tests of the page need."""
+"""Checks that CI has the browser for the tests of the page."""
 
 from __future__ import annotations
 

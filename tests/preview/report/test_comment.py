@@ -1,4 +1,4 @@
-"""The comment on a pull request: made once, updated after that, and never put where it does not belong."""
+"""Tests of the comment on a pull request: created once, then updated, and only on the right pull request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def github() -> Iterator[FakeGithub]:
 
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was waited for; nothing waits."""
+    """Replace time.sleep, and return the list of the requested seconds."""
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
     return waited
@@ -83,7 +83,7 @@ def test_a_comment_behind_a_hundred_others_is_found(github: FakeGithub) -> None:
 
 
 @pytest.mark.parametrize("author", ["somebody", "github-actions", "another-app[bot]", None])
-def test_somebody_elses_comment_with_the_marker_is_left_alone(github: FakeGithub, author: str | None) -> None:
+def test_a_comment_of_another_account_with_the_marker_is_not_changed(github: FakeGithub, author: str | None) -> None:
     github.comments = [comment(6, author, f"{MARKER}\nnothing changes, merge it")]
     assert written(github).what == "created"
     assert github.comments[0]["body"] == f"{MARKER}\nnothing changes, merge it"
@@ -98,7 +98,7 @@ def test_another_comment_of_the_same_account_is_left_alone(github: FakeGithub) -
 def test_a_pull_request_that_has_another_commit_by_now_gets_no_comment(github: FakeGithub) -> None:
     github.pulls = [pull(sha=OTHER_COMMIT)]
     assert written(github) == Done(
-        "left", "the run was for 1f1f1f1f1f, and #7 is at 2e2e2e2e2e by now; its own run says what changes"
+        "left", "the run was for 1f1f1f1f1f, and #7 is now at 2e2e2e2e2e; the run for that commit reports on it"
     )
     assert writes(github) == []
 
@@ -110,7 +110,7 @@ def test_a_branch_that_no_open_pull_request_is_of_gets_no_comment(github: FakeGi
     assert writes(github) == []
 
 
-def test_of_two_pull_requests_of_a_branch_the_one_into_the_reports_base_gets_the_comment(github: FakeGithub) -> None:
+def test_the_pull_request_into_the_reports_base_gets_the_comment(github: FakeGithub) -> None:
     github.pulls = [pull(7, base="main"), pull(8, base="v1")]
     written(github, base="origin/v1")
     written(github, base="main")
@@ -126,7 +126,7 @@ def test_a_run_that_no_pull_request_started_asks_github_nothing(github: FakeGith
     assert github.asked == []
 
 
-def test_a_token_that_may_not_write_is_said_with_what_it_needs(github: FakeGithub) -> None:
+def test_a_token_that_cannot_write_gets_a_hint_about_permissions(github: FakeGithub) -> None:
     github.refusals = [("POST", 403, {}, {"message": "Resource not accessible by integration"})]
     with pytest.raises(CommentError) as refused:
         written(github)
@@ -165,7 +165,7 @@ def test_an_error_of_githubs_is_not_answered_by_a_second_comment(github: FakeGit
     assert len(writes(github)) == 1
 
 
-def test_a_server_that_is_not_there_is_said(github: FakeGithub) -> None:
+def test_a_server_that_does_not_answer_is_an_error(github: FakeGithub) -> None:
     head, report = (
         HEAD,
         Report(made_by="gpu-ci 0.1.0", how="base", base=Side(ref="m"), head=Side(ref="h"), stacks=()),
@@ -208,9 +208,7 @@ def second_line(github: FakeGithub) -> str:
 
 
 @pytest.mark.parametrize("files", [{WORKFLOW: "cc"}, {}])
-def test_a_pull_request_that_changes_or_removes_the_workflow_is_said_to(
-    github: FakeGithub, files: dict[str, str]
-) -> None:
+def test_a_changed_or_removed_workflow_is_reported(github: FakeGithub, files: dict[str, str]) -> None:
     github.files[COMMIT] = files
     written(github)
     assert second_line(github) == LINE
@@ -257,7 +255,7 @@ def test_a_run_whose_workflow_github_does_not_name_leaves_it_unknown(github: Fak
 # -- stale comments -----------------------------------------------------------
 
 
-def test_a_run_without_a_report_replaces_what_an_earlier_run_said(github: FakeGithub) -> None:
+def test_a_run_without_a_report_replaces_an_earlier_comment(github: FakeGithub) -> None:
     github.comments = [comment(6, BOT, f"{MARKER}\nnothing changes, at an older commit")]
     assert ended_without(github).what == "updated"
     assert github.comments[0]["body"] == (
@@ -275,14 +273,16 @@ def test_a_run_without_a_report_makes_no_comment(github: FakeGithub) -> None:
 
 def test_a_run_without_a_report_is_of_no_known_one_of_two_pull_requests(github: FakeGithub) -> None:
     github.pulls = [pull(7, base="main"), pull(8, base="v1")]
-    assert ended_without(github) == Done("left", "the run left no report, and #7 is into main, #8 is into v1")
+    assert ended_without(github) == Done(
+        "left", "the run left no report, and the base of #7 is main, the base of #8 is v1"
+    )
 
 
 def test_a_report_for_one_base_is_not_put_on_a_pull_request_into_another(github: FakeGithub) -> None:
     github.pulls = [pull(7, base="v1")]
     github.comments = [comment(6, BOT, f"{MARKER}\nof v1")]
     assert written(github, base="origin/main") == Done(
-        "left", "the report compares with origin/main, and #7 is into v1"
+        "left", "the report compares with origin/main, and the base of #7 is v1"
     )
     assert github.comments[0]["body"] == f"{MARKER}\nof v1"
 
@@ -291,7 +291,10 @@ def test_a_report_for_one_base_is_not_put_on_a_pull_request_into_another(github:
 def test_a_base_that_is_no_branch_leaves_the_one_pull_request_there_is(github: FakeGithub, base: str) -> None:
     assert written(github, base=base).what == "created"
     github.pulls.append(pull(8, base="v1"))
-    assert written(github, base=base).text == f"the report compares with {base}, and #7 is into main, #8 is into v1"
+    assert (
+        written(github, base=base).text
+        == f"the report compares with {base}, and the base of #7 is main, the base of #8 is v1"
+    )
 
 
 def test_a_fork_that_is_deleted_gets_no_comment(github: FakeGithub) -> None:

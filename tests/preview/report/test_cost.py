@@ -1,4 +1,4 @@
-"""The cost before and after, from two stack files alone."""
+"""Tests of the cost before and after, from two stack files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_pools_that_come_go_and_stay(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_billed_by_the_minute_has_no_price_and_makes_the_total_the_least(tmp_path: Path) -> None:
+def test_a_pool_billed_by_the_minute_has_no_price_and_makes_the_total_a_minimum(tmp_path: Path) -> None:
     found, _ = cost(None, write(tmp_path, "a.yaml", builds=BUILDS, l4=L4 % 1))
     assert found is not None
     assert found.before is None
@@ -142,13 +142,13 @@ def test_a_worst_month_over_the_ceiling_is_a_danger() -> None:
     assert budget(least)[0][1] == "the worst month of all pools is at least 1,001 USD, over the ceiling of 1,000 USD"
 
 
-def test_where_prices_are_not_known_nobody_can_tell() -> None:
+def test_unknown_prices_are_reported_as_unknown() -> None:
     assert budget(Amount(worst_month_usd=10, at_least=True)) == [
-        ("note", ("the worst month of all pools is at least 10 USD, so nobody can tell whether it is within the "
+        ("note", ("the worst month of all pools is at least 10 USD, so it is unknown whether the month is within the "
          "ceiling of 1,000 USD"))
     ]  # fmt: skip
     assert budget(Amount()) == [
-        ("note", "no price is known, so nobody can tell whether the worst month is within the ceiling of 1,000 USD")
+        ("note", "no price is known, so it is unknown whether the worst month is within the ceiling of 1,000 USD")
     ]
 
 

@@ -1,4 +1,4 @@
-"""All rules together: their order, moves, hostile values, and the page about them."""
+"""Tests of all danger rules together: order, moved resources, hostile values, and the generated page."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ OTHERS = [
     "sourceRanges", "allows", "ports", "direction", "match", "srcIpRanges", "attributeCondition", "oidc",
     "visibility", "selectedRepositoryIds", "enforcement",
 ]  # fmt: skip
-KEYS = sorted({rule.key for rule in exposure.EXPOSES} | secrecy.KEYS | secrecy.SWITCHES | set(OTHERS))
+KEYS = sorted(
+    {rule.key for rule in exposure.EXPOSES} | secrecy.ENCRYPTION_SETTINGS | secrecy.ENCRYPTION_SWITCHES | set(OTHERS)
+)
 WORDS = ["", SECRET, UNKNOWN, "*", "Allow", "all", "0.0.0.0/0", "allUsers", "1.2", "R580", "a/b:1@sha256:0", "{", "[[["]
 TEXTS = st.sampled_from(WORDS) | st.text(max_size=20)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
@@ -101,12 +103,12 @@ def test_a_state_is_read_as_the_engine_writes_it() -> None:
     ) == State("u", "t", {"a": 1}, {"b": 2}, "p", ("d",), True, True, False, ("project:///a.py#1", "project:///b.py#2"))
 
 
-def test_a_value_that_nests_without_an_end_ends_nothing() -> None:
+def test_a_value_of_any_depth_is_handled() -> None:
     deep: Any = "x"
     for _ in range(5000):
         deep = {"bypassActors": [deep]}
     github = "github:index/repositoryRuleset:RepositoryRuleset"
-    assert found(github, UPDATE, {"bypassActors": []}, deep)[0].text.endswith("lets in 1 more: bypassActors")
+    assert found(github, UPDATE, {"bypassActors": []}, deep)[0].text.endswith("allows 1 more in bypassActors")
 
 
 def test_the_worst_comes_first_and_nothing_comes_twice() -> None:
@@ -131,7 +133,7 @@ def test_nothing_is_found_where_nothing_changes() -> None:
     assert find({}, {}, []) == []
 
 
-def test_the_outputs_of_a_stack_that_the_report_has_too_are_told_once() -> None:
+def test_the_outputs_of_a_stack_that_the_report_has_too_are_reported_once() -> None:
     sides = [State(urn(STACK, "x"), STACK, outputs={"key": each}) for each in (SECRET, "plain")]
     before, after = ({each.urn: each} for each in sides)
     told = find(before, after, [resource(STACK, SAME)])
@@ -139,7 +141,7 @@ def test_the_outputs_of_a_stack_that_the_report_has_too_are_told_once() -> None:
     assert len(find(before, after, [])) == 1
 
 
-def test_what_looks_like_a_secret_is_in_no_text() -> None:
+def test_a_text_that_looks_like_a_secret_is_redacted() -> None:
     token = "ghp_" + "a" * 36
     [finding] = found("my:own:Thing", UPDATE, {"image": "a/b:2"}, {"image": "a/b:1"})
     assert finding.text == "Thing x: the tag of image goes back from 2 to 1"
@@ -165,7 +167,7 @@ def test_every_rule_has_a_name_of_its_own_and_says_all() -> None:
 
 
 def test_every_type_of_the_tables_exists() -> None:
-    """Held to the packages' own sources, because a type that is spelt wrong is never found."""
+    """Compares the types with the sources of the packages, because a misspelt type would never match."""
     import pulumi_aws
     import pulumi_gcp
     import pulumi_github

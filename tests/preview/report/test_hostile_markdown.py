@@ -1,4 +1,4 @@
-"""Whatever a program says, the comment shows it as text: it formats nothing, links nowhere and pings nobody."""
+"""Tests that a comment shows any text of a program literally: without formatting, links or mentions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_sentence_stays_one_and_what_is_more_than_words_is_code(text: str, wri
         ("a\nb\u202ec", "`a\\nb\\u202ec`"),
     ],
 )
-def test_inline_code_holds_backticks_blanks_and_what_nobody_would_see(text: str, written: str) -> None:
+def test_inline_code_can_have_backticks_spaces_and_invisible_characters(text: str, written: str) -> None:
     assert code(text) == written
 
 
@@ -87,7 +87,7 @@ def test_a_pipe_in_a_table_is_escaped_and_one_after_a_backslash_is_written_as_it
     assert (cell("a|b"), cell("a\\|b")) == ("`a\\|b`", "`a\\\\u007cb`")
 
 
-def test_an_end_of_code_within_code_is_none() -> None:
+def test_the_end_of_code_within_code_is_escaped() -> None:
     assert block("a\n````\nb\r\nc", language="text") == ["`````text", "a", "````", "b", "c", "`````"]
 
 

@@ -1,4 +1,4 @@
-"""The page as a file: one, self-contained, with a policy that allows nothing but what is in it."""
+"""Tests of the HTML file: it is self-contained, and its policy allows only its own script and styles."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_text_that_would_end_the_data_or_ask_for_a_part_of_the_page_does_not(t
     assert page.count("class Graph {") == 1
 
 
-def test_texts_are_made_visible_and_only_what_somebody_says_keeps_its_lines() -> None:
+def test_texts_are_cleaned_and_only_errors_and_policy_texts_keep_their_lines() -> None:
     danger = reports.JOBS_END.model_copy(update={"text": "a.\nb.", "hint": "c\nd"})
     given = stack("a\u202eb", error="one\ntwo\x1b", policies="a\nb", findings=(danger,))
     [found] = data(html.render(report(given)))["report"]["stacks"]
@@ -74,7 +74,7 @@ def test_texts_are_made_visible_and_only_what_somebody_says_keeps_its_lines() ->
     assert [(each["text"], each["hint"]) for each in found["findings"]] == [("a.\nb.", "c\\nd")]
 
 
-def test_what_a_rule_said_before_is_not_said_again_in_the_list_and_is_at_its_resource() -> None:
+def test_the_repeated_text_of_a_rule_is_left_out_of_the_list() -> None:
     found = data(html.render(report(stack(violations=(reports.UNLABELLED, *reports.TWICE)))))
     assert [(each["policy"], each["text"]) for each in found["words"]["stacks"][0]["violations"]] == [
         ("gate", "A pool has a gate.\nl4 has none.\nTo fix it: give it one."),
@@ -101,7 +101,7 @@ def test_the_table_of_several_stacks_has_the_worst_month_of_each() -> None:
     assert [each["worstMonth"] for each in words] == ["", "876.00 → 1,314.00 (+438.00)", "", "", ""]
 
 
-def test_whoever_runs_no_script_reads_the_verdicts() -> None:
+def test_a_browser_without_scripts_shows_the_results() -> None:
     page = html.render(report(reports.REPLACED, stack("<b>&", reports.POOL_T4)))
     assert between(page, "<noscript>", "</noscript>") == (
         "<p>staging: 2 replaced, 1 updated, 2 unchanged, 1 output differs</p>"

@@ -1,4 +1,4 @@
-"""Where a finding stands: in the stack file, in the program, or nowhere."""
+"""Tests of the place of a finding: in the stack file, in the program, or none."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_pools_that_are_json_text_or_an_alias_stand_where_they_are_named(tmp_pat
 
 
 def sides(folder: Path, head: str = BEFORE, base: str = BEFORE) -> SourceFiles:
-    """A program whose files are the same at both sides, and two stack files."""
+    """Return a program with the same files in base and head, and two stack files."""
     stack_files = lines(folder, head, "head.yaml"), lines(folder, base, "base.yaml")
     return SourceFiles(program(folder / "head"), "", *stack_files, program(folder / "base"))
 
@@ -138,7 +138,7 @@ def about(component: str) -> Finding:
     return INTERRUPTS_JOBS.of("text", component=component, urn=THING.urn)
 
 
-def test_what_is_about_a_pool_stands_in_the_stack_file_and_any_other_in_the_program(tmp_path: Path) -> None:
+def test_a_finding_on_a_pool_is_placed_in_the_stack_file_and_others_in_the_program(tmp_path: Path) -> None:
     both = sides(tmp_path)
     assert of_pool_or_source(about("l4"), UPDATED, both) == place(5, 12)
     assert of_pool_or_source(about("l4"), UPDATED, SourceFiles(both.root)) == IN_SOURCE
@@ -147,7 +147,7 @@ def test_what_is_about_a_pool_stands_in_the_stack_file_and_any_other_in_the_prog
     assert of_pool_or_source(about("runners"), None, both) is None
 
 
-def test_what_is_about_a_pool_that_is_gone_stands_at_the_map_it_was_in(tmp_path: Path) -> None:
+def test_a_finding_on_a_removed_pool_is_placed_at_the_map_of_pools(tmp_path: Path) -> None:
     gone, new = Change(resource(THING.type, DELETE), THING, None), Change(resource(THING.type, CREATE), None, THING)
     both = sides(tmp_path, BEFORE.replace("t4", "t5"))
     for find in (of_pool_or_source, of_change):
@@ -156,7 +156,7 @@ def test_what_is_about_a_pool_that_is_gone_stands_at_the_map_it_was_in(tmp_path:
         assert find(about("t4"), new, SourceFiles(both.root)) == IN_SOURCE
 
 
-def test_a_change_of_a_pool_whose_stack_file_says_the_same_stands_in_the_program(tmp_path: Path) -> None:
+def test_a_change_of_a_pool_with_the_same_stack_file_is_placed_in_the_program(tmp_path: Path) -> None:
     same = sides(tmp_path, BEFORE.replace("# who pays", "# nobody pays"))
     assert of_change(about("l4"), UPDATED, same) == IN_SOURCE
     assert of_change(about("l4"), None, same) == place(5, 12)

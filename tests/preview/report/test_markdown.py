@@ -1,4 +1,4 @@
-"""The comment: what it says of reports that were written by hand, and what it leaves out of long ones."""
+"""Tests of the Markdown of example reports, and of the text that long reports leave out."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_no_danger_is_left_out_while_anything_else_can_be() -> None:
     assert "<details>" not in text
 
 
-def test_of_more_dangers_than_a_comment_holds_the_first_are_shown_and_the_others_counted() -> None:
+def test_the_first_dangers_are_shown_and_the_others_are_counted() -> None:
     text = markdown.render(many_dangers(1_037))
     assert re.findall(r"`(rule-\d{4})`", text) == [f"rule-{number:04}" for number in range(250)]
     assert "> - and 787 more\n" in text
     assert "**staging**: 30 updated; **1,037 dangers**\n" in text
 
 
-def test_what_fits_nowhere_is_counted_in_one_sentence() -> None:
+def test_content_that_does_not_fit_is_counted_in_one_sentence() -> None:
     stacks = [stack(f"{number}" * 200, findings=(reports.JOBS_END,)) for number in range(40)]
     text = markdown.render(report(*stacks), markdown.SHORTEST_LIMIT)
     assert text == (
@@ -104,7 +104,7 @@ def test_more_than_a_line_is_said_where_no_resource_changes_but_something_else_d
     assert len(markdown.render(report(quiet)).splitlines()) > 5
 
 
-def test_a_wall_that_does_not_stand_is_told_also_where_nothing_changes() -> None:
+def test_a_wall_that_does_not_stand_is_reported_also_where_nothing_changes() -> None:
     wall = Wall(name="network", stands=False, text="This machine has no network namespaces.")
     text = markdown.render(report(stack("staging", reports.POOL_T4), walls=(wall,)))
     assert "\n**Not isolated**: `network`. This machine has no network namespaces.\n" in text
@@ -121,7 +121,7 @@ def test_a_stack_without_pools_has_no_table_of_costs() -> None:
     assert "USD" not in markdown.render(reports.ONE_UPDATE)
 
 
-def test_a_pool_that_comes_and_one_at_an_unknown_price_are_told_apart() -> None:
+def test_a_pool_that_comes_and_one_at_an_unknown_price_are_reported_apart() -> None:
     unknown = reports.usd(1).model_copy(update={"at_max_usd_per_hour": None, "at_least": True})
     cost = Cost(before=None, after=unknown)
     text = markdown.render(report(stack("staging", reports.LARGER_DISK, cost=cost)))
@@ -141,7 +141,7 @@ def test_the_table_of_several_stacks_explains_its_signs_too() -> None:
     assert told not in markdown.render(report(known, changed))
 
 
-def test_of_what_is_deleted_causes_go_first_and_what_goes_with_it_is_no_user() -> None:
+def test_deleted_resources_are_listed_causes_first_without_deleted_users() -> None:
     def gone(name: str, operation: Operation = Operation.DELETE, *needs: Resource) -> Resource:
         return reports.resource("a:b:C", name, operation, depends_on=tuple(each.urn for each in needs))
 
@@ -161,7 +161,7 @@ def test_the_place_of_a_finding_and_what_it_is_about_are_named() -> None:
     assert "each job has 10 minutes to end. (`t4-group`) at `Pulumi.staging.yaml:41`\n" in text
 
 
-def test_what_a_rule_is_for_and_how_to_mend_it_are_said_once() -> None:
+def test_the_purpose_and_the_fix_of_a_rule_are_printed_once() -> None:
     def broken(name: str, what: str, policy: str = "labels") -> Violation:
         urn = f"urn:pulumi:dev::p::t::{name}"
         text = f"Title of {policy}.\n{what}\nTo fix it: mend it."
@@ -183,7 +183,7 @@ def test_what_a_rule_is_for_and_how_to_mend_it_are_said_once() -> None:
     ]
 
 
-def test_of_as_many_lines_as_are_shown_none_is_said_to_be_left_out() -> None:
+def test_no_line_is_counted_as_left_out_if_all_are_shown() -> None:
     detail = Detail(properties=1, value_chars=1, resources=0, listed=2, items=2, text_chars=100, stacks=1)
     deleted = [reports.resource("a:b:C", name, Operation.DELETE) for name in "xyz"]
     dangers = (reports.JOBS_END,) * 3
@@ -192,7 +192,7 @@ def test_of_as_many_lines_as_are_shown_none_is_said_to_be_left_out() -> None:
         assert [line for line in shown if " more" in line] == told
 
 
-def test_what_interrupts_no_job_stands_above_the_folds_and_is_no_warning() -> None:
+def test_a_change_that_interrupts_no_job_is_listed_and_is_no_warning() -> None:
     kept = Finding(rule="keeps-jobs", severity=Severity.NOTE, text="Group t4-group: no job is interrupted")
     shown = markdown.render(report(stack("staging", findings=(kept,))))
     assert "\n- Group `t4-group`: no job is interrupted\n" in shown

@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, what its parts do, and that it asks for nothing and runs nothing else."""
+"""Tests of the page in a real browser: its content, its controls, and that it makes no requests."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def test_the_signs_of_amounts_are_explained_below_them(browser: Browser) -> None
 
 def test_below_the_error_of_a_base_stands_what_to_do_and_policies_only_where_some_were_asked(browser: Browser) -> None:
     error = "error: no x\n  hint: if the resource exists in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
-    base = stack("a", status=Status.BASE_FAILED, error=error, policies="asked: x")
+    base = stack("a", status=Status.BASE_FAILED, error=error, policies="ran x")
     other = stack("b", reports.LARGER_DISK, policies="no policy pack was given")
     browser.show(report(base, other))
     assert browser.texts(".base-hint") == [
         "List resources that already exist in sandbox.yaml, and commit that to the base first."
     ]
-    assert browser.texts("section .quiet:not(.panel *)") == ["Policies: asked: x"]
+    assert browser.texts("section .quiet:not(.panel *)") == ["Policies: ran x"]
 
 
 def test_a_resource_says_that_it_stays_in_the_cloud_or_may_be_a_replacement(browser: Browser) -> None:
@@ -175,7 +175,7 @@ def test_a_dependency_that_is_folded_is_unfolded_when_it_is_chosen(browser: Brow
     assert browser.texts(".panel h3") == ["= t4-account unchanged"]
 
 
-def test_boxes_lie_within_those_of_their_parents_and_a_circle_of_parents_is_none(browser: Browser) -> None:
+def test_boxes_are_inside_their_parents_boxes_and_circular_parents_are_ignored(browser: Browser) -> None:
     inner = resource(POOL, "inner", Operation.UPDATE)
     leaf = resource(TEMPLATE, "leaf", Operation.CREATE, parent=inner.urn)
     one = resource("a:b:C", "one", Operation.UPDATE, parent=urn("a:b:C", "other"))

@@ -1,4 +1,4 @@
-"""What policy packs said, read from the engine's events; the lines are those of the real engine, shortened."""
+"""Tests of policy violations in the engine's events. The lines come from the real engine, shortened."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_violation_has_its_rule_its_pack_and_the_whole_text(tmp_path: Path) ->
     ]
 
 
-def test_violations_are_in_the_order_of_the_urns_whatever_the_log_s_is(tmp_path: Path) -> None:
+def test_violations_are_sorted_by_urn(tmp_path: Path) -> None:
     rows = [("b", "x"), ("a", "y"), ("", "z"), ("a", "x")]
     found, _ = told(tmp_path, *(broken(urn=urn, policy=policy) for urn, policy in rows))
     assert [(each.urn, each.policy) for each in found] == [("", "z"), ("a", "x"), ("a", "y"), ("b", "x")]
@@ -69,7 +69,7 @@ def test_violations_are_in_the_order_of_the_urns_whatever_the_log_s_is(tmp_path:
     ("engines", "ours"),
     [("mandatory", "mandatory"), ("remediate", "mandatory"), ("advisory", "advisory"), ("warning", "advisory")],
 )
-def test_what_fails_a_preview_is_mandatory(tmp_path: Path, engines: str, ours: str) -> None:
+def test_a_violation_that_fails_a_preview_is_mandatory(tmp_path: Path, engines: str, ours: str) -> None:
     [found], _ = told(tmp_path, broken(engines))
     assert found.level == ours
 
@@ -84,7 +84,7 @@ def test_every_pack_that_answered_is_named_with_its_version_and_how_many_rules_l
         of_resource(pack="another", version="2.1.0", passed=["a"]),
         of_resource(pack="silent", version="3.0.0"),
     )
-    assert text == "asked: another 2.1.0 (1 rule), gpu-ci 0.1.0 (4 rules), silent 3.0.0 (0 rules)"
+    assert text == "ran another 2.1.0 (1 rule), gpu-ci 0.1.0 (4 rules), silent 3.0.0 (0 rules)"
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_every_pack_that_answered_is_named_with_its_version_and_how_many_rules_l
     [
         ([], "no policy pack was given"),
         ([{"preludeEvent": {}}, {"summaryEvent": {}}], "no policy pack was given"),
-        ([LOADING, {"cancelEvent": {}}], "policy packs were asked for, and none answered"),
+        ([LOADING, {"cancelEvent": {}}], "policy packs were requested, but none ran"),
     ],
 )
-def test_it_is_said_why_no_rule_was_asked(tmp_path: Path, events: list[dict[str, Any]], text: str) -> None:
+def test_the_report_says_why_no_rule_ran(tmp_path: Path, events: list[dict[str, Any]], text: str) -> None:
     assert told(tmp_path, *events) == ([], text)
 
 
 def test_a_log_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
     found, text = told(tmp_path, of_resource(failed=["a"]), broken(), end='{"policyEvent": {"resour')
-    assert (len(found), text) == (1, "asked: gpu-ci 0.1.0 (1 rule)")
+    assert (len(found), text) == (1, "ran gpu-ci 0.1.0 (1 rule)")
 
 
 def test_a_line_that_is_no_event_is_passed_over(tmp_path: Path) -> None:

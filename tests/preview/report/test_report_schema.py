@@ -1,4 +1,4 @@
-"""The published schema: what a report is written as is what it says."""
+"""Tests that written reports match the published schema."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_every_report_is_as_the_schema_says_and_is_read_back_the_same(report: Re
         ({"extra": 1}, "Additional properties are not allowed ('extra' was unexpected)"),
     ],
 )
-def test_what_is_no_report_is_refused(change: dict[str, object], words: str) -> None:
+def test_an_invalid_report_is_refused(change: dict[str, object], words: str) -> None:
     whole = json.loads(reports.REPLACEMENT.model_dump_json(by_alias=True)) | change
     assert [error.message for error in VALIDATOR.iter_errors(whole)] == [words]
 
 
-def test_what_stands_below_a_field_is_its_description() -> None:
+def test_the_docstring_below_a_field_is_its_description() -> None:
     assert SCHEMA["$defs"]["Stack"]["properties"]["file"] == {
         "description": "Its stack file, relative to the root of the repository.",
         "type": "string",

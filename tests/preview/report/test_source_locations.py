@@ -1,4 +1,4 @@
-"""Where something stands in a program."""
+"""Tests of source locations in a program."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_link_out_of_the_repository_is_no_place(tmp_path: Path) -> None:
     assert of_traceback('File "link.py", line 1', tmp_path) is None
 
 
-def test_all_calls_in_the_repository_are_told_the_innermost_first(tmp_path: Path) -> None:
+def test_all_calls_in_the_repository_are_reported_the_innermost_first(tmp_path: Path) -> None:
     positions = ["project:///infra/pools.py#5", "project:///.venv/lib/x.py#6", "project:///app/a.py#7"]
     found = of_source(positions, program(tmp_path))
     assert [(each.file, each.line) for each in found] == [("infra/pools.py", 5), ("app/a.py", 7)]

@@ -1,4 +1,4 @@
-"""A report from a job that nobody trusts: taken where it is one, refused in one short text where it is not."""
+"""Tests of reading a report from an untrusted job: accepted if valid, refused with a short message if not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMIT = "1f" * 20
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    """A report on nothing."""
+    """Return a report without stacks."""
     side = {"ref": "main", "commit": COMMIT}
     whole = {"version": 1, "madeBy": "gpu-ci 0.1.0", "how": "base", "base": side, "head": side, "stacks": []}
     return whole | changes
@@ -49,22 +49,22 @@ def test_a_report_of_the_runs_commit_is_taken(path: Path) -> None:
 
 def test_a_report_of_another_commit_is_refused(path: Path) -> None:
     assert refused(path, json.dumps(document()), "2e" * 20) == (
-        f"report.json: head.commit: the report is of another commit than the run\n  expected: {'2e' * 20}\n"
-        "  hint: check out github.event.pull_request.head.sha, not the merge that GitHub makes of it"
+        f"report.json: head.commit: the report and the run have different commits\n  expected: {'2e' * 20}\n"
+        "  hint: check out github.event.pull_request.head.sha, not the merge commit that GitHub creates"
     )
 
 
 def test_a_report_that_knows_no_commit_is_refused_for_a_run_that_was_for_one(path: Path) -> None:
     unknown = json.dumps(document(head={"ref": "the program"}))
-    assert "head.commit: the report is of another commit than the run" in refused(path, unknown)
+    assert "head.commit: the report and the run have different commits" in refused(path, unknown)
     assert load_untrusted(path).head.ref == "the program"
 
 
 @pytest.mark.parametrize("how", ["credentials", "drift"])
-def test_what_no_pull_requests_program_made_is_refused_for_one_whatever_commit_it_names(path: Path, how: str) -> None:
+def test_a_report_of_another_kind_is_refused_for_a_pull_request(path: Path, how: str) -> None:
     text = refused(path, json.dumps(document(how=how)))
     assert text == (
-        f"report.json: how: a report of the kind {how} is of no commit\n  expected: base or state, for a pull request"
+        f"report.json: how: a report of the kind {how} has no commit\n  expected: base or state, for a pull request"
     )
     assert load_untrusted(path).how == how
 
@@ -93,7 +93,9 @@ def test_what_no_pull_requests_program_made_is_refused_for_one_whatever_commit_i
         ({"x" * 10_000: 1}, "  " + "x" * 200 + ": Extra inputs are not permitted"),
     ],
 )
-def test_what_is_no_report_is_refused_with_the_field(path: Path, changes: dict[str, Any], problem: str) -> None:
+def test_an_invalid_report_is_refused_with_the_name_of_the_field(
+    path: Path, changes: dict[str, Any], problem: str
+) -> None:
     text = refused(path, json.dumps(document(**changes)))
     assert text.startswith("report.json: is no report of version 1\n")
     assert problem in text
@@ -114,11 +116,11 @@ def test_what_is_no_report_is_refused_with_the_field(path: Path, changes: dict[s
     ],
     ids=["empty", "text", "list", "null", "no UTF-8", "deep lists", "deep maps", "a long number", "half a character"],
 )
-def test_what_is_not_even_the_json_of_one_is_refused(path: Path, content: bytes) -> None:
+def test_a_text_that_is_no_json_is_refused(path: Path, content: bytes) -> None:
     assert refused(path, content).startswith("report.json: is no report of version 1\n")
 
 
-def test_of_a_thousand_problems_five_are_told(path: Path) -> None:
+def test_five_of_a_thousand_problems_are_reported(path: Path) -> None:
     text = refused(path, json.dumps(document(stacks=[1] * 1_000)))
     assert text.splitlines()[1:] == [
         *(f"  stacks.{at}: Input should be an object" for at in range(5)),
@@ -127,9 +129,9 @@ def test_of_a_thousand_problems_five_are_told(path: Path) -> None:
 
 
 @pytest.mark.parametrize("made_by", ["", "terraform 1.0", "gpu-ci 0.1.0\n::error::x", "gpu-ci 1 @everybody"])
-def test_what_another_program_made_is_refused(path: Path, made_by: str) -> None:
+def test_a_report_of_another_program_is_refused(path: Path, made_by: str) -> None:
     text = refused(path, json.dumps(document(madeBy=made_by)))
-    assert text == "report.json: madeBy: is no version of gpu-ci\n  expected: such as `gpu-ci 0.1.0`"
+    assert text == "report.json: madeBy: is no version of gpu-ci\n  expected: for example `gpu-ci 0.1.0`"
 
 
 def test_a_report_that_is_too_large_is_not_parsed(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`make test-gpu`: what it takes for wrong, and one whole run over the fakes of torch and NVML."""
+"""Tests of `make test-gpu`: the problems that it finds, and a whole run with fakes of torch and NVML."""
 
 from __future__ import annotations
 

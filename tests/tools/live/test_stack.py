@@ -18,7 +18,7 @@ SANDBOX = str(Path(sys.executable).with_name("pulumi-sandbox"))
 
 @pytest.fixture
 def fake_pulumi(tmp_path: Path) -> Any:
-    """A `pulumi` that notes its arguments, prints outputs, fails at one command, and cleans up after Ctrl-C at another.
+    """A fake `pulumi` that records its arguments, prints outputs, fails at one command, and handles Ctrl-C at another.
 
     A terminal sends Ctrl-C to every program of its foreground: here to this test, while the program cleans up.
     """
@@ -151,5 +151,5 @@ def test_the_smallest_pool_is_deployed_checked_and_destroyed_in_the_sandbox(
     assert stack.main({**os.environ, **ENVIRONMENT}, [SANDBOX]) == 0
     printed = capfd.readouterr().out
     assert 'test-live: verdicts: {"live": "pass"}' in printed
-    assert "test-live: every pool passed its check, and everything is gone" in printed
+    assert "test-live: every pool passed its smoke check, and everything is destroyed" in printed
     assert list(stack.ROOT.glob("Pulumi.live-*.yaml")) == []

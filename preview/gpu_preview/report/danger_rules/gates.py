@@ -1,4 +1,7 @@
-"""The rule `gate-removed`, which finds a remaining pool whose machines are no longer checked."""
+"""The rule `gate-removed`: a pool stays, but its GPUs are no longer checked.
+
+A gate is the resource that fails a deployment unless the smoke check passes on a GPU of the pool.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ def is_gate(state: State) -> bool:
 
 
 def check(world: World) -> Iterator[Finding]:
-    """Check all resources: the engine may report no change for a resource that loses its gate."""
+    """Check all resources, because the engine may report no change for a resource that loses its gate."""
     reported = set()
     for change in world.changes:
-        if jobs.runs_of(change) is None:
+        if jobs.job_resource_of(change) is None:
             continue
         if change.before is None or change.after is None or change.resource.operation == Operation.DELETE:
             continue
@@ -39,13 +42,13 @@ def _is_gone(change: Change, world: World, reported: set[str]) -> bool:
     component = change.resource.component
     if change.resource.operation != Operation.DELETE or change.before is None or not is_gate(change.before):
         return False
-    stay = [
+    remaining = [
         each
         for each in world.changes
         if each.resource.component == component and each.resource.operation != Operation.DELETE and each.after
     ]
-    runs = any(jobs.runs_of(each) for each in stay)
-    return component not in reported and runs and not any(each.after and is_gate(each.after) for each in stay)
+    runs_jobs = any(jobs.job_resource_of(each) for each in remaining)
+    return component not in reported and runs_jobs and not any(each.after and is_gate(each.after) for each in remaining)
 
 
 def _gone(change: Change) -> Finding:
@@ -55,16 +58,16 @@ def _gone(change: Change) -> Finding:
 
 def _gated(state: State, states: Mapping[str, State]) -> bool:
     """Return True if the resource depends on a gate, directly or indirectly."""
-    seen, left = {state.urn}, list(state.dependencies)
-    while left:
-        urn = left.pop()
-        found = states.get(urn)
-        if urn in seen or found is None:
+    visited, remaining = {state.urn}, list(state.dependencies)
+    while remaining:
+        urn = remaining.pop()
+        dependency = states.get(urn)
+        if urn in visited or dependency is None:
             continue
-        if is_gate(found):
+        if is_gate(dependency):
             return True
-        seen.add(urn)
-        left += found.dependencies
+        visited.add(urn)
+        remaining += dependency.dependencies
     return False
 
 

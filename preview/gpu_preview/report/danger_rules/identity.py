@@ -1,4 +1,4 @@
-"""`identity`: who may do more than before."""
+"""The rule `identity`: grants, trusts and rules that allow an identity more than before the change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import policy_documents
 Inputs = Mapping[str, Any]
 
 _GOOGLE_GRANT = re.compile(r"gcp:.*iam(member|binding):.*", re.IGNORECASE)
-# Basic roles, and those that are admin of something; custom roles have a path before the name.
+# The basic roles owner and editor, and roles with "admin" in their name. Custom roles have a path before the name.
 _BROAD_ROLE = re.compile(r"roles/(owner|editor)|(.*/)?roles/.*admin", re.IGNORECASE)
 _BROAD_POLICIES = re.compile(r"arn:aws[\w-]*:iam::aws:policy/(.*/)?(AdministratorAccess|PowerUserAccess|IAMFullAccess)")
 _PROVIDER = re.compile(r"gcp:iam/workloadIdentityPoolProvider:.*")
@@ -24,28 +24,29 @@ _BINDINGS = re.compile(r"kubernetes:rbac\.authorization\.k8s\.io/v1:(ClusterRole
 _ROLES = re.compile(r"kubernetes:rbac\.authorization\.k8s\.io/v1:(ClusterRole|Role)")
 # kubernetes.io/docs/reference/access-authn-authz/rbac/, "Referring to subjects" and "API discovery roles".
 _EVERYONE = {
-    "system:anonymous": "whoever reaches the API server",
-    "system:unauthenticated": "whoever reaches the API server",
-    "system:authenticated": "whoever has any account of the cluster",
+    "system:anonymous": "every client of the API server",
+    "system:unauthenticated": "every client of the API server",
+    "system:authenticated": "every account of the cluster",
     "system:serviceaccounts": "every pod of the cluster",
 }
 _RULESET = re.compile(r"github:index/(repositoryRuleset|organizationRuleset):.*")
-# How many may use something, the fewest first.
+# The repositories of an organization that may use a runner group or a secret, the fewest first.
 _VISIBILITY = ("selected", "private", "all")
-_POD = ("privileged", "hostNetwork", "hostPID", "hostIPC", "allowPrivilegeEscalation")
+# Properties of a pod or container that weaken its isolation from the node.
+_ISOLATION_PROPERTIES = ("privileged", "hostNetwork", "hostPID", "hostIPC", "allowPrivilegeEscalation")
 
 
 def check(change: Change, _world: World) -> Iterator[Finding]:
-    texts = [*_gone(change)]
+    texts = [*_deleted_ruleset(change)]
     if change.after is not None and change.ends != "is deleted":
         before: Inputs = change.before.inputs if change.before else {}
-        texts += [text for reader in _READERS for text in reader(change.type, before, change.after.inputs)]
+        texts += [text for rule in _RULES for text in rule(change.type, before, change.after.inputs)]
         texts += [text for pair in change.inputs if (text := _property(change, pair))]
     yield from (IDENTITY.found(change, f"{change.name} {text}") for text in dict.fromkeys(texts))
 
 
 def _google(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
-    """A grant of a basic or an admin's role, to somebody who did not have it."""
+    """Yield grants on Google Cloud: a broad role for a new member, or any role for every identity of a pool."""
     if not _GOOGLE_GRANT.fullmatch(type_):
         return
     for role in policy_documents.texts(after.get("role")):
@@ -53,32 +54,32 @@ def _google(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
         if new and _BROAD_ROLE.fullmatch(role):
             yield f"grants {shortened(role)} to {shortened(', '.join(new), 200)}"
     pools = {each for each in _members(after) - _members(before) if "/workloadIdentityPools/" in each}
-    for whole in sorted(each for each in pools if each.endswith("/*")):
-        yield f"lets every identity of a pool in: {shortened(whole, 200)}"
+    for every_identity in sorted(each for each in pools if each.endswith("/*")):
+        yield f"grants a role to every identity of a pool: {shortened(every_identity, 200)}"
 
 
 def _members(inputs: Inputs) -> set[str]:
     found = {*policy_documents.texts(inputs.get("member")), *policy_documents.texts(inputs.get("members"))}
-    return {"somebody not known yet" if is_unknown(each) else each for each in found}
+    return {"a member known only after the update" if is_unknown(each) else each for each in found}
 
 
 def _amazon(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
-    """Actions with a `*`, policies of administrators, and whom a role trusts."""
+    """Yield grants on AWS: actions with a `*`, attached administrator policies, and wider trusts of a role."""
     if not type_.startswith("aws:"):
         return
     if new := sorted(policy_documents.broad(after) - policy_documents.broad(before)):
         yield f"allows {shortened(', '.join(new), 200)}"
     if new := sorted(_managed(after) - _managed(before)):
         yield f"attaches {shortened(', '.join(new), 200)}"
-    old = policy_documents.trusts(before)
+    trusts_before = policy_documents.trusts(before)
     for provider, trust in policy_documents.trusts(after).items():
-        known = old.get(provider)
-        if trust.everybody and not (known and known.everybody):
-            condition = "no condition on sub any more" if known else "no condition on sub"
+        old = trusts_before.get(provider)
+        if trust.is_wide and not (old and old.is_wide):
+            condition = "no condition on sub any more" if old else "no condition on sub"
             condition = condition if not trust.subjects else f"sub like {shortened(', '.join(trust.subjects), 200)}"
-            yield f"trusts {shortened(provider)} with {condition}: workflows of other repositories can take it on"
-        elif known and not known.everybody and (new := trust.added_since(known)):
-            yield f"trusts {shortened(', '.join(new), 200)} of {shortened(provider)}, which it did not"
+            yield f"trusts {shortened(provider)} with {condition}: workflows of other repositories can assume the role"
+        elif old and not old.is_wide and (new := trust.added_since(old)):
+            yield f"newly trusts {shortened(', '.join(new), 200)} of {shortened(provider)}"
 
 
 def _managed(inputs: Inputs) -> set[str]:
@@ -87,20 +88,23 @@ def _managed(inputs: Inputs) -> set[str]:
 
 
 def _workload_identity(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
-    """Google's trust in GitHub's tokens: what lets a token in is a condition in a language that nothing here reads."""
+    """Yield changes of the condition under which Google Cloud accepts GitHub's tokens.
+
+    The condition is an expression in CEL, which this module does not evaluate.
+    """
     if not _PROVIDER.fullmatch(type_):
         return
-    was, now = (_squeezed(inputs.get("attributeCondition")) for inputs in (before, after))
-    if is_unknown(now) or was == now:
-        if not now and not before and isinstance(after.get("oidc"), Mapping):
-            yield "takes tokens of every repository: it has no attributeCondition"
-    elif now in ("", "true"):
-        yield "takes tokens of every repository: its attributeCondition is gone"
-    elif was:
-        yield "takes tokens by another attributeCondition: read whether it lets in more"
+    old, new = (_without_spaces(inputs.get("attributeCondition")) for inputs in (before, after))
+    if is_unknown(new) or old == new:
+        if not new and not before and isinstance(after.get("oidc"), Mapping):
+            yield "accepts tokens of every repository: it has no attributeCondition"
+    elif new in ("", "true"):
+        yield "accepts tokens of every repository: its attributeCondition is removed"
+    elif old:
+        yield "accepts tokens by another attributeCondition: check if it accepts more tokens"
 
 
-def _squeezed(value: Any) -> str:
+def _without_spaces(value: Any) -> str:
     return "".join(value.split()) if isinstance(value, str) else ""
 
 
@@ -133,7 +137,7 @@ def _every_verb(inputs: Inputs) -> bool:
     )
 
 
-_READERS: tuple[Callable[[str, Inputs, Inputs], Iterator[str]], ...] = (
+_RULES: tuple[Callable[[str, Inputs, Inputs], Iterator[str]], ...] = (
     _google,
     _amazon,
     _workload_identity,
@@ -142,38 +146,39 @@ _READERS: tuple[Callable[[str, Inputs, Inputs], Iterator[str]], ...] = (
 
 
 def _property(change: Change, pair: ValuePair) -> str:
-    """What one property tells."""
-    where, before, after = shortened(pair.text, 120), pair.before, pair.after
-    if change.type.startswith("kubernetes:") and pair.key in _POD and after is True and before is not True:
-        return f"lets a container be more than a container: {where}"
+    """Return a text about a property of Kubernetes or GitHub that allows more than before, or ""."""
+    path, before, after = shortened(pair.text, 120), pair.before, pair.after
+    isolates = change.type.startswith("kubernetes:") and pair.key in _ISOLATION_PROPERTIES
+    if isolates and after is True and before is not True:
+        return f"weakens the isolation of a container: {path}"
     if not change.type.startswith("github:") or pair.path[-1] != pair.key:
         return ""
     lists = ("selectedRepositoryIds", "selectedWorkflows", "bypassActors")
-    if pair.key in lists and change.before is not None and (more := _new(before, after)):
-        return f"lets in {more} more: {where}"
-    if pair.key == "visibility" and _wider(before, after):
-        return f"is there for {after} repositories, and was for {before or 'none'}"
+    if pair.key in lists and change.before is not None and (added := _added(before, after)):
+        return f"allows {added} more in {path}"
+    if pair.key == "visibility" and _is_wider(before, after):
+        return f"is available to {after} repositories (before: {before or 'none'})"
     if pair.key == "restrictedToWorkflows" and before is True and after is not True and not is_unknown(after):
-        return "is restricted to no workflows any more"
+        return "is no longer restricted to selected workflows"
     if pair.key == "enforcement" and before == "active" and after != "active" and not is_unknown(after):
-        return "holds nobody any more: enforcement is not active"
+        return "is no longer enforced: enforcement is not active"
     return ""
 
 
-def _wider(before: Any, after: Any) -> bool:
-    """Of who may use runners or secrets. Something new is wide only where it is there for all."""
+def _is_wider(before: Any, after: Any) -> bool:
+    """Return True if more repositories may use the resource. A new resource counts only if all may use it."""
     if after not in _VISIBILITY or before not in (*_VISIBILITY, None):
         return False
     return after == "all" if before is None else _VISIBILITY.index(after) > _VISIBILITY.index(before)
 
 
-def _new(before: Any, after: Any) -> int:
-    """How many parts of a list were not in it. What is not known yet may be what was there, and is not counted."""
+def _added(before: Any, after: Any) -> int:
+    """Return the number of new entries of a list. An unknown entry may be an old one, so it is not counted."""
     old = {leaves(each) for each in before} if isinstance(before, list) else set()
     new = [leaves(each) for each in after if not is_unknown(each)] if isinstance(after, list) else []
     return len([each for each in new if each not in old])
 
 
-def _gone(change: Change) -> Iterator[str]:
+def _deleted_ruleset(change: Change) -> Iterator[str]:
     if _RULESET.fullmatch(change.type) and change.ends == "is deleted":
-        yield "is deleted: the branches it held can be changed without its checks"
+        yield "is deleted: its branches can be changed without its checks"

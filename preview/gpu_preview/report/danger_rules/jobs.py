@@ -1,4 +1,4 @@
-"""`interrupts-jobs` and `keeps-jobs`: what becomes of the jobs when what they run on goes."""
+"""The rules `interrupts-jobs` and `keeps-jobs`: running jobs that a change of their machines ends or keeps."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..danger_rule import INTERRUPTS_JOBS, KEEPS_JOBS
 
 
 @dataclass(frozen=True)
-class Runs:
-    """Types of resources that jobs run on."""
+class JobResource:
+    """Types of resources that jobs run on, or that control the resources that jobs run on."""
 
     types: tuple[str, ...]
-    ends: str
-    """What happens to jobs when it is deleted or replaced."""
+    on_delete: str
+    """The effect on jobs if the resource is deleted or replaced."""
     source: str
-    rolls: tuple[str, ...] = ()
-    """Properties with whose change, in an update, it replaces its machines."""
-    rolled: str = ""
-    """What happens to jobs then."""
+    machine_properties: tuple[str, ...] = ()
+    """Properties that an update can change only by stopping or replacing the machines."""
+    on_update: str = ""
+    """The effect on jobs if an update changes one of `machine_properties`."""
 
 
 _EKS = "docs.aws.amazon.com/eks/latest/userguide/"
@@ -33,75 +33,75 @@ GROUPS = (
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
     "gcp:compute/instanceGroupManager:InstanceGroupManager",
 )
-RUNS = (
-    Runs(
+JOB_RESOURCES = (
+    JobResource(
         GROUPS,
         "all its machines are deleted with it, and the jobs on them end without a result",
         f"{_GOOGLE}reference/rest/v1/instanceGroupManagers/delete",
     ),
-    Runs(
+    JobResource(
         ("gcp:compute/instance:Instance", "gcp:compute/instanceFromTemplate:InstanceFromTemplate"),
         "the machine is deleted, and a job on it ends without a result",
         f"{_GOOGLE}instances/deleting-instance, and changing-machine-type-of-stopped-instance",
         ("machineType",),
-        "the machine is stopped for that, and a job on it ends without a result",
+        "the cloud stops the machine for this change, and a job on it ends without a result",
     ),
-    Runs(
+    JobResource(
         (
             "gcp:cloudbuild/workerPool:WorkerPool",
             "kubernetes:actions.summerwind.dev/v1alpha1:RunnerDeployment",
             "kubernetes:actions.summerwind.dev/v1alpha1:RunnerSet",
         ),
-        "no source tells what becomes of what runs in it, so take that for lost",
+        "no source says what happens to running jobs, so assume that they are lost",
         "none found",
     ),
-    Runs(
+    JobResource(
         ("gcp:container/nodePool:NodePool", "gcp:container/cluster:Cluster"),
         "its nodes are deleted, and the jobs in their pods end when the pods are evicted",
         "docs.cloud.google.com/kubernetes-engine/docs/how-to/node-pools",
     ),
-    Runs(
+    JobResource(
         ("aws:eks/nodeGroup:NodeGroup",),
         "its nodes are drained and terminated one by one, and pods that have not ended after 15 minutes are deleted "
         "with their jobs",
         f"{_EKS}delete-managed-node-group.html",
         ("version", "releaseVersion", "launchTemplate"),
-        "nodes of the new sort take the place of the old ones, whose pods are evicted with their jobs",
+        "new nodes replace the old nodes, and the pods on the old nodes are evicted with their jobs",
     ),
-    Runs(
+    JobResource(
         ("aws:eks/cluster:Cluster",),
         "every job in the cluster ends",
         f"{_EKS}delete-cluster.html",
     ),
-    Runs(
+    JobResource(
         ("aws:autoscaling/group:Group",),
         "its machines are terminated, and the jobs on them end without a result",
         "docs.aws.amazon.com/autoscaling/ec2/userguide/as-process-shutdown.html",
     ),
-    Runs(
+    JobResource(
         ("aws:ec2/instance:Instance",),
         "the machine is terminated, and a job on it ends without a result",
         "docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html, and ec2-instance-resize.html",
         ("instanceType",),
-        "the machine is stopped for that, and a job on it ends without a result",
+        "the cloud stops the machine for this change, and a job on it ends without a result",
     ),
-    Runs(
+    JobResource(
         ("kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet",),
-        "idle runners are deleted, one with a job ends it first while controller and secret stay, and jobs that wait "
-        "find nobody until another set comes",
+        "idle runners are deleted; busy runners finish their job if the controller and the secret stay; waiting jobs "
+        "get no runner until another scale set exists",
         "ephemeralrunnerset_controller.go in github.com/actions/actions-runner-controller: JobStillRunningException",
     ),
-    Runs(
+    JobResource(
         ("kubernetes:core/v1:Namespace",),
-        "everything in it is deleted, pods that run a job too",
+        "everything in it is deleted, also pods that run a job",
         "kubernetes.io/docs/tasks/administer-cluster/namespaces/",
     ),
 )
-BY_TYPE = {type_: runs for runs in RUNS for type_ in runs.types}
+BY_TYPE = {type_: entry for entry in JOB_RESOURCES for type_ in entry.types}
 _SCALE_SET = BY_TYPE["kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"]
-_CONTROLLER = Runs(
+_CONTROLLER = JobResource(
     (_HELM,),
-    "nothing starts runners or ends them any more, and the sets it kept stay behind without it",
+    "no controller starts or deletes runners any more, and its runner scale sets stay",
     "docs.github.com, Deploying runner scale sets with Actions Runner Controller",
 )
 CHARTS = {
@@ -109,50 +109,52 @@ CHARTS = {
     "gha-runner-scale-set-controller": _CONTROLLER,
     "actions-runner-controller": _CONTROLLER,
 }
-"""Helm releases of GitHub's runners and of what keeps them, by the last part of their chart."""
+"""Helm releases of GitHub's runners and of their controllers, by the last part of the chart's name."""
 
 
 def check(change: Change, _world: World) -> Iterator[Finding]:
-    runs = runs_of(change)
-    if runs is None:
+    job_resource = job_resource_of(change)
+    if job_resource is None:
         return
     if change.ends:
-        yield INTERRUPTS_JOBS.found(change, f"{change.name} {change.ends}: {runs.ends}")
+        yield INTERRUPTS_JOBS.found(change, f"{change.name} {change.ends}: {job_resource.on_delete}")
     elif change.resource.operation == Operation.UPDATE:
-        yield from _updated(change, runs)
+        yield from _updated(change, job_resource)
 
 
-def runs_of(change: Change) -> Runs | None:
-    """What becomes of jobs with it; None for what runs none."""
+def job_resource_of(change: Change) -> JobResource | None:
+    """Return the entry for the type or Helm chart of a resource; None if no jobs run on it."""
     state = change.before or change.after
     chart = state.inputs.get("chart") if state and change.type == _HELM else None
     return CHARTS.get(chart.rpartition("/")[2]) if isinstance(chart, str) else BY_TYPE.get(change.type)
 
 
-def _updated(change: Change, runs: Runs) -> Iterator[Finding]:
-    """A group that stays, and still loses machines."""
+def _updated(change: Change, job_resource: JobResource) -> Iterator[Finding]:
+    """Yield findings about an updated resource that stops, replaces or deletes machines, or keeps all of them."""
     changed = sorted({pair.keys[0] for pair in change.inputs if _differs(pair.before, pair.after)})
-    if rolls := [name for name in changed if name in runs.rolls]:
-        yield INTERRUPTS_JOBS.found(change, f"{change.name} gets another {' and '.join(rolls)}: {runs.rolled}")
+    if disruptive := [name for name in changed if name in job_resource.machine_properties]:
+        text = f"{change.name} changes {' and '.join(disruptive)}: {job_resource.on_update}"
+        yield INTERRUPTS_JOBS.found(change, text)
     if change.type not in GROUPS or change.before is None or change.after is None:
         return
     policy = change.after.inputs.get("updatePolicy")
     proactive = isinstance(policy, dict) and policy.get("type") == "PROACTIVE"
     if proactive and (updated := [name for name in changed if name in ("versions", "allInstancesConfig")]):
-        text = f"{change.name} gets other {' and '.join(updated)}, and updatePolicy.type is PROACTIVE"
-        hint = "OPPORTUNISTIC gives new machines the new template and leaves the others to their jobs"
-        yield INTERRUPTS_JOBS.found(change, f"{text}: it replaces its machines at once, whatever runs on them", hint)
+        text = f"{change.name} changes {' and '.join(updated)}, and updatePolicy.type is PROACTIVE"
+        hint = "with OPPORTUNISTIC, new machines get the new template, and existing machines keep theirs and their jobs"
+        yield INTERRUPTS_JOBS.found(change, f"{text}: it replaces its machines at once, also busy ones", hint)
     elif "versions" in changed and isinstance(policy, dict) and policy.get("type") == "OPPORTUNISTIC":
-        text = "gets another template: machines that are there keep theirs, and no job is interrupted"
+        text = "gets another template: existing machines keep the old template, and no job is interrupted"
         yield KEEPS_JOBS.found(change, f"{change.name} {text}")
-    was, now = (_number(state.inputs.get("targetSize")) for state in (change.before, change.after))
-    if was is not None and now is not None and now < was:
-        text = f"{change.name} shrinks from {was:g} to {now:g} machines: it picks those to delete itself, busy or not"
+    size_before, size_after = (_number(state.inputs.get("targetSize")) for state in (change.before, change.after))
+    if size_before is not None and size_after is not None and size_after < size_before:
+        sizes = f"from {size_before:g} to {size_after:g} machines"
+        text = f"{change.name} shrinks {sizes}: Google chooses which machines to delete, also busy ones"
         yield INTERRUPTS_JOBS.found(change, text)
 
 
 def _differs(before: Any, after: Any) -> bool:
-    """Of values that are no maps or lists: whether they are others, which an unknown one may be."""
+    """Return True if a value changes that is no map or list. A value unknown before the update counts as changed."""
     return not isinstance(after, dict | list) and before != after
 
 

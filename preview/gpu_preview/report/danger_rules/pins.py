@@ -1,4 +1,4 @@
-"""`goes-back`: a pinned version that goes to an older one."""
+"""The rule `goes-back`: a pinned version changes to an older version."""
 
 from __future__ import annotations
 
@@ -15,58 +15,59 @@ from ...model import Finding
 from ..danger_rule import GOES_BACK, shortened
 
 _NAMES = frozenset({"version", "tag", "imageTag", "torch", "uv", "branch", "driver_branch"})
-"""Names of properties, and of parts of a JSON text, that hold a version; and those that end with Version do."""
+"""Names of properties, and of keys in a JSON text, whose value is a version. Names that end with Version count too."""
 _IMAGES = frozenset({"image", "sourceImage", "bootImage", "imageUri", "installer"})
-"""Names of properties that hold an image or an address, with versions in its name."""
+"""Names of properties whose value is an image or an address, with versions in its name."""
 _NOT_PINNED = frozenset({"apiVersion", "resourceVersion", "schemaVersion", "templateVersion", "tlsVersion"})
-"""What counts something else, or names a form."""
+"""Names of properties whose value is the version of an API, a schema or a protocol, or counts changes."""
 _COUNTED = ("launchTemplate", "launchTemplateSpecification", "versions")
-"""Whose `version` counts the changes of a thing, from one again when that is made anew."""
+"""Properties whose `version` counts the changes of a resource. A new resource counts from 1 again."""
 
-# As long as any version is that a person wrote.
+# The number of characters of the longest text that is read as a version.
 _LONGEST = 64
 _IMAGE = re.compile(r"(?P<name>[^@\s]*?)(?::(?P<tag>[\w.-]{1,128}))?(?:@(?P<digest>sha256:[0-9a-f]+))?")
-# The branch of NVIDIA's driver, and the day, in the names of Google's images:
+# The branch of NVIDIA's driver, and the date, in the names of Google's images:
 # ubuntu-accelerator-2404-amd64-with-nvidia-580-v20260820.
 _DRIVER = re.compile(r"(?<=nvidia-)[0-9]{3}(?![0-9])")
-_DAY = re.compile(r"(?<=-v)20[0-9]{6}(?![0-9])")
+_DATE = re.compile(r"(?<=-v)20[0-9]{6}(?![0-9])")
 _NUMBERS = re.compile(r"(v?)([0-9]+(?:\.[0-9]+)*)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Step:
-    """From one version to another of the same thing."""
+class VersionChange:
+    """One version in a property, before and after."""
 
-    what: str
+    part: str
+    """The part of the value that is the version, such as `the tag`; empty if the whole value is the version."""
     before: str
     after: str
 
     @property
-    def back(self) -> bool:
-        one, other = parsed(self.before), parsed(self.after)
-        return one is not None and other is not None and other < one
+    def goes_back(self) -> bool:
+        old, new = parsed(self.before), parsed(self.after)
+        return old is not None and new is not None and new < old
 
 
 def check(change: Change, _world: World) -> Iterator[Finding]:
     if change.before is None:
         return
     for pair in change.inputs:
-        for step in steps(pair):
-            if step.back:
-                what = f"{step.what} of {shortened(pair.text, 120)}" if step.what else shortened(pair.text, 120)
-                text = f"{change.name}: {what} goes back from {shortened(step.before)} to {shortened(step.after)}"
-                yield GOES_BACK.found(change, text)
+        for version in version_changes(pair):
+            if version.goes_back:
+                place = f"{version.part} of {shortened(pair.text, 120)}" if version.part else shortened(pair.text, 120)
+                versions = f"from {shortened(version.before)} to {shortened(version.after)}"
+                yield GOES_BACK.found(change, f"{change.name}: {place} goes back {versions}")
 
 
-def steps(pair: ValuePair) -> Iterator[Step]:
-    """The versions in one property, at both sides."""
+def version_changes(pair: ValuePair) -> Iterator[VersionChange]:
+    """Yield the versions in one property that has different texts before and after."""
     before, after = _text(pair.before), _text(pair.after)
     if not before or not after or before == after or pair.path[-1] != pair.key:
         return
     if pair.key in _IMAGES:
-        yield from _of_images(before, after)
+        yield from _in_images(before, after)
     elif (pair.key in _NAMES or pair.key.endswith("Version")) and pair.key not in _NOT_PINNED and not _counted(pair):
-        yield Step("", before, after)
+        yield VersionChange("", before, after)
 
 
 def _counted(pair: ValuePair) -> bool:
@@ -74,7 +75,7 @@ def _counted(pair: ValuePair) -> bool:
 
 
 def parsed(text: str) -> Version | None:
-    """A version that can be compared, by packaging.version; a driver's branch such as R580 is one too."""
+    """Return a version that packaging.version can compare, also for a driver branch such as R580, or else None."""
     if len(text) > _LONGEST:
         return None
     try:
@@ -83,32 +84,32 @@ def parsed(text: str) -> Version | None:
         return None
 
 
-def _of_images(before: str, after: str) -> Iterator[Step]:
-    """The tag of the same image, or the driver and the day in its name."""
-    one, other = _IMAGE.fullmatch(before), _IMAGE.fullmatch(after)
-    if one and other and one["name"] == other["name"] and one["tag"] and other["tag"]:
-        yield from _of_tags(one["tag"], other["tag"])
+def _in_images(before: str, after: str) -> Iterator[VersionChange]:
+    """Yield the tag if the image has the same name, or else the driver and the date in the two names."""
+    old, new = _IMAGE.fullmatch(before), _IMAGE.fullmatch(after)
+    if old and new and old["name"] == new["name"] and old["tag"] and new["tag"]:
+        yield from _in_tags(old["tag"], new["tag"])
         return
-    driver = [_DRIVER.findall(each) for each in (before, after)]
-    if all(len(each) == 1 for each in driver):
-        yield Step("the driver", driver[0][0], driver[1][0])
-    same_but_for_the_day = _DAY.sub("", before) == _DAY.sub("", after)
-    if same_but_for_the_day and (days := [_DAY.search(each) for each in (before, after)]) and all(days):
-        yield Step("the day", *(day[0] for day in days if day))
+    drivers = [_DRIVER.findall(each) for each in (before, after)]
+    if all(len(each) == 1 for each in drivers):
+        yield VersionChange("the driver", drivers[0][0], drivers[1][0])
+    same_without_date = _DATE.sub("", before) == _DATE.sub("", after)
+    if same_without_date and (dates := [_DATE.search(each) for each in (before, after)]) and all(dates):
+        yield VersionChange("the date", *(date[0] for date in dates if date))
 
 
-def _of_tags(before: str, after: str) -> Iterator[Step]:
-    """Tags as they are, or the numbers before the same ending, as in 12.4.1-cudnn-runtime-ubuntu22.04."""
+def _in_tags(before: str, after: str) -> Iterator[VersionChange]:
+    """Yield the tags, or only their numbers if both have the same ending, as in 12.4.1-cudnn-runtime-ubuntu22.04."""
     if parsed(before) and parsed(after):
-        yield Step("the tag", before, after)
+        yield VersionChange("the tag", before, after)
         return
-    one, other = _NUMBERS.fullmatch(before), _NUMBERS.fullmatch(after)
-    if one and other and one[3] == other[3]:
-        yield Step("the tag", one[2], other[2])
+    old, new = _NUMBERS.fullmatch(before), _NUMBERS.fullmatch(after)
+    if old and new and old[3] == new[3]:
+        yield VersionChange("the tag", old[2], new[2])
 
 
 def _text(value: Any) -> str:
-    """A version as text; a whole number is one too."""
+    """Return a text or a whole number as text, and "" for other and very long values."""
     if isinstance(value, str):
         return value if len(value) <= 1000 else ""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**12 else ""

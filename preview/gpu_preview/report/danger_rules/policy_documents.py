@@ -1,4 +1,4 @@
-"""Policies of AWS as JSON text: who may do what."""
+"""Reads the policies of AWS (JSON texts in inputs): the actions that they allow, and the identities that they trust."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DOCUMENTS = ("policy", "assumeRolePolicy", "accessPolicies", "accessPolicy", "r
 
 
 def statements(inputs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Every statement that allows something, of every policy in a resource's inputs."""
+    """Yield every statement with the effect `Allow`, of every policy in a resource's inputs."""
     for pair in pairs(None, inputs):
         if pair.key not in _DOCUMENTS or pair.path[-1] != pair.key:
             continue
@@ -25,7 +25,7 @@ def statements(inputs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def open_to_anyone(inputs: Mapping[str, Any]) -> set[str]:
-    """The actions that everybody may take: a principal of `*`, and no condition."""
+    """Return the actions that everyone may take: those with a principal of `*` and without a condition."""
     return {
         action
         for each in statements(inputs)
@@ -35,7 +35,7 @@ def open_to_anyone(inputs: Mapping[str, Any]) -> set[str]:
 
 
 def broad(inputs: Mapping[str, Any]) -> set[str]:
-    """The actions with a `*` for all of a service, or for all there are, on whatever there is."""
+    """Return broad actions: `*` on any resource, all actions of a service on all resources, and NotAction."""
     found = set()
     for each in statements(inputs):
         if each.get("NotAction"):
@@ -47,24 +47,24 @@ def broad(inputs: Mapping[str, Any]) -> set[str]:
 
 @dataclass(frozen=True)
 class Trust:
-    """Whom a role trusts by OpenID Connect: the subjects, as patterns; none where there is no condition on them."""
+    """The trust of a role in the tokens of one OpenID Connect provider."""
 
     provider: str
     subjects: tuple[str, ...]
+    """Patterns of the trusted `sub` claims. Without patterns, the role trusts every subject of the provider."""
 
     @property
-    def everybody(self) -> bool:
-        """Whether any repository can take on the role, or any branch and pull request of an organization's."""
+    def is_wide(self) -> bool:
+        """True if any repository, or any repository of an organization, can assume the role."""
         return not self.subjects or any(_is_wide(each) for each in self.subjects)
 
-    def added_since(self, other: Trust | None) -> list[str]:
-        """The subjects that the other does not trust."""
-        old = other.subjects if other else ()
-        return [each for each in self.subjects if not any(_covers(known, each) for known in old)]
+    def added_since(self, before: Trust) -> list[str]:
+        """Return the subjects that `before` does not trust."""
+        return [each for each in self.subjects if not any(_covers(old, each) for old in before.subjects)]
 
 
 def trusts(inputs: Mapping[str, Any]) -> dict[str, Trust]:
-    """By the name of the provider, which stands after `oidc-provider/` in its ARN."""
+    """Return the trusts of a role by the name of the provider: the part of its ARN after `oidc-provider/`."""
     found: dict[str, Trust] = {}
     for each in statements(inputs):
         principal = each.get("Principal")
@@ -73,16 +73,17 @@ def trusts(inputs: Mapping[str, Any]) -> dict[str, Trust]:
             if not marker:
                 continue
             subjects = tuple(_subjects(each.get("Condition"), f"{provider}:sub"))
-            known = found.get(provider)
-            if known is None:
+            earlier = found.get(provider)
+            if earlier is None:
                 found[provider] = Trust(provider, subjects)
-            else:  # one statement without a condition is enough
-                found[provider] = Trust(provider, (*known.subjects, *subjects) if known.subjects and subjects else ())
+            else:  # A role trusts every subject if one of its statements has no condition.
+                all_conditional = earlier.subjects and subjects
+                found[provider] = Trust(provider, (*earlier.subjects, *subjects) if all_conditional else ())
     return found
 
 
 def texts(value: Any) -> list[str]:
-    """One text or a list of them."""
+    """Return the texts in a list, or one text as a list. Other values are left out."""
     found = value if isinstance(value, list) else [value]
     return [each for each in found if isinstance(each, str)]
 
@@ -92,24 +93,25 @@ def _subjects(condition: Any, key: str) -> Iterator[str]:
         if not isinstance(operator, str) or not isinstance(tests, Mapping):
             continue
         like, equals = "StringLike" in operator, "StringEquals" in operator
-        # IfExists lets in who says nothing; StringNotLike, which is neither, keeps somebody out and lets in the others.
+        # These limit no subject: an IfExists operator accepts a token without the claim, and an operator such as
+        # StringNotLike accepts every subject except some.
         if not (like or equals) or "IfExists" in operator:
             continue
-        # StringLike knows `*` and `?`, and StringEquals not even these; a `[` is no sign to either of them.
+        # Escape for fnmatch: StringLike has the wildcards `*` and `?`, and StringEquals has none.
         found = (each.replace("[", "[[]") for each in texts(tests.get(key)))
         yield from (each if like else each.replace("*", "[*]").replace("?", "[?]") for each in found)
 
 
 def _is_wide(pattern: str) -> bool:
-    """`*`, `repo:*`, or all repositories of an owner."""
+    """Return True for `*`, `repo:*` and all repositories of an owner."""
     if pattern.startswith("repo:"):
         owner, _, repository = pattern.removeprefix("repo:").partition("/")
         return "*" in owner.replace("[*]", "") or repository.startswith("*") or not repository
     return pattern.startswith("*")
 
 
-def _covers(known: str, new: str) -> bool:
-    return known == new or (max(len(known), len(new)) < 1000 and fnmatch.fnmatchcase(new, known))
+def _covers(old: str, new: str) -> bool:
+    return old == new or (max(len(old), len(new)) < 1000 and fnmatch.fnmatchcase(new, old))
 
 
 def _anyone(principal: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`like-a-rename`: what goes under one name and comes under another."""
+"""The rule `like-a-rename`: a resource is deleted, and one with similar inputs is created under another name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from ...model import Finding, Operation
 from ..danger_rule import RENAME
 
 _SHARED = 0.5
-"""The least part of the inputs that two have in common; a figure of ours."""
+"""The share of equal inputs above which two resources are similar. This project chose the value."""
 
 
 def check(world: World) -> Iterator[Finding]:
-    """The topmost only: what is in a component that is renamed is renamed with it."""
-    gone = {change.resource.urn for change in world.changes if change.resource.operation == Operation.DELETE}
+    """Check the resources whose parent stays: the resources in a renamed component are renamed with it."""
     pairs: dict[tuple[str, str], tuple[list[Change], list[Change]]] = {}
     for change in world.changes:
         state = change.before if change.resource.operation == Operation.DELETE else change.after
@@ -26,19 +25,19 @@ def check(world: World) -> Iterator[Finding]:
         old, new = pairs.setdefault((change.type, state.parent), ([], []))
         (old if change.resource.operation == Operation.DELETE else new).append(change)
     for (_, parent), (old, new) in pairs.items():
-        if len(old) == len(new) == 1 and parent not in gone and _alike(old[0].before, new[0].after, world):
-            was, now = old[0].resource.name, new[0].resource.name
-            yield RENAME.found(new[0], f"{old[0].name} goes and {now} comes: it may be a rename of {was}")
+        if len(old) == len(new) == 1 and parent not in world.deleted and _similar(old[0].before, new[0].after, world):
+            new_name = new[0].resource.name
+            yield RENAME.found(new[0], f"{old[0].name} is deleted and {new_name} is created: this may be a rename")
 
 
-def _alike(before: State | None, after: State | None, world: World) -> bool:
+def _similar(before: State | None, after: State | None, world: World) -> bool:
     if before is None or after is None:
         return False
-    if not before.inputs and not after.inputs:  # of a component that tells none, what is in it counts
+    if not before.inputs and not after.inputs:  # A component without inputs counts as similar if it had children.
         return any(each.parent == before.urn for each in world.before.values())
-    was, now = _inputs(before.inputs), _inputs(after.inputs)
-    shared = sum(path in now and (now[path] == value or is_unknown(now[path])) for path, value in was.items())
-    return bool(shared >= _SHARED * max(len(was), len(now)))
+    old, new = _inputs(before.inputs), _inputs(after.inputs)
+    shared = sum(path in new and (new[path] == value or is_unknown(new[path])) for path, value in old.items())
+    return bool(shared >= _SHARED * max(len(old), len(new)))
 
 
 def _inputs(inputs: Mapping[str, Any]) -> dict[Any, Any]:

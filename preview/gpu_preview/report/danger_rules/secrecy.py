@@ -1,4 +1,4 @@
-"""`secret-exposed`: what was secret is plain, and what was encrypted is not."""
+"""The rule `secret-exposed`: a secret value becomes plain text, or a resource is no longer encrypted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...engine.states import STACK, Change, World
 from ...model import Finding, Severity
 from ..danger_rule import SECRET_EXPOSED, shortened
 
-SWITCHES = frozenset(
+ENCRYPTION_SWITCHES = frozenset(
     {
         "atRestEncryptionEnabled",
         "enableEncryption",
@@ -24,7 +24,7 @@ SWITCHES = frozenset(
     }
 )
 """Names of properties that switch encryption on."""
-KEYS = frozenset(
+ENCRYPTION_SETTINGS = frozenset(
     {
         "databaseEncryption",
         "defaultKmsKeyName",
@@ -42,7 +42,7 @@ KEYS = frozenset(
         "serverSideEncryptionConfigurations",
     }
 )
-"""Names of properties that say by which key, or how, something is encrypted."""
+"""Names of properties with the key or the method of encryption."""
 ENCRYPTS = frozenset(
     {
         "aws:ebs/encryptionByDefault:EncryptionByDefault",
@@ -50,29 +50,30 @@ ENCRYPTS = frozenset(
         "aws:s3/bucketServerSideEncryptionConfigurationV2:BucketServerSideEncryptionConfigurationV2",
     }
 )
-"""Resources that are the encryption of another."""
+"""Types of resources that configure the encryption of other resources."""
 _BY_DEFAULT = "aws:ebs/encryptionByDefault:EncryptionByDefault"
 
 
 def check(change: Change, _world: World) -> Iterator[Finding]:
     if change.type in ENCRYPTS and change.ends == "is deleted":
-        yield SECRET_EXPOSED.found(change, f"{change.name} is deleted: what it encrypted by a key is so no longer")
+        yield SECRET_EXPOSED.found(change, f"{change.name} is deleted: it no longer configures encryption with a key")
     yield from exposed(change, _world)
     if change.before is None:
         return
     reported: tuple[Step, ...] = ()
     for pair in change.inputs:
         if reported and pair.path[: len(reported)] == reported:
-            continue  # a part of what was told just now
-        if text := _lost(change, pair):
+            continue  # This value is a part of the value reported last.
+        if text := _lost_encryption(change, pair):
             reported = pair.path
             yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} {text}")
 
 
 def exposed(change: Change, _world: World) -> Iterator[Finding]:
-    """What was secret and is plain now, also where the engine calls the resource the same: it compares values alone.
+    """Yield values that were secret and are plain now.
 
-    Of the stack it is its outputs; those of a resource are the provider's, which knows what is secret.
+    The engine may report such a resource as the same, because it compares only the values. The outputs are checked only
+    for the stack: the provider of any other resource decides which of its outputs are secret.
     """
     if change.after is None:
         return
@@ -91,30 +92,36 @@ def _exposed(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]
     for pair in pairs(before, after):
         if pair.path[0] not in reported and is_in_plain(pair.after) and not is_in_plain(pair.before):
             reported.add(pair.path[0])
-            text = "holds a value in plain that the stack file encrypts"
+            text = "has a value as plain text that the stack file encrypts"
             yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} {text}")
     for key in sorted(after.keys() - reported):
         if exposes_secret(before.get(key), after[key]):
-            text = "has lost a secret and has something plain that is new: make sure that it is not the same"
-            found = SECRET_EXPOSED.found(change, f"{change.name}: {shortened(key, 120)} {text}")
-            yield found.model_copy(update={"severity": Severity.WARNING})
+            text = "loses a secret and gets a new plain value: make sure that the plain value is not the secret"
+            finding = SECRET_EXPOSED.found(change, f"{change.name}: {shortened(key, 120)} {text}")
+            yield finding.model_copy(update={"severity": Severity.WARNING})
 
 
 def config(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Step, ...]]:
-    """Where under `config:` of a stack file something is plain that `pulumi config set --secret` had encrypted."""
+    """Yield the path, under `config:` of a stack file, of each value that was encrypted and is plain now.
+
+    `pulumi config set --secret` encrypts a value.
+    """
     for pair in pairs(before, after):
         if _is_secure(pair.before) and pair.after is not None and not _all_secure(pair.after):
             yield pair.path
 
 
-def _lost(change: Change, pair: ValuePair) -> str:
-    """What was encrypted, and is not. Where the thing itself is gone, there is no pair, and nothing to tell."""
-    switch = pair.key in SWITCHES or (pair.key == "enabled" and change.type == _BY_DEFAULT)
-    if switch and _on(pair.before) and (pair.after is None or _off(pair.after)):
-        return "was on and is off: it is not encrypted any more"
-    # A list or a map that was empty named no key.
-    if pair.key in KEYS and pair.before and (pair.after is None or pair.after in ("", [], {})):
-        return "is gone: what it names encrypts this no longer"
+def _lost_encryption(change: Change, pair: ValuePair) -> str:
+    """Return a text if the property switched encryption on, or set its key or method, and no longer does so; or "".
+
+    If the parent of the property is removed, such as a disk with its key, there is no pair and nothing to report.
+    """
+    is_switch = pair.key in ENCRYPTION_SWITCHES or (pair.key == "enabled" and change.type == _BY_DEFAULT)
+    if is_switch and _on(pair.before) and (pair.after is None or _off(pair.after)):
+        return "was on and is off: the resource is no longer encrypted"
+    # An empty list, map or text before the change set no key and no method.
+    if pair.key in ENCRYPTION_SETTINGS and pair.before and (pair.after is None or pair.after in ("", [], {})):
+        return "is removed: the resource is no longer encrypted this way"
     return ""
 
 
@@ -131,5 +138,5 @@ def _is_secure(value: Any) -> bool:
 
 
 def _all_secure(value: Any) -> bool:
-    """Whether each part of it is encrypted, as `pulumi config set --path --secret` leaves it."""
+    """Return True if each leaf of a map or list is encrypted, as after `pulumi config set --path --secret`."""
     return isinstance(value, Mapping | list) and all(path[-1:] == ("secure",) for path, _ in leaves(value))

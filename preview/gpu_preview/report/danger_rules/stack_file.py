@@ -1,4 +1,4 @@
-"""What the two stack files alone tell: `beyond-quota`, and a value of the configuration that is no longer encrypted."""
+"""Finds dangers that need only the stack files of base and head: `beyond-quota`, and values no longer encrypted."""
 
 from __future__ import annotations
 
@@ -19,35 +19,42 @@ from . import secrecy
 
 
 def find(before: Path | None, after: Path | None, file: str) -> list[Finding]:
-    """The dangers in the stack file of the head beside the base's, each with its line; `file` is its name in the
-    repository. A file that cannot be read has none: cost.cost says so."""
+    """Return the dangers of the head's stack file, compared with the base's, each with its line.
+
+    A file that cannot be read has no dangers here: cost.cost reports it.
+
+    Args:
+        before: The stack file of the base, or None if it has none.
+        after: The stack file of the head, or None if it has none.
+        file: The name of the stack file in the repository.
+    """
     if after is None:
         return []
     lines = StackLines.read(after, file)
     old, new = ({} if path is None else _config(path) for path in (before, after))
-    found = [
+    exposed = [
         SECRET_EXPOSED.of(f"{file}: {'.'.join(map(str, steps))} was encrypted and is plain text now").model_copy(
             update={"place": lines.at(steps)}
         )
         for steps in secrecy.config(old, new)
     ]
-    return [*found, *_beyond_quota(before, after, lines)]
+    return [*exposed, *_beyond_quota(before, after, lines)]
 
 
 def _beyond_quota(before: Path | None, after: Path, lines: StackLines) -> Iterator[Finding]:
-    """Quotas that the pools of the head are the first to be too large for."""
+    """Yield the quotas that are too small for the pools of the head, by more than they were for those of the base."""
     try:
         file = cost.read(after)
-        known = _shortages(cost.read(before)) if before else {}
+        shortages_before = _shortages(cost.read(before)) if before else {}
     except cost.UnpricedError:
         return
-    for key, short in _shortages(file).items():
-        if key in known and _as_short(known[key], short):
+    for key, shortage in _shortages(file).items():
+        if key in shortages_before and _no_worse(shortages_before[key], shortage):
             continue
-        text = f"{short.need.name}: the stack file grants {short.got}, and the pools need {short.expected}"
-        text += "" if short.certain else "; no source confirms that machines bought so draw on it"
-        hint = short.hint(file.project if file else "")
-        finding = BEYOND_QUOTA.of(text, hint, component=_only_pool(short))
+        text = f"{shortage.need.name}: the stack file grants {shortage.got}, and the pools need {shortage.expected}"
+        text += "" if shortage.certain else "; no source confirms that these machines use this quota"
+        hint = shortage.hint(file.project if file else "")
+        finding = BEYOND_QUOTA.of(text, hint, component=_only_pool(shortage))
         yield finding.model_copy(update={"place": lines.at((QUOTAS, *limits.path_of(*key)))})
 
 
@@ -58,20 +65,19 @@ def _shortages(file: StackFile | None) -> dict[tuple[str, str], quota.Finding]:
     return {(each.need.region, each.need.metric): each for each in found.findings if each.is_short}
 
 
-def _as_short(before: quota.Finding, after: quota.Finding) -> bool:
-    """Whether it was too small before by as much: the change is not to blame."""
+def _no_worse(before: quota.Finding, after: quota.Finding) -> bool:
+    """Return True if the quota was too small by at least as much before the change."""
     old, new = (each.given.limit if each.given else 0 for each in (before, after))
     return before.need.amount - old >= after.need.amount - new
 
 
-def _only_pool(short: quota.Finding) -> str:
-    """The one pool that needs it; none where several do."""
-    return short.need.pools[0][0] if len(short.need.pools) == 1 else ""
+def _only_pool(shortage: quota.Finding) -> str:
+    """Return the pool that needs the quota, or "" if several pools need it."""
+    return shortage.need.pools[0][0] if len(shortage.need.pools) == 1 else ""
 
 
 def _config(path: Path) -> dict[str, Any]:
-    """What stands under `config:`, as plain text, and what the project gives every stack; nothing of a file that is not
-    to be read."""
+    """Return the `config:` of a stack file with the project's defaults, or an empty map if the file cannot be read."""
     try:
         found = stack_yaml.loaded(path)
     except stack_yaml.InvalidStackFileError:

@@ -1,4 +1,4 @@
-"""`loses-data` and `protected`."""
+"""Tests of the rules `loses-data`, `protected` and `replace-unknown`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ SECRET_OF_KUBERNETES = "kubernetes:core/v1:Secret"
          "what is in it; with deletionProtection the cloud refuses"),
     ],
 )  # fmt: skip
-def test_what_holds_data_is_told_when_it_goes(type_: str, inputs: dict[str, Any], text: str) -> None:
+def test_a_resource_with_data_is_reported_if_it_is_deleted_or_replaced(
+    type_: str, inputs: dict[str, Any], text: str
+) -> None:
     for operation, how in ((DELETE, "is deleted"), (REPLACE, "is replaced")):
         [finding] = found(type_, operation, inputs, inputs)
         assert finding.text == f"{type_.rpartition(':')[2]} x {how}, and with it {text}"
@@ -42,11 +44,11 @@ def test_what_holds_data_is_told_when_it_goes(type_: str, inputs: dict[str, Any]
         assert found(type_, operation, inputs, inputs) == []
 
 
-def test_what_is_only_archived_loses_nothing() -> None:
+def test_an_archived_resource_loses_no_data() -> None:
     assert found("github:index/repository:Repository", DELETE, {"archiveOnDestroy": True}) == []
 
 
-def test_what_the_program_holds_is_back_after_a_replacement() -> None:
+def test_data_of_the_program_is_restored_by_a_replacement() -> None:
     assert found(SECRET_OF_KUBERNETES, REPLACE) == []
     assert texts(found(SECRET_OF_KUBERNETES, DELETE)) == [
         "loses-data: Secret x is deleted, and with it its value, unless it is kept somewhere else"
@@ -54,7 +56,7 @@ def test_what_the_program_holds_is_back_after_a_replacement() -> None:
 
 
 @pytest.mark.parametrize(("operation", "how"), [(DELETE, "is deleted"), (REPLACE, "is replaced")])
-def test_a_protected_resource_that_would_go_is_told_whatever_it_is(operation: Operation, how: str) -> None:
+def test_a_protected_resource_of_any_type_is_reported_if_it_is_deleted(operation: Operation, how: str) -> None:
     [finding] = found("my:own:Thing", operation, protect=True)
     assert finding.text == f"Thing x {how}, and is protected: the engine refuses, and the update ends with an error"
     assert (finding.rule, finding.severity) == ("protected", Severity.WARNING)
@@ -62,7 +64,7 @@ def test_a_protected_resource_that_would_go_is_told_whatever_it_is(operation: Op
     assert found("my:own:Thing", UPDATE, {"a": 1}, {"a": 2}, protect=True) == []
 
 
-def test_protection_that_is_taken_off_is_told_though_nothing_else_changes() -> None:
+def test_protection_that_is_taken_off_is_reported_though_nothing_else_changes() -> None:
     one, other = state("my:own:Thing", protect=True), state("my:own:Thing")
     unchanged = [resource("my:own:Thing", SAME)]
     assert texts(find({one.urn: one}, {other.urn: other}, unchanged)) == [
@@ -73,7 +75,7 @@ def test_protection_that_is_taken_off_is_told_though_nothing_else_changes() -> N
 
 
 def unclear(type_: str, inputs: dict[str, Any] | None = None, **others: Any) -> list[tuple[str, str]]:
-    """What is told of an update of which nobody knows whether it replaces."""
+    """Return the findings on an update that may be a replacement."""
     one = state(type_, "x", inputs, **others)
     update = resource(type_, UPDATE, "x", may_replace=True)
     return [(each.rule, each.text) for each in find({one.urn: one}, {one.urn: one}, [update])]
@@ -98,7 +100,7 @@ def test_an_update_that_may_be_a_replacement_is_a_warning_for_what_holds_none_or
     assert found("aws:sqs/queue:Queue", UPDATE, {"a": 1}, {"a": 2}) == []
 
 
-def test_what_stayed_in_the_cloud_when_it_was_forgotten_and_does_so_no_longer_is_told() -> None:
+def test_a_resource_that_loses_retain_on_delete_is_reported() -> None:
     before, after = (state(BUCKET, retained=each) for each in (True, False))
     [told] = find({before.urn: before}, {after.urn: after}, [resource(BUCKET, SAME)])
     assert told.rule == "protected"
@@ -113,16 +115,16 @@ def test_a_protection_that_goes_with_what_it_protects_is_a_danger() -> None:
     assert (finding.rule, finding.severity) == ("protected", Severity.DANGER)
 
 
-def test_what_stayed_in_the_cloud_and_is_replaced_by_what_does_not_is_told_once() -> None:
+def test_a_replaced_resource_that_loses_retain_on_delete_is_reported_once() -> None:
     before, after = (state(BUCKET, retained=each) for each in (True, False))
     assert find({before.urn: before}, {after.urn: after}, [resource(BUCKET, REPLACE)]) == []
 
 
-def test_what_was_only_looked_up_loses_nothing() -> None:
+def test_an_external_resource_loses_no_data() -> None:
     assert found(BUCKET, DELETE, external=True) == found(BUCKET, REPLACE, external=True) == []
 
 
-def test_what_the_stack_lets_go_of_is_told_though_the_engine_calls_it_the_same() -> None:
+def test_a_resource_that_the_stack_stops_managing_is_reported_although_it_is_unchanged() -> None:
     before, after = (state(BUCKET, external=each) for each in (False, True))
     assert texts(find({before.urn: before}, {after.urn: after}, [resource(BUCKET, SAME)])) == [
         "protected: Bucket x is only looked up from now on: the stack lets go of it"

@@ -1,4 +1,4 @@
-"""`public`: each way to be reached from everywhere, and beside it one that looks like it."""
+"""Tests of the rule `public`: each kind of exposure, and similar changes that expose nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
 SERVICE = "kubernetes:core/v1:Service"
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
-# Type, inputs that are public, inputs that are not, and what is told.
+# The type, inputs that are public, inputs that are not, and the text of the finding.
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     (TEMPLATE, {"networkInterfaces": [{"accessConfigs": [{}]}]}, {"networkInterfaces": [{"accessConfigs": []}]},
      ": networkInterfaces[0].accessConfigs gives machines a public address"),
@@ -104,7 +104,7 @@ each_case = pytest.mark.parametrize(("type_", "public", "private", "text"), CASE
 
 
 @each_case
-def test_what_becomes_public_is_told(type_: str, public: Any, private: Any, text: str) -> None:
+def test_a_resource_that_becomes_public_is_reported(type_: str, public: Any, private: Any, text: str) -> None:
     expected = [f"public: {type_.rpartition(':')[2]} x{text}"]
     for operation in (UPDATE, REPLACE):
         told = texts(found(type_, operation, private, public))
@@ -113,9 +113,7 @@ def test_what_becomes_public_is_told(type_: str, public: Any, private: Any, text
 
 
 @each_case
-def test_what_is_not_public_was_so_before_or_stops_being_it_is_no_danger(
-    type_: str, public: Any, private: Any, text: str
-) -> None:
+def test_a_resource_that_does_not_become_public_is_no_danger(type_: str, public: Any, private: Any, text: str) -> None:
     assert found(type_, CREATE, after=private) == []
     assert found(type_, UPDATE, public, public) == []
     assert found(type_, UPDATE, public, private) == []
@@ -123,7 +121,7 @@ def test_what_is_not_public_was_so_before_or_stops_being_it_is_no_danger(
     assert found(type_, SAME, private, public) == []
 
 
-def test_a_block_of_public_access_that_is_forgotten_is_told() -> None:
+def test_a_block_of_public_access_that_is_forgotten_is_reported() -> None:
     flags = {"blockPublicAcls": True, "restrictPublicBuckets": True}
     assert texts(found(BLOCK, UPDATE, flags, {"blockPublicAcls": True})) == [
         "public: BucketPublicAccessBlock x: restrictPublicBuckets takes a block of public access off"
@@ -143,7 +141,7 @@ def test_a_block_that_goes_with_its_bucket_is_no_danger() -> None:
     assert [each.rule for each in find(before, {}, [block, gone])] == ["loses-data"]
 
 
-def test_a_network_policy_that_is_deleted_without_its_namespace_is_told() -> None:
+def test_a_network_policy_that_is_deleted_without_its_namespace_is_reported() -> None:
     namespace = "kubernetes:core/v1:Namespace"
     before = {each.urn: each for each in (state(POLICY, dependencies=(urn(namespace, "n"),)), state(namespace, "n"))}
     [finding] = find(before, {}, [resource(POLICY, DELETE)])
@@ -152,7 +150,7 @@ def test_a_network_policy_that_is_deleted_without_its_namespace_is_told() -> Non
     assert "public" not in [each.rule for each in both]
 
 
-def test_one_more_port_of_an_open_firewall_is_told_alone() -> None:
+def test_one_more_port_of_an_open_firewall_is_reported_alone() -> None:
     def rule(*ports: str) -> dict[str, Any]:
         return {"sourceRanges": ["0.0.0.0/0"], "allows": [{"protocol": "tcp", "ports": [port]} for port in ports]}
 
@@ -181,5 +179,5 @@ def test_one_more_port_of_an_open_firewall_is_told_alone() -> None:
         ("", False),
     ],
 )
-def test_addresses_are_open_where_they_keep_nobody_out(cidr: str, expected: bool) -> None:
+def test_addresses_are_open_if_they_include_most_of_the_internet(cidr: str, expected: bool) -> None:
     assert is_open(cidr) is expected

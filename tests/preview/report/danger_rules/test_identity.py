@@ -1,4 +1,4 @@
-"""`identity`: wider grants, wider trust, and more repositories; and what stays within what it was."""
+"""Tests of the rule `identity`: wider grants and trusts, more repositories, and changes that allow no more."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ def trust(*subjects: str, operator: str = "StringLike", audience: bool = True) -
 
 
 NO_SUB = f"trusts {GITHUB} with no condition on sub"
-TAKES = "workflows of other repositories can take it on"
+TAKES = "workflows of other repositories can assume the role"
 ONE = "repo:org/a:ref:refs/heads/main"
 
-# Type, before (None: it is new), after, and what is told; nothing for the near misses.
+# The type, the inputs before (None: a new resource) and after, and the texts of the findings.
 CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
     (MEMBER, None, {"role": "roles/owner", "member": "user:a"}, ["grants roles/owner to user:a"]),
     (MEMBER, None, {"role": "roles/storage.admin", "member": "user:a"}, ["grants roles/storage.admin to user:a"]),
     (MEMBER, None, {"role": "roles/logging.logWriter", "member": "user:a"}, []),
-    (MEMBER, None, {"role": "roles/editor", "member": UNKNOWN}, ["grants roles/editor to somebody not known yet"]),
+    (MEMBER, None, {"role": "roles/editor", "member": UNKNOWN},
+     ["grants roles/editor to a member known only after the update"]),
     (MEMBER, {"role": "roles/viewer", "member": "user:a"}, {"role": "roles/editor", "member": "user:a"},
      ["grants roles/editor to user:a"]),
     (MEMBER, {"role": "roles/editor", "member": "user:a"}, {"role": "roles/viewer", "member": "user:a"}, []),
@@ -54,7 +55,7 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
     (BINDING, {"role": "roles/owner", "members": ["user:a", "user:b"]}, {"role": "roles/owner", "members": ["user:a"]},
      []),
     (MEMBER, None, {"role": "roles/x", "member": "principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/*"},
-     ["lets every identity of a pool in: principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/*"]),
+     ["grants a role to every identity of a pool: principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/*"]),
     (MEMBER, None, {"role": "roles/x", "member": "principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/a/b"},
      []),
     (POLICY, None, policy("*", "arn:aws:s3:::a"), ["allows *"]),
@@ -76,20 +77,20 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
     (ROLE, None, trust(ONE), []),
     (ROLE, trust(), trust(), []),
     (ROLE, trust(ONE), trust("repo:org/*:*"), [f"trusts {GITHUB} with sub like repo:org/*:*: {TAKES}"]),
-    (ROLE, trust(ONE), trust("repo:org/a:*"), [f"trusts repo:org/a:* of {GITHUB}, which it did not"]),
+    (ROLE, trust(ONE), trust("repo:org/a:*"), [f"newly trusts repo:org/a:* of {GITHUB}"]),
     (ROLE, trust("repo:org/a:*"), trust(ONE), []),
-    (ROLE, trust(ONE), trust(ONE, "repo:org/b:*"), [f"trusts repo:org/b:* of {GITHUB}, which it did not"]),
+    (ROLE, trust(ONE), trust(ONE, "repo:org/b:*"), [f"newly trusts repo:org/b:* of {GITHUB}"]),
     (ROLE, None, trust("repo:org/*", operator="StringEquals"), []),
     (PROVIDER, {"attributeCondition": "a == 'b'"}, {},
-     ["takes tokens of every repository: its attributeCondition is gone"]),
+     ["accepts tokens of every repository: its attributeCondition is removed"]),
     (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": "true"},
-     ["takes tokens of every repository: its attributeCondition is gone"]),
+     ["accepts tokens of every repository: its attributeCondition is removed"]),
     (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": "a == 'c'"},
-     ["takes tokens by another attributeCondition: read whether it lets in more"]),
+     ["accepts tokens by another attributeCondition: check if it accepts more tokens"]),
     (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": "a=='b'"}, []),
     (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": UNKNOWN}, []),
     (PROVIDER, None, {"oidc": {"issuerUri": f"https://{GITHUB}"}},
-     ["takes tokens of every repository: it has no attributeCondition"]),
+     ["accepts tokens of every repository: it has no attributeCondition"]),
     (PROVIDER, None, {"oidc": {"issuerUri": f"https://{GITHUB}"}, "attributeCondition": "a == 'b'"}, []),
     ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", None, {"roleRef": {"name": "cluster-admin"}},
      ["makes its subjects cluster-admin"]),
@@ -102,53 +103,53 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
     ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", None, {"rules": [{"verbs": ["*"], "resources": ["pods"]}]},
      []),
     ("kubernetes:apps/v1:Deployment", {"spec": [{"privileged": False}]}, {"spec": [{"privileged": True}]},
-     ["lets a container be more than a container: spec[0].privileged"]),
+     ["weakens the isolation of a container: spec[0].privileged"]),
     ("kubernetes:apps/v1:Deployment", {"spec": [{"privileged": True}]}, {"spec": [{"privileged": True}]}, []),
     (GROUP, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": [2, 1, 3]},
-     ["lets in 2 more: selectedRepositoryIds"]),
+     ["allows 2 more in selectedRepositoryIds"]),
     (GROUP, {"selectedRepositoryIds": [1, 2]}, {"selectedRepositoryIds": [2]}, []),
     (GROUP, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": UNKNOWN}, []),
     (GROUP, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": [1, UNKNOWN]}, []),
     (GROUP, None, {"selectedRepositoryIds": [1], "visibility": "selected"}, []),
-    (GROUP, {"visibility": "selected"}, {"visibility": "all"}, ["is there for all repositories, and was for selected"]),
-    (GROUP, None, {"visibility": "all"}, ["is there for all repositories, and was for none"]),
+    (GROUP, {"visibility": "selected"}, {"visibility": "all"}, ["is available to all repositories (before: selected)"]),
+    (GROUP, None, {"visibility": "all"}, ["is available to all repositories (before: none)"]),
     (GROUP, {"visibility": "all"}, {"visibility": "selected"}, []),
     (GROUP, {"restrictedToWorkflows": True}, {"restrictedToWorkflows": False},
-     ["is restricted to no workflows any more"]),
+     ["is no longer restricted to selected workflows"]),
     (GROUP, {"restrictedToWorkflows": False}, {}, []),
     (ROLE_BINDING, {"subjects": [{"kind": "User", "name": "dev"}]},
      {"subjects": [{"kind": "Group", "name": f"system:{each}"} for each in ("unauthenticated", "serviceaccounts")]},
-     ["binds every pod of the cluster: system:serviceaccounts",
-      "binds whoever reaches the API server: system:unauthenticated"]),
+     ["binds every client of the API server: system:unauthenticated",
+      "binds every pod of the cluster: system:serviceaccounts"]),
     (ROLE_BINDING, None, {"subjects": [{"kind": "Group", "name": "system:authenticated"}]},
-     ["binds whoever has any account of the cluster: system:authenticated"]),
+     ["binds every account of the cluster: system:authenticated"]),
     (ROLE_BINDING, {"subjects": [{"name": "system:anonymous"}]},
      {"subjects": [{"name": "system:anonymous"}, {"name": "a"}]}, []),
     (ROLE_BINDING, None, {"subjects": [{"name": ["system:anonymous"]}, 3]}, []),
     ("github:index/repositoryRuleset:RepositoryRuleset", {"enforcement": "active"}, {"enforcement": "disabled"},
-     ["holds nobody any more: enforcement is not active"]),
+     ["is no longer enforced: enforcement is not active"]),
     ("github:index/repositoryRuleset:RepositoryRuleset", {"enforcement": "evaluate"}, {"enforcement": "disabled"}, []),
     ("github:index/repositoryRuleset:RepositoryRuleset", {"bypassActors": []}, {"bypassActors": [{"actorId": 1}]},
-     ["lets in 1 more: bypassActors"]),
+     ["allows 1 more in bypassActors"]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("type_", "before", "after", "expected"), CASES)
-def test_who_may_do_more_is_told(type_: str, before: Any, after: Any, expected: list[str]) -> None:
+def test_a_change_that_allows_more_is_reported(type_: str, before: Any, after: Any, expected: list[str]) -> None:
     findings = found(type_, CREATE if before is None else UPDATE, before, after)
     assert texts(findings) == [f"identity: {type_.rpartition(':')[2]} x {text}" for text in expected]
     assert {each.severity for each in findings} <= {Severity.DANGER}
 
 
-def test_a_ruleset_that_is_deleted_is_told() -> None:
+def test_a_ruleset_that_is_deleted_is_reported() -> None:
     type_ = "github:index/repositoryRuleset:RepositoryRuleset"
     assert texts(found(type_, DELETE, {"enforcement": "active"})) == [
-        "identity: RepositoryRuleset x is deleted: the branches it held can be changed without its checks"
+        "identity: RepositoryRuleset x is deleted: its branches can be changed without its checks"
     ]
     assert found(MEMBER, DELETE, {"role": "roles/owner", "member": "user:a"}) == []
 
 
-def test_a_grant_that_only_moves_is_not_told_again() -> None:
+def test_a_moved_grant_is_not_reported_again() -> None:
     before = state(MEMBER, "old", {"role": "roles/owner", "member": "user:a"})
     after = state(MEMBER, "new", before.inputs)
     moved = resource(MEMBER, UPDATE, "new", moved_from=before.urn)
@@ -156,7 +157,7 @@ def test_a_grant_that_only_moves_is_not_told_again() -> None:
     assert len(find({}, {after.urn: after}, [resource(MEMBER, CREATE, "new")])) == 1
 
 
-def test_a_grant_that_is_deleted_is_none_also_where_the_digest_still_has_it() -> None:
+def test_a_deleted_grant_is_not_reported_even_if_the_digest_still_has_its_state() -> None:
     before, after = ({"role": role, "member": "user:a"} for role in ("roles/viewer", "roles/owner"))
     sides = [{each.urn: each} for each in (state(MEMBER, inputs=before), state(MEMBER, inputs=after))]
     assert find(*sides, [resource(MEMBER, DELETE)]) == []

@@ -1,4 +1,4 @@
-"""`interrupts-jobs` and `gate-removed`."""
+"""Tests of the rules `interrupts-jobs`, `keeps-jobs` and `gate-removed`."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ JOB = "kubernetes:batch/v1:Job"
          "are deleted with their jobs")),
         ("aws:autoscaling/group:Group", {}, "its machines are terminated, and the jobs on them end without a result"),
         (RELEASE, {"chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set"},
-         ("idle runners are deleted, one with a job ends it first while controller and secret stay, and jobs that "
-          "wait find nobody until another set comes")),
+         ("idle runners are deleted; busy runners finish their job if the controller and the secret stay; waiting "
+          "jobs get no runner until another scale set exists")),
         (RELEASE, {"chart": "gha-runner-scale-set-controller"},
-         "nothing starts runners or ends them any more, and the sets it kept stay behind without it"),
+         "no controller starts or deletes runners any more, and its runner scale sets stay"),
         ("gcp:cloudbuild/workerPool:WorkerPool", {},
-         "no source tells what becomes of what runs in it, so take that for lost"),
+         "no source says what happens to running jobs, so assume that they are lost"),
     ],
 )  # fmt: skip
-def test_what_runs_jobs_is_told_when_it_goes(
+def test_a_resource_that_runs_jobs_is_reported_if_it_is_deleted_or_replaced(
     type_: str, inputs: dict[str, Any], text: str, operation: Operation
 ) -> None:
     [finding] = found(type_, operation, inputs, inputs)
-    how = "is deleted" if operation == DELETE else "is replaced"
+    ends = "is deleted" if operation == DELETE else "is replaced"
     assert finding.rule == "interrupts-jobs"
     assert finding.severity == Severity.DANGER
-    assert finding.text == f"{type_.rpartition(':')[2]} x {how}: {text}"
+    assert finding.text == f"{type_.rpartition(':')[2]} x {ends}: {text}"
     assert (finding.urn, finding.component) == (urn(type_, "x"), "l4")
 
 
@@ -60,11 +60,13 @@ def test_what_runs_jobs_is_told_when_it_goes(
         ("kubernetes:apps/v1:Deployment", DELETE, {}),
     ],
 )
-def test_what_runs_no_jobs_or_stays_is_no_danger(type_: str, operation: Operation, inputs: dict[str, Any]) -> None:
+def test_a_resource_without_jobs_or_one_that_stays_is_no_danger(
+    type_: str, operation: Operation, inputs: dict[str, Any]
+) -> None:
     assert found(type_, operation, inputs, inputs) == []
 
 
-def test_what_stays_in_the_cloud_interrupts_nothing() -> None:
+def test_a_resource_that_stays_in_the_cloud_interrupts_no_job() -> None:
     assert found(GROUP, DELETE, retained=True) == []
 
 
@@ -73,30 +75,28 @@ def group(template: str, kind: str, size: Any = 3) -> dict[str, Any]:
 
 
 def test_a_group_that_replaces_its_machines_at_once_interrupts_them() -> None:
-    text = "gets other versions, and updatePolicy.type is PROACTIVE"
+    text = "changes versions, and updatePolicy.type is PROACTIVE"
     assert texts(found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group(UNKNOWN, "PROACTIVE"))) == [
-        f"interrupts-jobs: RegionInstanceGroupManager x {text}: it replaces its machines at once, whatever runs on them"
+        f"interrupts-jobs: RegionInstanceGroupManager x {text}: it replaces its machines at once, also busy ones"
     ]
     assert found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group("a", "PROACTIVE")) == []
 
 
-def test_a_group_that_gives_new_machines_another_template_is_said_to_interrupt_nothing() -> None:
-    [told] = found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group(UNKNOWN, "OPPORTUNISTIC"))
-    text = "gets another template: machines that are there keep theirs, and no job is interrupted"
-    assert (told.severity, told.text) == (Severity.NOTE, f"RegionInstanceGroupManager x {text}")
+def test_an_opportunistic_update_of_a_group_is_reported_to_interrupt_no_job() -> None:
+    [finding] = found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group(UNKNOWN, "OPPORTUNISTIC"))
+    text = "gets another template: existing machines keep the old template, and no job is interrupted"
+    assert (finding.severity, finding.text) == (Severity.NOTE, f"RegionInstanceGroupManager x {text}")
     assert found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group("a", "OPPORTUNISTIC")) == []
 
 
-def test_a_group_whose_machines_are_all_to_be_another_way_at_once_interrupts_them() -> None:
+def test_a_proactive_change_of_the_instances_configuration_interrupts_jobs() -> None:
     before, after = ({"allInstancesConfig": {"metadata": {"a": each}}} for each in "xy")
     policy = {"updatePolicy": {"type": "PROACTIVE"}}
     [finding] = found(GROUP, UPDATE, {**policy, **before}, {**policy, **after})
-    assert finding.text.startswith(
-        "RegionInstanceGroupManager x gets other allInstancesConfig, and updatePolicy.type is"
-    )
+    assert finding.text.startswith("RegionInstanceGroupManager x changes allInstancesConfig, and updatePolicy.type is")
 
 
-def test_a_release_runs_what_it_ran_until_its_chart_is_another() -> None:
+def test_a_release_with_another_chart_is_judged_by_its_chart_before_the_change() -> None:
     before, after = ({"chart": each} for each in ("gha-runner-scale-set-controller", "nvidia-device-plugin"))
     assert [each.rule for each in found(RELEASE, REPLACE, before, after)] == ["interrupts-jobs"]
     assert found(RELEASE, REPLACE, after, before) == []
@@ -106,8 +106,8 @@ def test_a_group_that_shrinks_picks_machines_that_may_be_busy() -> None:
     before = group("a", "OPPORTUNISTIC")
     assert texts(found(GROUP, UPDATE, before, {**before, "targetSize": 2})) == [
         (
-            "interrupts-jobs: RegionInstanceGroupManager x shrinks from 3 to 2 machines: it picks those to "
-            "delete itself, busy or not"
+            "interrupts-jobs: RegionInstanceGroupManager x shrinks from 3 to 2 machines: Google chooses which machines "
+            "to delete, also busy ones"
         )
     ]
     for size in (3, 4, UNKNOWN, None, True):
@@ -115,7 +115,7 @@ def test_a_group_that_shrinks_picks_machines_that_may_be_busy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "what"),
+    ("before", "after", "changed"),
     [
         ({"version": "1.34"}, {"version": "1.35"}, "version"),
         ({"launchTemplate": {"id": "lt", "version": "1"}}, {"launchTemplate": {"id": "lt", "version": UNKNOWN}},
@@ -124,11 +124,13 @@ def test_a_group_that_shrinks_picks_machines_that_may_be_busy() -> None:
          {"releaseVersion": "1.35.0-20260901", "version": "1.35"}, "releaseVersion and version"),
     ],
 )  # fmt: skip
-def test_a_node_group_that_takes_another_image_drains_its_nodes(before: Any, after: Any, what: str) -> None:
+def test_a_node_group_with_another_version_or_launch_template_drains_its_nodes(
+    before: Any, after: Any, changed: str
+) -> None:
     assert texts(found(NODES, UPDATE, before, after)) == [
         (
-            f"interrupts-jobs: NodeGroup x gets another {what}: nodes of the new sort take the place of the old ones, "
-            "whose pods are evicted with their jobs"
+            f"interrupts-jobs: NodeGroup x changes {changed}: new nodes replace the old nodes, "
+            "and the pods on the old nodes are evicted with their jobs"
         )
     ]
 
@@ -139,7 +141,7 @@ def test_a_node_group_that_only_scales_or_is_labelled_anew_keeps_its_nodes() -> 
 
 
 def gated(depends: tuple[str, ...], *, gate: bool = True) -> dict[str, Any]:
-    """A group behind a gate, by way of another resource; or beside one."""
+    """Return a group that depends on `depends`, a resource that depends on a gate, and the gate unless it is False."""
     between = state("gcp:x/y:Y", "between", dependencies=(urn(GATE, "gate"),) if gate else ())
     states = [state(GROUP, "group", dependencies=depends), between, *([state(GATE, "gate")] if gate else [])]
     return {each.urn: each for each in states}
@@ -153,7 +155,7 @@ def pool(gate: Operation | None, group: Operation = SAME) -> list[Any]:
     return [resource(GROUP, group, "group"), resource("gcp:x/y:Y", SAME, "between"), *gates]
 
 
-def test_a_pool_that_waits_for_no_gate_any_more_is_told() -> None:
+def test_a_pool_that_no_longer_waits_for_a_gate_is_reported() -> None:
     before, after = gated(BETWEEN), gated(())
     assert texts(find(before, after, pool(SAME))) == [
         "gate-removed: RegionInstanceGroupManager group no longer waits for a check of its GPUs"
@@ -163,7 +165,7 @@ def test_a_pool_that_waits_for_no_gate_any_more_is_told() -> None:
     assert find(after, after, pool(SAME)) == []
 
 
-def test_a_gate_that_is_deleted_is_told_once() -> None:
+def test_a_gate_that_is_deleted_is_reported_once() -> None:
     assert texts(find(gated(BETWEEN), gated(BETWEEN, gate=False), pool(DELETE))) == [
         "gate-removed: RegionInstanceGroupManager group no longer waits for a check of its GPUs"
     ]
@@ -172,9 +174,9 @@ def test_a_gate_that_is_deleted_is_told_once() -> None:
     ]
 
 
-def test_a_gate_that_goes_with_its_pool_or_is_followed_by_another_is_no_danger() -> None:
-    gone = [finding.rule for finding in find(gated(BETWEEN), {}, pool(DELETE, DELETE))]
-    assert gone == ["interrupts-jobs"]
+def test_a_gate_that_is_deleted_with_its_pool_or_has_a_successor_is_no_danger() -> None:
+    rules = [finding.rule for finding in find(gated(BETWEEN), {}, pool(DELETE, DELETE))]
+    assert rules == ["interrupts-jobs"]
     other = state(GATE, "other")
     after = gated((other.urn,), gate=False) | {other.urn: other}
     assert find(gated(BETWEEN), after, [*pool(DELETE), resource(GATE, CREATE, "other")]) == []
@@ -187,7 +189,7 @@ def test_the_gate_of_another_pool_is_not_enough() -> None:
     assert [finding.rule for finding in found] == ["gate-removed"]
 
 
-def test_a_job_is_a_gate_below_the_component_of_the_check_alone() -> None:
+def test_a_job_is_a_gate_only_if_its_parent_is_the_component_of_the_check() -> None:
     release = state(RELEASE, "runners", {"chart": "gha-runner-scale-set"}, dependencies=(urn(JOB, "job"),))
     after = {release.urn: state(RELEASE, "runners", {"chart": "gha-runner-scale-set"})}
     resources = [resource(RELEASE, SAME, "runners"), resource(JOB, DELETE, "job")]
@@ -198,13 +200,13 @@ def test_a_job_is_a_gate_below_the_component_of_the_check_alone() -> None:
         assert [finding.rule for finding in found] == expected
 
 
-def test_a_group_that_is_deleted_waits_for_nothing_and_keeps_no_gate_also_where_the_digest_still_has_it() -> None:
+def test_a_deleted_group_needs_no_gate_even_if_the_digest_still_has_its_state() -> None:
     assert [each.rule for each in find(gated(BETWEEN), gated(()), pool(SAME, DELETE))] == ["interrupts-jobs"]
-    gone = find(gated(()), gated((), gate=False), pool(DELETE, DELETE))
-    assert [each.rule for each in gone] == ["interrupts-jobs"]
+    findings = find(gated(()), gated((), gate=False), pool(DELETE, DELETE))
+    assert [each.rule for each in findings] == ["interrupts-jobs"]
 
 
-def test_dependencies_in_a_circle_end() -> None:
+def test_circular_dependencies_are_no_endless_loop() -> None:
     circle = gated(BETWEEN, gate=False)
     between = state("gcp:x/y:Y", "between", dependencies=(urn(GROUP, "group"),))
     assert find({**circle, between.urn: between}, {**circle, between.urn: between}, pool(None)) == []
@@ -217,9 +219,9 @@ def test_dependencies_in_a_circle_end() -> None:
         ("gcp:compute/instance:Instance", "machineType", ("g2-standard-4", "g2-standard-8")),
     ],
 )
-def test_a_machine_that_becomes_another_size_is_stopped_for_it(type_: str, name: str, sizes: tuple[str, str]) -> None:
+def test_a_machine_that_changes_its_size_is_stopped(type_: str, name: str, sizes: tuple[str, str]) -> None:
     before, after = ({name: each, "zone": "a"} for each in sizes)
-    [told] = found(type_, UPDATE, before, after)
-    stopped = "the machine is stopped for that, and a job on it ends without a result"
-    assert (told.rule, told.text) == ("interrupts-jobs", f"Instance x gets another {name}: {stopped}")
+    [finding] = found(type_, UPDATE, before, after)
+    stopped = "the cloud stops the machine for this change, and a job on it ends without a result"
+    assert (finding.rule, finding.text) == ("interrupts-jobs", f"Instance x changes {name}: {stopped}")
     assert found(type_, UPDATE, before, {**before, "tags": {"a": "b"}}) == []

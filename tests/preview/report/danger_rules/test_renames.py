@@ -1,4 +1,4 @@
-"""`like-a-rename`: an alias is offered for what goes under one name and comes under another."""
+"""Tests of the rule `like-a-rename`."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ def renamed(
         ({"a": {"b": [1, 2]}}, {"a": {"b": [1, UNKNOWN]}}),
     ],
 )
-def test_what_comes_much_as_it_went_may_be_a_rename(before: Any, after: Any) -> None:
+def test_a_created_resource_with_similar_inputs_may_be_a_rename(before: Any, after: Any) -> None:
     [finding] = renamed(before, after)
-    assert finding.text == "Topic old goes and new comes: it may be a rename of old"
+    assert finding.text == "Topic old is deleted and new is created: this may be a rename"
     assert (finding.severity, finding.urn.rpartition("::")[2]) == (Severity.NOTE, "new")
 
 
-def test_what_has_little_in_common_is_another() -> None:
+def test_a_created_resource_with_other_inputs_is_no_rename() -> None:
     assert renamed({"name": "a", "kind": "x", "size": 1}, {"name": "b", "kind": "x", "size": 2}) == []
     assert renamed({}, {}) == []
     assert renamed({"a": 1}, {"a": 1}, (TOPIC, POOL)) == []
     assert renamed({"a": 1}, {"a": 1}, parent="urn:other") == []
 
 
-def test_of_two_that_go_nobody_knows_which_one_comes() -> None:
+def test_two_deleted_resources_and_one_created_are_no_rename() -> None:
     sides = [{each.urn: each for each in (state(TOPIC, name) for name in names)} for names in (("a", "b"), ("c",))]
     operations: tuple[tuple[Operation, str], ...] = ((DELETE, "a"), (DELETE, "b"), (CREATE, "c"))
     assert find(sides[0], sides[1], [resource(TOPIC, operation, name) for operation, name in operations]) == []
 
 
-def test_of_a_component_with_all_that_is_in_it_only_the_component_is_told() -> None:
+def test_only_a_renamed_component_is_reported_and_not_its_children() -> None:
     found, sides = [], []
     for name, operation in (("old", DELETE), ("new", CREATE)):
         pool = state(POOL, name)
@@ -55,5 +55,5 @@ def test_of_a_component_with_all_that_is_in_it_only_the_component_is_told() -> N
         sides.append({each.urn: each for each in (pool, topic)})
         found += [resource(POOL, operation, name), resource(TOPIC, operation, f"{name}-topic")]
     assert [each.text for each in find(sides[0], sides[1], found) if each.rule == "like-a-rename"] == [
-        "RunnerPool old goes and new comes: it may be a rename of old"
+        "RunnerPool old is deleted and new is created: this may be a rename"
     ]

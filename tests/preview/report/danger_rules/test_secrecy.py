@@ -1,4 +1,4 @@
-"""`secret-exposed`: what was secret is plain, what was encrypted is not, and no value of either is ever told."""
+"""Tests of the rule `secret-exposed`, whose findings contain no secret value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STACK = "pulumi:pulumi:Stack"
          {"env": [{"name": "B", "value": "hunter2"}]}, "env[0].value"),
     ],
 )  # fmt: skip
-def test_a_secret_that_is_plain_now_is_told_without_its_value(
+def test_a_secret_that_is_plain_now_is_reported_without_its_value(
     operation: Operation, before: Any, after: Any, where: str
 ) -> None:
     [finding] = found(VARIABLE, operation, before, after)
@@ -55,12 +55,12 @@ def test_a_secret_that_stays_one_or_goes_is_no_danger(before: Any, after: Any) -
     assert found(VARIABLE, UPDATE, before, after) == []
 
 
-def test_nothing_is_told_of_what_is_new_or_goes() -> None:
+def test_nothing_is_reported_of_what_is_new_or_goes() -> None:
     assert found("my:own:Thing", CREATE, after={"value": "plain"}) == []
     assert found("my:own:Thing", DELETE, {"value": SECRET}) == []
 
 
-def test_an_output_of_the_stack_that_is_plain_now_is_told_though_the_stack_is_the_same() -> None:
+def test_an_output_of_the_stack_that_is_plain_now_is_reported_though_the_stack_is_the_same() -> None:
     before = state(STACK, "demo-dev", outputs={"key": SECRET, "url": "a"})
     after = state(STACK, "demo-dev", outputs={"key": "hunter2", "url": "b"})
     assert texts(find({before.urn: before}, {after.urn: after}, [])) == [
@@ -84,9 +84,9 @@ def test_the_outputs_of_a_resource_are_the_providers() -> None:
          {"blocks": [{"deviceName": "b", "encrypted": False}]}),
     ],
 )  # fmt: skip
-def test_encryption_that_is_switched_off_is_told(before: Any, after: Any) -> None:
+def test_encryption_that_is_switched_off_is_reported(before: Any, after: Any) -> None:
     [finding] = found(TEMPLATE, UPDATE, before, after)
-    assert finding.text.endswith("encrypted was on and is off: it is not encrypted any more")
+    assert finding.text.endswith("encrypted was on and is off: the resource is no longer encrypted")
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,18 @@ def test_encryption_that_stays_was_never_on_or_goes_with_its_disk_is_no_danger(b
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ({"kmsKeyId": "a"}, {}, [f"{GONE}: kmsKeyId is gone: what it names encrypts this no longer"]),
-        ({"kmsKeyId": "a"}, {"kmsKeyId": ""}, [f"{GONE}: kmsKeyId is gone: what it names encrypts this no longer"]),
+        ({"kmsKeyId": "a"}, {}, [f"{GONE}: kmsKeyId is removed: the resource is no longer encrypted this way"]),
+        ({"kmsKeyId": "a"}, {"kmsKeyId": ""},
+         [f"{GONE}: kmsKeyId is removed: the resource is no longer encrypted this way"]),
         ({"diskEncryptionKey": {"kmsKeySelfLink": "a"}}, {"diskEncryptionKey": {}},
-         [f"{GONE}: diskEncryptionKey is gone: what it names encrypts this no longer"]),
+         [f"{GONE}: diskEncryptionKey is removed: the resource is no longer encrypted this way"]),
         ({"kmsKeyId": "a"}, {"kmsKeyId": "b"}, []),
         ({"kmsKeyId": "a"}, {"kmsKeyId": UNKNOWN}, []),
         ({"kmsKeyId": ""}, {}, []),
         ({"disk": {"kmsKeyId": "a"}}, {}, []),
     ],
 )  # fmt: skip
-def test_a_key_of_ones_own_that_is_gone_is_told_and_another_key_is_not(
+def test_a_key_of_ones_own_that_is_gone_is_reported_and_another_key_is_not(
     before: Any, after: Any, expected: list[str]
 ) -> None:
     assert texts(found(TEMPLATE, UPDATE, before, after)) == expected
@@ -125,7 +126,7 @@ def test_a_key_of_ones_own_that_is_gone_is_told_and_another_key_is_not(
 def test_a_resource_that_is_the_encryption_of_another_is_missed() -> None:
     type_ = "aws:ebs/encryptionByDefault:EncryptionByDefault"
     assert texts(found(type_, DELETE, {"enabled": True})) == [
-        "secret-exposed: EncryptionByDefault x is deleted: what it encrypted by a key is so no longer"
+        "secret-exposed: EncryptionByDefault x is deleted: it no longer configures encryption with a key"
     ]
     assert [each.rule for each in found(type_, UPDATE, {"enabled": True}, {"enabled": False})] == ["secret-exposed"]
     assert found(type_, REPLACE, {"enabled": True}, {"enabled": True}) == []
@@ -152,7 +153,7 @@ def test_a_part_of_a_value_of_a_stack_file_that_was_encrypted() -> None:
     assert list(secrecy.config(before, {"a:b": {"c": "plain", "d": 2}})) == [("a:b", "c")]
 
 
-def test_a_secret_that_is_plain_with_the_same_value_is_told_of_what_the_engine_calls_the_same() -> None:
+def test_a_secret_that_is_plain_with_the_same_value_is_reported_of_what_the_engine_calls_the_same() -> None:
     [finding] = found(VARIABLE, SAME, {"value": SECRET}, {"value": "hunter2"})
     assert finding.text == "ActionsSecret x: value was secret and is plain now"
     assert found(VARIABLE, SAME, {"value": "hunter2"}, {"value": SECRET}) == []

@@ -1,4 +1,4 @@
-"""What two stack files alone tell: quotas that no longer hold the pools, and values no longer encrypted."""
+"""Tests of dangers in two stack files: quotas that are too small, and values that are no longer encrypted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(folder: Path, name: str, *changes: tuple[str, str]) -> Path:
     return path
 
 
-def test_more_machines_than_the_quota_holds_are_told_at_the_quota(tmp_path: Path) -> None:
+def test_more_machines_than_the_quota_holds_are_reported_at_the_quota(tmp_path: Path) -> None:
     before, after = write(tmp_path, "a"), write(tmp_path, "b", ("max: 2", "max: 4"))
     [finding] = stack_file.find(before, after, FILE)
     assert finding.text == (
@@ -50,7 +50,7 @@ def test_a_quota_that_holds_the_pools_is_no_danger(tmp_path: Path) -> None:
     assert stack_file.find(before, write(tmp_path, "b", ("max: 2", "max: 1")), FILE) == []
 
 
-def test_what_was_as_much_too_small_before_is_not_told_again(tmp_path: Path) -> None:
+def test_a_shortage_that_did_not_grow_is_not_reported_again(tmp_path: Path) -> None:
     before = write(tmp_path, "a", ("max: 2", "max: 4"))
     assert stack_file.find(before, before, FILE) == []
     assert stack_file.find(before, write(tmp_path, "b", ("max: 2", "max: 3")), FILE) == []
@@ -58,13 +58,13 @@ def test_what_was_as_much_too_small_before_is_not_told_again(tmp_path: Path) -> 
     assert [each.rule for each in stack_file.find(before, worse, FILE)] == ["beyond-quota"]
 
 
-def test_a_limit_that_nobody_gave_is_no_danger(tmp_path: Path) -> None:
+def test_a_missing_limit_is_no_danger(tmp_path: Path) -> None:
     after = write(tmp_path, "b", ("      PREEMPTIBLE_NVIDIA_L4_GPUS: 3\n", ""), ("max: 2", "max: 4"))
     assert stack_file.find(None, after, FILE) == []
 
 
 @pytest.mark.parametrize("value", ["hunter2", "{b: hunter2}"])
-def test_a_value_that_was_encrypted_and_is_plain_text_is_told_without_it(tmp_path: Path, value: str) -> None:
+def test_a_value_that_was_encrypted_and_is_plain_text_is_reported_without_it(tmp_path: Path, value: str) -> None:
     before, after = write(tmp_path, "a"), write(tmp_path, "b", ("{secure: v1:x}", value))
     [finding] = stack_file.find(before, after, FILE)
     assert finding.text == "Pulumi.dev.yaml: a:token was encrypted and is plain text now"

@@ -1,4 +1,4 @@
-"""`goes-back`: a pinned version that goes to an older one, and what only looks like it."""
+"""Tests of the rule `goes-back`: a pinned version changes to an older one, and similar changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def config(**values: Any) -> dict[str, Any]:
         ({"sourceImage": IMAGE.format(580, 20260820)}, {"sourceImage": IMAGE.format(570, 20260820)},
          "the driver of sourceImage goes back from 580 to 570"),
         ({"sourceImage": IMAGE.format(580, 20260820)}, {"sourceImage": IMAGE.format(580, 20260819)},
-         "the day of sourceImage goes back from 20260820 to 20260819"),
+         "the date of sourceImage goes back from 20260820 to 20260819"),
         (config(torch="2.10.0"), config(torch="2.9.0"),
          'metadata["gpu-agent-config"]#torch goes back from 2.10.0 to 2.9.0'),
         (config(runner={"version": "2.338.0"}), config(runner={"version": "2.99.0"}),
@@ -45,7 +45,7 @@ def config(**values: Any) -> dict[str, Any]:
          'metadata["gpu-agent-config"]#driver.branch goes back from R580 to R570'),
     ],
 )  # fmt: skip
-def test_an_older_version_is_told_and_a_newer_or_the_same_is_not(newer: Any, older: Any, text: str) -> None:
+def test_an_older_version_is_reported_and_a_newer_or_the_same_is_not(newer: Any, older: Any, text: str) -> None:
     for operation in (UPDATE, REPLACE):
         [finding] = found(RELEASE, operation, newer, older)
         assert finding.text == f"Release x: {text}"
@@ -75,5 +75,5 @@ def test_an_older_version_is_told_and_a_newer_or_the_same_is_not(newer: Any, old
         (config(uv="0.9"), {"metadata": {"gpu-agent-config": "{broken"}}),
     ],
 )  # fmt: skip
-def test_what_cannot_be_compared_or_is_no_pin_is_no_danger(before: Any, after: Any) -> None:
+def test_versions_that_cannot_be_compared_or_are_no_pins_are_no_danger(before: Any, after: Any) -> None:
     assert found("my:own:Thing", UPDATE, before, after) == []
