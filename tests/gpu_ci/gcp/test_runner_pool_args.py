@@ -212,7 +212,7 @@ def test_a_problem_of_the_default_image_names_it_because_the_file_does_not(
 
 def test_a_problem_of_the_default_images_driver_names_the_default_image(monkeypatch: pytest.MonkeyPatch) -> None:
     old = "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-550"
-    text = "driver branch 550 does not know the RTX PRO 6000: R575 is its first"
+    text = "driver branch 550 does not support the RTX PRO 6000: the first branch that does is 575"
     changes = {"machineType": "g4-standard-48", "zones": ["us-central1-b"], "image": old}
     assert [each.text for each in problems(**changes)] == [text]
     monkeypatch.setattr("gpu_ci.versions.GCE_IMAGE", old)
