@@ -24,7 +24,7 @@ from pulumi_sandbox.providers.gcp.outputs.machine import labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.world import CloudContext
+from pulumi_sandbox.providers.gcp.world import CloudContext, soft_deleted
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.local_services import LocalServices
@@ -202,6 +202,10 @@ class Gcp(Cloud):
                 "cannot destroy secret manager secret without setting deletion_protection=false and running "
                 "`terraform apply`"
             )
+
+    def deleted(self, res: Resource) -> None:
+        if res.token in (types.POOL, types.POOL_PROVIDER):
+            self.context.world.keep(soft_deleted(res.id), "deleted")
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # The Compute Engine API checks a GPU quota when it creates a VM; templates and groups have no quota fault.

@@ -11,7 +11,7 @@ from typing import Any
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
 from pulumi_sandbox.providers.gcp.names import everywhere, in_region, in_zone, last, service_account_email
-from pulumi_sandbox.providers.gcp.outputs import build, network, observe, run
+from pulumi_sandbox.providers.gcp.outputs import build, federation, network, observe, run
 from pulumi_sandbox.providers.gcp.outputs.machine import At, group, kept, labels, template
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import table, text_of
@@ -35,6 +35,8 @@ def identity(token: str, inputs: Values, site: Site) -> str:
         return run.identity(token, inputs, site)
     if token in observe.KINDS:
         return observe.identity(token, inputs, site)
+    if token in federation.KINDS:
+        return federation.identity(token, inputs, site)
     match token:
         case types.TEMPLATE:
             return everywhere(project, "instanceTemplates", name)
@@ -152,4 +154,5 @@ _KINDS: dict[str, Callable[[At], Values]] = (
     | build.KINDS
     | run.KINDS
     | observe.KINDS
+    | federation.KINDS
 )
