@@ -61,8 +61,15 @@ def identity(token: str, inputs: Values, site: Site) -> str:
     raise KeyError(token)
 
 
+# Types whose id begins with that of another resource: the input that names it, and the collection (terraform-provider-
+# google e03b7622, google/services/kms/resource_kms_crypto_key.go).
+_INSIDE = {"gcp:kms/cryptoKey:CryptoKey": ("keyRing", "cryptoKeys")}
+
+
 def plain_identity(res: Resource, site: Site) -> str:
     """Return the id of a type without a table: a path whose collection is the plural of the type's name."""
+    if parent := text_of(res.inputs, _INSIDE.get(res.token, ("", ""))[0]):
+        return f"{parent}/{_INSIDE[res.token][1]}/{text_of(res.inputs, 'name')}"
     project, _, _ = site.place(res.inputs)
     kind = res.token.rsplit(":", 1)[-1]
     singular = kind[0].lower() + kind[1:]
