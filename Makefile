@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are created one after the other, also with make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs diagrams site dist lock policy bench clean
+.PHONY: help up bootstrap preview job down test test-slow test-all test-kill test-boots test-histories test-kubernetes test-mutations test-live test-gpu check format golden docs diagrams site dist lock policy bench clean
 .PHONY: runtime dev comment torch engine control-plane
 
 help: ## this list
@@ -26,6 +26,9 @@ up: engine torch ## deploy the stack in the sandbox (the real Pulumi engine, no 
 	@.venv/bin/python -m tools.up '$(STACK)' $(ARGS)
 	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status --no-notes
 	@printf '\nNothing was created in a cloud. Details: %s stack output --stack %s\n' '$(SANDBOX)' '$(STACK)'
+
+bootstrap: engine ## deploy bootstrap/ in the sandbox: state bucket, key, roles and identities (ARGS="--diff")
+	@cd bootstrap && PULUMI_SANDBOX_DIR='$(CURDIR)/.sandbox' '$(CURDIR)/$(SANDBOX)' up --stack '$(STACK)' --yes --skip-preview $(ARGS)
 
 preview: engine ## preview `make up`
 	@$(SANDBOX) preview --stack '$(STACK)' $(ARGS)

@@ -25,12 +25,24 @@ COMPUTED: dict[str, dict[str, Any]] = {
         "amiType": "AL2023_x86_64_NVIDIA",
         "releaseVersion": "1.35.3-20260917",
     },
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": {
+        "arn": "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
+    },
     "aws:iam/role:Role": {"arn": "arn:aws:iam::123456789012:role/pool-role-1", "name": "pool-role-1"},
-    "gcp:serviceaccount/account:Account": {"email": "gpu-l4@p.iam.gserviceaccount.com"},
+    "gcp:serviceaccount/account:Account": {
+        "email": "gpu-l4@p.iam.gserviceaccount.com",
+        "name": "projects/p/serviceAccounts/gpu-l4@p.iam.gserviceaccount.com",
+    },
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": {"selfLink": TEMPLATE},
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {"instanceGroup": "group-1"},
     "gcp:artifactregistry/repository:Repository": {"name": "build-pool-stack"},
     "gcp:compute/router:Router": {"name": "pool-router-1"},
+    "gcp:iam/workloadIdentityPool:WorkloadIdentityPool": {
+        "name": "projects/123456789012/locations/global/workloadIdentityPools/gh-pool-stack"
+    },
+    "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider": {
+        "name": "projects/123456789012/locations/global/workloadIdentityPools/gh-pool-stack/providers/github"
+    },
     "gcp:projects/iAMCustomRole:IAMCustomRole": {"name": "projects/p/roles/manager"},
     "gcp:storage/bucket:Bucket": {"name": "pool-state-1"},
     "gcp:storage/bucketObject:BucketObject": {"name": "configuration.json"},

@@ -25,6 +25,7 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "aws:autoscaling/tag:Tag": None,
     "aws:ec2/launchTemplate:LaunchTemplate": ("tags",),
     "aws:eks/nodeGroup:NodeGroup": ("tags",),
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": ("tags",),
     "aws:iam/role:Role": ("tags",),
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": None,
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": ("labels",),
@@ -48,6 +49,8 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "gcp:compute/router:Router": None,
     "gcp:compute/routerNat:RouterNat": None,
     "gcp:compute/subnetwork:Subnetwork": None,
+    "gcp:iam/workloadIdentityPool:WorkloadIdentityPool": None,
+    "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider": None,
     "gcp:projects/iAMCustomRole:IAMCustomRole": None,
     "gcp:secretmanager/secretIamMember:SecretIamMember": None,
     "gcp:serviceaccount/iAMMember:IAMMember": None,
@@ -83,8 +86,10 @@ class Outer(pulumi.ComponentResource):
 def test_there_is_a_component() -> None:
     assert sorted(COMPONENTS) == [
         "gpu-ci:aws:EksRunnerPool",
+        "gpu-ci:aws:GithubIdentity",
         "gpu-ci:aws:GpuNodeGroup",
         "gpu-ci:gcp:BuildPool",
+        "gpu-ci:gcp:GithubIdentity",
         "gpu-ci:gcp:GpuInstanceTemplate",
         "gpu-ci:gcp:RunnerManager",
         "gpu-ci:gcp:RunnerNetwork",
@@ -149,7 +154,9 @@ def test_their_tokens_name_the_package_the_cloud_and_the_class() -> None:
 
 @every_component
 def test_its_urns_do_not_move(component: type[Component], golden: Callable[[str, str], None]) -> None:
-    golden(f"urns/{component.__name__}.txt", alone(component).deployment.urns())
+    names = [each.__name__ for each in COMPONENTS.values()]
+    cloud = f"{component.TYPE.split(':')[1]}-" if names.count(component.__name__) > 1 else ""
+    golden(f"urns/{cloud}{component.__name__}.txt", alone(component).deployment.urns())
 
 
 @every_component

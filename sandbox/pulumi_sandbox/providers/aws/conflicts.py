@@ -30,9 +30,18 @@ def taken(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:
         case types.ROLE if name and world.get(token, name):
             text = f"EntityAlreadyExists: Role with name {name} already exists."
             yield f"creating IAM Role ({name}): operation error IAM: CreateRole, {text}"
+        case types.OIDC_PROVIDER if any(_issuer(one.inputs) == _issuer(inputs) for one in world.find(token)):
+            # docs.aws.amazon.com/IAM/latest/APIReference/API_CreateOpenIDConnectProvider.html: the URL is unique in the
+            # account.
+            text = f"EntityAlreadyExists: Provider with url {text_of(inputs, 'url')} already exists."
+            yield f"creating IAM OIDC Provider: operation error IAM: CreateOpenIDConnectProvider, {text}"
         case types.LAUNCH_TEMPLATE if name and world.find(token, name=name):
             text = "InvalidLaunchTemplateName.AlreadyExistsException: Launch template name already in use."
             yield f"creating EC2 Launch Template ({name}): operation error EC2: CreateLaunchTemplate, api error {text}"
+
+
+def _issuer(inputs: dict[str, Any]) -> str:
+    return text_of(inputs, "url").removeprefix("https://").rstrip("/")
 
 
 def users(world: World, token: str, identity: str) -> Iterator[str]:

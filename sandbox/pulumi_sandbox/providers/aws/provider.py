@@ -216,8 +216,16 @@ class Aws(Cloud):
     def _facts(self, res: Resource) -> dict[str, Any]:
         inputs = {name: value for name, value in res.inputs.items() if isinstance(value, str | dict)}
         inputs[NAMING.get(res.token, bridged.Naming()).key] = self._name(res)
+        issuer = str(inputs.get("url") or "").removeprefix("https://").rstrip("/")
         return _Facts(
-            {"path": "/", "uuid": str(uuid.uuid4()), **inputs, "region": self.region(res), "account": self.account}
+            {
+                "path": "/",
+                "issuer": issuer,
+                "uuid": str(uuid.uuid4()),
+                **inputs,
+                "region": self.region(res),
+                "account": self.account,
+            }
         )
 
     # -- lookups ------------------------------------------------------------------------------------------------------

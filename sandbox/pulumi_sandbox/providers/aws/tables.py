@@ -102,6 +102,7 @@ ARNS = {
     "aws:eks/cluster:Cluster": "eks:{region}:{account}:cluster/{name}",
     "aws:eks/nodeGroup:NodeGroup": "eks:{region}:{account}:nodegroup/{clusterName}/{nodeGroupName}/{uuid}",
     "aws:iam/instanceProfile:InstanceProfile": "iam::{account}:instance-profile{path}{name}",
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "iam::{account}:oidc-provider/{issuer}",
     "aws:iam/policy:Policy": "iam::{account}:policy{path}{name}",
     "aws:iam/role:Role": "iam::{account}:role{path}{name}",
     "aws:iam/user:User": "iam::{account}:user{path}{name}",
@@ -113,7 +114,9 @@ ARNS = {
 }
 
 # Types whose id is their ARN.
-ARN_IS_ID = frozenset({"aws:iam/policy:Policy", "aws:sns/topic:Topic"})
+ARN_IS_ID = frozenset(
+    {"aws:iam/openIdConnectProvider:OpenIdConnectProvider", "aws:iam/policy:Policy", "aws:sns/topic:Topic"}
+)
 
 # ForceNew of terraform-provider-aws, for types where it differs from CloudFormation's createOnlyProperties or where
 # CloudFormation has no type. pulumi-aws bridges this provider, so it takes precedence. The differences, by file:

@@ -25,6 +25,7 @@ ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
 ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 POLICY = "aws:iam/policy:Policy"
 INSTANCE_PROFILE = "aws:iam/instanceProfile:InstanceProfile"
+OIDC_PROVIDER = "aws:iam/openIdConnectProvider:OpenIdConnectProvider"
 GROUP_TAG = "aws:autoscaling/tag:Tag"
 
 
@@ -119,5 +120,8 @@ TARGETS = {
     ),
     POLICY: Target("AWS::IAM::ManagedPolicy", fields={"name": "ManagedPolicyName", "policy": "PolicyDocument"}),
     INSTANCE_PROFILE: Target("AWS::IAM::InstanceProfile", fields={"name": "InstanceProfileName", "role": "Roles"}),
+    OIDC_PROVIDER: Target(
+        "AWS::IAM::OIDCProvider", fields={"clientIdLists": "ClientIdList", "thumbprintLists": "ThumbprintList"}
+    ),
     GROUP_TAG: Target("AWS::AutoScaling::AutoScalingGroup", fields={"tag": "Tags"}),
 }

@@ -11,7 +11,15 @@ from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
-from pulumi_sandbox.providers.gcp import discovery, errors, machine_services, pure_functions, secret_lookups, types
+from pulumi_sandbox.providers.gcp import (
+    discovery,
+    errors,
+    machine_services,
+    permissions,
+    pure_functions,
+    secret_lookups,
+    types,
+)
 from pulumi_sandbox.providers.gcp import replace as replacing
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Operations
@@ -24,7 +32,7 @@ from pulumi_sandbox.providers.gcp.outputs.machine import labels
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.world import CloudContext
+from pulumi_sandbox.providers.gcp.world import CloudContext, soft_deleted
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.local_services import LocalServices
@@ -96,7 +104,7 @@ class Gcp(Cloud):
             machines = VirtualMachines(self.context.world, guests, operations, workspace.disks, restrictions)
             instances = Instances(self.context.world, machines, operations, around.account_exists, restrictions)
             reads = ProjectReads(self.context.world, around.exists)
-            api = ComputeApi(instances, operations, reads, self.context.engine_gone)
+            api = ComputeApi(instances, operations, reads, self.context.engine_gone, self.caller)
             shared = port is None
             port = port or workspace.endpoint_port
             try:
@@ -126,6 +134,24 @@ class Gcp(Cloud):
     def restrictions(self) -> Restrictions:
         number = str(self.lookups.values.get("projectNumber", "0"))
         return Restrictions.read(self.context.workspace.settings_file, number)
+
+    @cached_property
+    def caller(self) -> permissions.Caller:
+        return permissions.Caller.of_environment(self.context.world)
+
+    def _not_permitted(self, res: Resource, operation: str) -> Iterator[str]:
+        """Yield the errors of permissions that the account of the run lacks."""
+        if not self.caller.email:
+            return
+        site = self.site(res)
+        kind = res.token.rpartition(":")[2]
+        if not self.caller.knows(res.token):
+            res.log(f"{res.token}: its permissions are not known, so {self.caller.email} may change it", "info")
+        named = res.token in types.TARGETS and res.token != types.SECRET_VERSION
+        path = res.id or (outputs.identity(res.token, res.inputs, site) if named else res.name)
+        doing = {"create": "creating", "update": "updating", "delete": "deleting"}[operation]
+        errors_of = self.caller.operation(res.token, operation, site.place(res.inputs)[0], path)
+        yield from permissions.told(errors_of, doing, kind)
 
     def site(self, res: Resource) -> Site:
         try:
@@ -181,6 +207,7 @@ class Gcp(Cloud):
     # -- Create, Update, Delete ---------------------------------------------------------------------------------------
 
     def refusals(self, res: Resource) -> Iterable[str]:
+        yield from self._not_permitted(res, "update" if res.old_inputs is not None else "create")
         if res.token not in types.TARGETS:
             return
         for refusal in self.restrictions.service(res.token):
@@ -193,6 +220,7 @@ class Gcp(Cloud):
         yield from self.around.missing(res.token, res.inputs, site)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
+        yield from self._not_permitted(res, "delete")
         for kind, user in self.around.users(res.token, res.id):
             what = "instance template" if kind == "instance_template" else kind
             yield f"Error deleting {what}: {errors.in_use(kind, res.id, user)}"
@@ -202,6 +230,10 @@ class Gcp(Cloud):
                 "cannot destroy secret manager secret without setting deletion_protection=false and running "
                 "`terraform apply`"
             )
+
+    def deleted(self, res: Resource) -> None:
+        if res.token in (types.POOL, types.POOL_PROVIDER):
+            self.context.world.keep(soft_deleted(res.id), "deleted")
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # The Compute Engine API checks a GPU quota when it creates a VM; templates and groups have no quota fault.
@@ -280,7 +312,16 @@ class Gcp(Cloud):
         ]
         return fitting[0] if len(fitting) == 1 else None
 
+    def observed(self, record: Record) -> Record:
+        project = str(record.inputs.get("project") or self.context.config.get("project") or "")
+        for error in self.caller.operation(record.type, "read", project, record.id):
+            raise Refused(f"Error when reading or editing {record.type.rpartition(':')[2]} {record.id!r}: {error}")
+        return super().observed(record)
+
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        project = str(arguments.get("project") or self.context.config.get("project") or "")
+        for error in self.caller.lookup(token, project, str(arguments.get("secret") or "")):
+            raise Refused(f"Error calling {token.rpartition(':')[2]}: {error}")
         result, secret = super().invoke(token, arguments)
         config = self.context.config
         if token in secret_lookups.BEGINNINGS and not self.lookups.answered_by_user(token, arguments, config):

@@ -10,6 +10,7 @@ from typing import Any
 from pulumi_sandbox.providers.gcp import errors, types
 from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part
 from pulumi_sandbox.providers.gcp.outputs import build
+from pulumi_sandbox.providers.gcp.outputs.federation import pool_path
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world.store import World
@@ -38,10 +39,16 @@ class References:
             types.REPOSITORY_MEMBER: self._repository,
             types.RUN_POOL: self._run_pool,
             types.ALERT_POLICY: self._alert_policy,
+            types.POOL_PROVIDER: self._pool,
         }
         if check := checks.get(token):
             for problem in check(inputs, site):
                 yield f"Error creating {token.rsplit(':', 1)[-1]}: {problem}"
+
+    def _pool(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        path = pool_path(site.place(inputs)[0], text_of(inputs, "workloadIdentityPoolId"))
+        if not self.exists(path):
+            yield f"{errors.GoogleError(404, 'notFound', 'Requested entity was not found.')}{hint(path)}"
 
     def _network(self, inputs: Inputs, site: Site) -> Iterator[str]:
         yield from self._link(inputs.get("network"), site.place(inputs)[0], "networks", "resource.network")

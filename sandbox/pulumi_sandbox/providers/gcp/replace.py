@@ -6,6 +6,7 @@ firewall,router,router_nat,global_address,network_attachment}.go, google/service
 resource_service_networking_connection.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
 google/services/artifactregistry/{resource_artifact_registry_repository,iam_artifact_registry_repository}.go,
 google/services/cloudrunv2/resource_cloud_run_v2_worker_pool.go,
+google/services/iambeta/resource_iam_workload_identity_pool{,_provider}.go,
 google/services/{logging/resource_logging_metric,monitoring/resource_monitoring_alert_policy}.go,
 google/services/resourcemanager/resource_google_{service_account,project_iam_custom_role}.go,
 google/services/secretmanager/resource_secret_manager_{secret,secret_version}.go,
@@ -69,6 +70,8 @@ FORCE_NEW: dict[str, set[str]] = {
     types.REPOSITORY_MEMBER: _MEMBER | {"location", "project", "repository"},
     types.RUN_POOL: {"location", "name", "project"},
     types.CUSTOM_ROLE: {"project", "roleId"},
+    types.POOL: {"mode", "project", "workloadIdentityPoolId"},
+    types.POOL_PROVIDER: {"project", "workloadIdentityPoolId", "workloadIdentityPoolProviderId"},
     types.LOG_METRIC: {"metricDescriptor.labels.key", "metricDescriptor.labels.valueType", "project"},
     types.ALERT_POLICY: {"project"},
 }  # fmt: skip

@@ -14,7 +14,7 @@ secretmanager}), which pulumi-gcp bridges.
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp.mapping import build, network, observe, run
+from pulumi_sandbox.providers.gcp.mapping import build, federation, network, observe, run
 from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, MEMBER, OURS, REGIONAL, Target
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
@@ -27,6 +27,7 @@ GLOBAL_ADDRESS, NETWORK_ATTACHMENT = network.GLOBAL_ADDRESS, network.NETWORK_ATT
 CONNECTION = network.CONNECTION
 WORKER_POOL, TRIGGER = build.WORKER_POOL, build.TRIGGER
 REPOSITORY, REPOSITORY_MEMBER = build.REPOSITORY, build.REPOSITORY_MEMBER
+POOL, POOL_PROVIDER = federation.POOL, federation.POOL_PROVIDER
 RUN_POOL, CUSTOM_ROLE = run.RUN_POOL, run.CUSTOM_ROLE
 LOG_METRIC, ALERT_POLICY = observe.LOG_METRIC, observe.ALERT_POLICY
 ACCOUNT = "gcp:serviceaccount/account:Account"
@@ -177,4 +178,5 @@ TARGETS: dict[str, Target] = (
     | build.TARGETS
     | run.TARGETS
     | observe.TARGETS
+    | federation.TARGETS
 )

@@ -28,8 +28,13 @@ KINDS = {
     "addresses": types.GLOBAL_ADDRESS,
     "networkAttachments": types.NETWORK_ATTACHMENT,
     "repositories": types.REPOSITORY,
+    "workloadIdentityPools": types.POOL,
     "workerPools": types.WORKER_POOL,
 }
+POOL_MEMBER = re.compile(
+    r"principal(Set)?://iam\.googleapis\.com/projects/(?P<number>[0-9]+)/"
+    r"(?P<pool>locations/global/workloadIdentityPools/[^/]+)"
+)
 # The types, with their inputs, whose references block the deletion of a resource.
 USERS = {
     types.NETWORK: (
@@ -74,6 +79,10 @@ class CloudContext:
         if token == types.TRIGGER:
             yield from self._trigger_name(path, name)
             return
+        if token in (types.POOL, types.POOL_PROVIDER) and self.world.setting(soft_deleted(path)):
+            error = errors.GoogleError(409, "alreadyExists", "Requested entity already exists")
+            yield f"Error creating {_kind(token)}: {error}\n  hint: it was deleted, and Google keeps its id for 30 days"
+            return
         if token in types.MEMBERS or token == types.SECRET_VERSION or self.world.get(token, path) is None:
             return
         project = part(path, "projects")
@@ -110,6 +119,7 @@ class CloudContext:
         elif token in types.MEMBERS:
             yield from self._references.missing(token, inputs, site)
             yield from self._member(token, inputs, project, site)
+            yield from self._pool_of_member(inputs.get("member"), project, site)
         elif token == types.SECRET_VERSION:
             yield from self._secret(inputs.get("secret"), project, site)
         else:
@@ -190,6 +200,18 @@ class CloudContext:
                 error = errors.GoogleError(400, "badRequest", f"Service account {email} does not exist.")
                 yield f'Error applying IAM policy for project "{project}": {error}{account_hint(project, email)}'
 
+    def _pool_of_member(self, member: Any, project: str, site: Site) -> Iterator[str]:
+        """Yield the error for a member of a workload identity pool that does not exist.
+
+        The message is that of github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/916.
+        """
+        found = POOL_MEMBER.match(member) if isinstance(member, str) else None
+        if found and found["number"] == site.number and not self.exists(f"projects/{project}/{found['pool']}"):
+            text = (
+                f"Identity Pool does not exist ({found['pool']}). Please check that you specified a valid resource name"
+            )
+            yield f"Error applying IAM policy: {errors.GoogleError(400, 'badRequest', text)}"
+
     def _secret(self, given: Any, project: str, site: Site) -> Iterator[str]:
         if not isinstance(given, str) or not given:
             return
@@ -237,6 +259,15 @@ def _is(given: str, path: str, user: str) -> bool:
     """Return True if the reference means the path; a bare name is in the referring resource's own project."""
     mine = part(path, "projects") == part(user, "projects")
     return absolute(given, part(user, "projects")) == path if "/" in given else mine and given == last(path)
+
+
+def soft_deleted(path: str) -> str:
+    """Return the key of the world's setting that remembers a deleted pool or provider.
+
+    Their ids cannot be reused for about 30 days (discovery document iam v1, state DELETED). Here, they stay in use as
+    long as the world.
+    """
+    return f"gcp/deleted/{path}"
 
 
 def _kind(token: str) -> str:

@@ -203,3 +203,13 @@ def test_a_list_that_is_none_is_told(tmp_path: Path) -> None:
         "sandbox.yaml: exists.aws: wrong type\n  got: {'aws': 'cluster/ci'}\n"
         "  expected: a list of paths such as subnet-* or cluster/ci"
     )
+
+
+def test_an_account_has_one_provider_for_an_issuer(amazon: Amazon) -> None:
+    github = {"url": "https://token.actions.githubusercontent.com", "clientIdLists": ["sts.amazonaws.com"]}
+    made = amazon.make(types.OIDC_PROVIDER, "one", github)
+    assert (
+        made.id == made.outputs["arn"] == "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"
+    )
+    with pytest.raises(Refused, match=r"EntityAlreadyExists: Provider with url https://token\.actions"):
+        amazon.make(types.OIDC_PROVIDER, "two", github)

@@ -58,6 +58,7 @@ UNSEEN = {
     types.ROLE_POLICY: ["namePrefix"],
     types.POLICY: ["delayAfterPolicyCreationInMs", "namePrefix", "tags.any key"],
     types.INSTANCE_PROFILE: ["namePrefix", "tags.any key"],
+    types.OIDC_PROVIDER: [],
     types.GROUP_TAG: ["region"],
 }
 DOCUMENTS = ("assumeRolePolicy.", "policy.")

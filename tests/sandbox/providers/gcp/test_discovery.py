@@ -125,6 +125,13 @@ UNSEEN = {
         "scaling.scalingMode",
     ],
     types.CUSTOM_ROLE: ["deletionPolicy", "project"],
+    types.POOL: [
+        "attestationRules.googleCloudResource",
+        "deletionPolicy",
+        "inlineTrustConfig.additionalTrustBundles.trustDomain",
+        "project",
+    ],
+    types.POOL_PROVIDER: ["deletionPolicy", "project", "workloadIdentityPoolId"],
     types.LOG_METRIC: ["deletionPolicy", "project"],
     types.ALERT_POLICY: ["deletionPolicy", "project"],
 }

@@ -34,6 +34,8 @@ ONE: dict[str, dict[str, Any]] = {
     types.REPOSITORY_MEMBER: {"repository": "images", "role": "roles/artifactregistry.reader", "member": "allUsers"},
     types.RUN_POOL: {"location": "us-central1", "template": {"containers": [{"image": "hello"}]}},
     types.CUSTOM_ROLE: {"roleId": "manager", "title": "manager", "permissions": ["compute.instances.list"]},
+    types.POOL: {"workloadIdentityPoolId": "github"},
+    types.POOL_PROVIDER: {"workloadIdentityPoolId": "github", "workloadIdentityPoolProviderId": "actions"},
     types.LOG_METRIC: {"filter": "severity=ERROR"},
     types.ALERT_POLICY: {
         "displayName": "none",
@@ -69,6 +71,8 @@ def made(google: Google, token: str) -> dict[str, Any]:
         inputs["router"] = google.make(types.ROUTER, "router", ONE[types.ROUTER]).outputs["name"]
     if token == types.CONNECTION:
         google.make(types.GLOBAL_ADDRESS, "google", {"name": "google"})
+    if token == types.POOL_PROVIDER:
+        google.make(types.POOL, "github", ONE[types.POOL])
     if token == types.REPOSITORY_MEMBER:
         google.make(types.REPOSITORY, "images", ONE[types.REPOSITORY])
     return google.make(token, "it", inputs).outputs

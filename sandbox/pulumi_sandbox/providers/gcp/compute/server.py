@@ -20,9 +20,19 @@ from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
 from pulumi_sandbox.providers.gcp.compute.project_reads import ProjectReads
 from pulumi_sandbox.providers.gcp.compute.query_rate import ReadQuota
 from pulumi_sandbox.providers.gcp.names import in_zone, last, self_link
+from pulumi_sandbox.providers.gcp.permissions import Caller
 from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
-from pulumi_sandbox.providers.machines.metadata import ROOT, SCOPES, is_token, operator, read, refused, service_accounts
+from pulumi_sandbox.providers.machines.metadata import (
+    ROOT,
+    SCOPES,
+    account_of,
+    is_token,
+    operator,
+    read,
+    refused,
+    service_accounts,
+)
 from pulumi_sandbox.providers.machines.metadata import text as text_answer
 
 API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)(?:/(?P<rest>.+))?")
@@ -65,10 +75,12 @@ class ComputeApi:
         operations: Operations,
         reads: ProjectReads,
         engine_gone: Callable[[], bool] = lambda: False,
+        caller: Caller | None = None,
     ) -> None:
         self.instances = instances
         self.operations = operations
         self.engine_gone = engine_gone
+        self.caller = caller
         self.reads = ReadQuota()
         self._requests: dict[str, threading.Lock] = {}
         zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
@@ -108,13 +120,17 @@ class ComputeApi:
             )
         ]
 
-    def answer(self, method: str, path: str, query: dict[str, list[str]], body: Json) -> Json:
+    def answer(
+        self, method: str, path: str, query: dict[str, list[str]], body: Json, account: str | None = None
+    ) -> Json:
         found = API.fullmatch(path)
         if found is None:
             raise errors.GoogleError(404, "notFound", f"The requested URL {path} was not found on this server.")
         for refusal in self.instances.restrictions.document(COMPUTE):
             raise refusal
         rest = found["rest"] or ""
+        for denied in self.caller.call(account, method, found["project"], rest) if self.caller else ():
+            raise denied
         if method == "GET" and not self.reads.allows(found["project"], region := _region(rest)):
             raise errors.GoogleError(403, "rateLimitExceeded", TOO_MANY_READS.format(region=region))
         for verb, pattern, answer in self.routes:
@@ -293,10 +309,11 @@ def text(row: Json, field: str) -> str:
     return "" if found is None else str(found)
 
 
-def workstation(project: str) -> dict[str, Any]:
-    """Return the metadata that google-auth reads for application default credentials: the sandbox user's account."""
+def workstation(project: str, caller: Caller | None = None) -> dict[str, Any]:
+    """Return the metadata that google-auth reads for application default credentials: the account of the run."""
+    email = (caller.email if caller else "") or operator(project)
     return {
-        "instance": {"service-accounts": service_accounts(operator(project), SCOPES)},
+        "instance": {"service-accounts": service_accounts(email, SCOPES)},
         "project": {"project-id": project, "numeric-project-id": "0"},
         "universe": {"universe-domain": "googleapis.com", "universeDomain": "googleapis.com"},
     }
@@ -325,7 +342,7 @@ def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) -> 
     if url.path in ("", "/"):
         return text_answer(200, "computeMetadata/\n")
     if url.path.startswith(ROOT):
-        return refused(handler.headers) or read(workstation(project), url.path.removeprefix(ROOT), query)
+        return refused(handler.headers) or read(workstation(project, api.caller), url.path.removeprefix(ROOT), query)
     try:
         token = handler.headers.get("Authorization", "")
         if not is_token(token):
@@ -334,7 +351,7 @@ def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) -> 
             document = json.loads(body or b"{}")
         except ValueError:
             raise errors.GoogleError(400, "parseError", "Invalid JSON payload received.") from None
-        return as_json(200, api.answer(handler.command, url.path, query, document))
+        return as_json(200, api.answer(handler.command, url.path, query, document, account_of(token)))
     except errors.GoogleError as error:
         return as_json(error.status, error.body())
     except Exception as error:  # a server returns 500 and keeps running

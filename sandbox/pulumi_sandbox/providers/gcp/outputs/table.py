@@ -11,7 +11,7 @@ from typing import Any
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.compute.operations import now, number
 from pulumi_sandbox.providers.gcp.names import everywhere, in_region, in_zone, last, service_account_email
-from pulumi_sandbox.providers.gcp.outputs import build, network, observe, run
+from pulumi_sandbox.providers.gcp.outputs import build, federation, network, observe, run
 from pulumi_sandbox.providers.gcp.outputs.machine import At, group, kept, labels, template
 from pulumi_sandbox.providers.gcp.site import Site, Values
 from pulumi_sandbox.providers.inputs import table, text_of
@@ -35,6 +35,8 @@ def identity(token: str, inputs: Values, site: Site) -> str:
         return run.identity(token, inputs, site)
     if token in observe.KINDS:
         return observe.identity(token, inputs, site)
+    if token in federation.KINDS:
+        return federation.identity(token, inputs, site)
     match token:
         case types.TEMPLATE:
             return everywhere(project, "instanceTemplates", name)
@@ -59,8 +61,15 @@ def identity(token: str, inputs: Values, site: Site) -> str:
     raise KeyError(token)
 
 
+# Types whose id begins with that of another resource: the input that names it, and the collection (terraform-provider-
+# google e03b7622, google/services/kms/resource_kms_crypto_key.go).
+_INSIDE = {"gcp:kms/cryptoKey:CryptoKey": ("keyRing", "cryptoKeys")}
+
+
 def plain_identity(res: Resource, site: Site) -> str:
     """Return the id of a type without a table: a path whose collection is the plural of the type's name."""
+    if parent := text_of(res.inputs, _INSIDE.get(res.token, ("", ""))[0]):
+        return f"{parent}/{_INSIDE[res.token][1]}/{text_of(res.inputs, 'name')}"
     project, _, _ = site.place(res.inputs)
     kind = res.token.rsplit(":", 1)[-1]
     singular = kind[0].lower() + kind[1:]
@@ -152,4 +161,5 @@ _KINDS: dict[str, Callable[[At], Values]] = (
     | build.KINDS
     | run.KINDS
     | observe.KINDS
+    | federation.KINDS
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
-from pulumi_sandbox.providers.gcp.rules import build, group, iam, network, observe, run, template, trigger
+from pulumi_sandbox.providers.gcp.rules import build, federation, group, iam, network, observe, run, template, trigger
 from pulumi_sandbox.providers.resource import Problem
 
 Inputs = dict[str, Any]
@@ -34,6 +34,8 @@ _PLAIN: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
     types.REPOSITORY: build.repository,
     types.RUN_POOL: run.worker_pool,
     types.CUSTOM_ROLE: run.custom_role,
+    types.POOL: federation.pool,
+    types.POOL_PROVIDER: federation.provider,
     types.LOG_METRIC: observe.log_metric,
     types.ALERT_POLICY: observe.alert_policy,
 }

@@ -1,0 +1,116 @@
+"""What the first deployment needs in a Google Cloud project."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pulumi_gcp as gcp
+from gpu_ci.gcp.github_identity import GithubIdentity, GithubIdentityArgs
+from gpu_ci.github_trust import Purpose
+from gpu_common import google_permissions
+
+from bootstrap.settings import Settings
+
+# docs/guides/google-project.md, "APIs"; iamcredentials and sts exchange the tokens of GitHub's jobs (Google Cloud
+# documentation "Configure Workload Identity Federation with deployment pipelines").
+APIS = (
+    "artifactregistry", "cloudbuild", "cloudkms", "cloudresourcemanager", "compute", "iam", "iamcredentials", "logging",
+    "monitoring", "run", "secretmanager", "serviceusage", "storage", "sts",
+)  # fmt: skip
+_ROTATION_SEC = 90 * 86400
+
+# Pulumi's backend lists, reads and writes objects, and does not change the bucket
+# (pulumi.com/docs/iac/concepts/state-and-backends).
+STATE_ROLES: dict[Purpose, str] = {"deploy": "roles/storage.objectUser", "preview": "roles/storage.objectViewer"}
+# Encrypting is for `pulumi up`. A preview decrypts the secrets in the state and writes none.
+KEY_ROLES: dict[Purpose, str] = {
+    "deploy": "roles/cloudkms.cryptoKeyEncrypterDecrypter",
+    "preview": "roles/cloudkms.cryptoKeyDecrypter",
+}
+PERMISSIONS: dict[Purpose, list[str]] = {
+    "deploy": google_permissions.deployer(),
+    "preview": google_permissions.reader(),
+}
+_TITLES: dict[Purpose, str] = {"deploy": "gpu-ci deployer", "preview": "gpu-ci preview"}
+
+
+def build(settings: Settings) -> dict[str, Any]:
+    """Create the resources, and return the values for the stack file and the workflows."""
+    project = settings.project
+    apis = [
+        gcp.projects.Service(
+            f"api-{name}",
+            project=project,
+            service=f"{name}.googleapis.com",
+            # Another stack of the project may use the API.
+            disable_on_destroy=False,
+        )
+        for name in APIS
+    ]
+    after_apis = pulumi.ResourceOptions(depends_on=apis)
+    bucket = gcp.storage.Bucket(
+        "state",
+        project=project,
+        name=f"{project}-pulumi-state",
+        location=settings.location,
+        uniform_bucket_level_access=True,
+        public_access_prevention="enforced",
+        versioning={"enabled": True},
+        # A year of old versions; Pulumi itself keeps the history of a stack in other objects.
+        lifecycle_rules=[
+            {"action": {"type": "Delete"}, "condition": {"days_since_noncurrent_time": 365, "num_newer_versions": 10}}
+        ],
+        # A bucket with states is not deleted.
+        force_destroy=False,
+        opts=after_apis,
+    )
+    ring = gcp.kms.KeyRing("keys", project=project, name="pulumi", location=settings.location, opts=after_apis)
+    key = gcp.kms.CryptoKey(
+        "secrets", key_ring=ring.id, name="pulumi-secrets", rotation_period=f"{_ROTATION_SEC}s", opts=after_apis
+    )
+    identities = {purpose: _identity(settings, purpose, bucket, key, after_apis) for purpose in PERMISSIONS}
+    return {
+        "backend": pulumi.Output.concat("gs://", bucket.name),
+        "secretsProvider": pulumi.Output.concat("gcpkms://", key.id),
+        **{
+            purpose: {
+                "serviceAccount": identity.service_account_email,
+                "workloadIdentityProvider": identity.workload_identity_provider,
+            }
+            for purpose, identity in identities.items()
+        },
+    }
+
+
+def _identity(
+    settings: Settings, purpose: Purpose, bucket: Any, key: Any, opts: pulumi.ResourceOptions
+) -> GithubIdentity:
+    """Create the identity of a purpose, its role, and its grants on the state and the key."""
+    github = settings.github
+    role = gcp.projects.IAMCustomRole(
+        f"{purpose}-role",
+        project=settings.project,
+        role_id=f"gpu_ci_{purpose}",
+        title=_TITLES[purpose],
+        permissions=PERMISSIONS[purpose],
+        opts=opts,
+    )
+    jobs = github.deploy if purpose == "deploy" else github.preview
+    identity = GithubIdentity(
+        purpose,
+        GithubIdentityArgs(
+            purpose=purpose,
+            owner_id=github.owner_id,
+            repository_id=github.repository_id,
+            allow_organization=github.allow_organization,
+            **jobs.model_dump(),
+            project=settings.project,
+            roles={"stack": role.name},
+        ),
+        opts,
+    )
+    member = pulumi.Output.concat("serviceAccount:", identity.service_account_email)
+    gcp.storage.BucketIAMMember(f"{purpose}-state", bucket=bucket.name, role=STATE_ROLES[purpose], member=member)
+    gcp.kms.CryptoKeyIAMMember(f"{purpose}-key", crypto_key_id=key.id, role=KEY_ROLES[purpose], member=member)
+    return identity

@@ -1,0 +1,79 @@
+"""The settings of the bootstrap stack, checked before any resource is registered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pulumi
+from gpu_ci.args import Args, StrictBool
+from gpu_ci.errors import ArgsError, Problem
+from gpu_ci.gcp.resource_names import Project
+from gpu_ci.github_trust import NumericId
+from pydantic import Field
+
+KEY = "settings"
+
+
+class Jobs(Args):
+    """The jobs of one purpose. GithubIdentity checks the values."""
+
+    environment: str | None = Field(default=None, description="the environment of the jobs on GitHub")
+    ref: str | None = Field(default=None, description="the git ref of the jobs, such as refs/heads/main")
+    job_workflow_ref: str | None = Field(default=None, description="the reusable workflow of the jobs")
+    pool_id: str | None = Field(
+        default=None, description="the id of the workload identity pool on Google Cloud, if the default is in use"
+    )
+
+
+class Github(Args):
+    """The repository on GitHub whose jobs get the identities."""
+
+    owner_id: NumericId = Field(description="the numeric id of the organization or user")
+    repository_id: NumericId | None = Field(default=None, description="the numeric id of the repository")
+    allow_organization: StrictBool = Field(default=False, description="whether to trust every repository of the owner")
+    deploy: Jobs = Field(description="the jobs that deploy")
+    preview: Jobs = Field(description="the jobs that preview")
+
+
+class Aws(Args):
+    """The AWS account, which is that of the caller's credentials."""
+
+    region: Annotated[str, Field(pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$")] = Field(
+        description="the region of the provider; the resources are global"
+    )
+
+
+class Settings(Args):
+    """All settings of the bootstrap stack."""
+
+    project: Project = Field(description="the id of the Google Cloud project")
+    location: Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+[0-9]+)?$")] = Field(
+        description="the location of the state bucket and of the key, such as us-central1 or eu"
+    )
+    github: Github = Field(description="the repository on GitHub")
+    aws: Aws | None = Field(default=None, description="roles in an AWS account; by default none")
+
+
+def load() -> Settings:
+    """Return the settings of the stack. Raise ArgsError with every problem."""
+    project = pulumi.Config("gcp").get("project")
+    given: Any = pulumi.Config().get_object(KEY)
+    place = f"{pulumi.get_project()}:{KEY}"
+    file = f"Pulumi.{pulumi.get_stack()}.yaml"
+    problems = []
+    if not project:
+        problems.append(
+            Problem("gcp:project", "is missing", hint="the id of the Google Cloud project, such as acme-ci")
+        )
+    if not isinstance(given, dict):
+        problems.append(
+            Problem(place, "is missing" if given is None else "is not an object", hint="docs/start/bootstrap.md")
+        )
+    elif "project" in given:
+        problems.append(Problem(f"{place}.project", "is set by gcp:project", hint="remove it"))
+    if problems:
+        raise ArgsError(file, problems)
+    try:
+        return Settings(project=project, **given)
+    except ArgsError as error:
+        raise ArgsError(file, [problem.under(place) for problem in error.problems]) from None

@@ -1,0 +1,168 @@
+"""The IAM permissions that Google requires for each operation on the resource types of this package.
+
+The custom roles of `bootstrap/` grant them, and the sandbox refuses an operation whose permission is missing.
+
+Sources, unless a comment names another one:
+- the permissions of each method of Google's APIs: iann0036/iam-dataset@2073fa52a:gcp/map.json, which collects them from
+  Google's reference pages;
+- the methods that an operation calls: terraform-provider-google@e03b7622, google/services. It reads a resource after
+  each change, and changes a policy by getIamPolicy and setIamPolicy.
+No real project has confirmed the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+Operations = Mapping[str, tuple[str, ...]]
+
+CREATE, READ, UPDATE, DELETE = "create", "read", "update", "delete"
+
+
+def _plain(prefix: str, *also: str, operations: str = "") -> Operations:
+    """Return the permissions of a type whose methods have permissions of the same names.
+
+    Args:
+        prefix: The service and the collection, such as compute.networks.
+        also: Further permissions of create and update.
+        operations: The collection of long-running operations, which the provider polls.
+    """
+    poll = (f"{operations}.get",) if operations else ()
+    return {
+        CREATE: (f"{prefix}.create", f"{prefix}.get", *also, *poll),
+        READ: (f"{prefix}.get",),
+        UPDATE: (f"{prefix}.update", f"{prefix}.get", *also, *poll),
+        DELETE: (f"{prefix}.delete", f"{prefix}.get", *poll),
+    }
+
+
+def _policy(prefix: str) -> Operations:
+    """Return the permissions of a member of the policy of a resource."""
+    change = (f"{prefix}.getIamPolicy", f"{prefix}.setIamPolicy")
+    return {CREATE: change, READ: change[:1], UPDATE: change, DELETE: change}
+
+
+_ACT_AS = "iam.serviceAccounts.actAs"
+# A group starts its machines as the Google APIs service agent, but a caller who creates or changes a group must be able
+# to create such machines.
+_MACHINES = (
+    "compute.disks.create",
+    "compute.images.useReadOnly",
+    "compute.instanceTemplates.useReadOnly",
+    "compute.instances.create",
+    "compute.instances.setMetadata",
+    "compute.subnetworks.use",
+)
+_GLOBAL, _REGIONAL, _ZONAL = "compute.globalOperations", "compute.regionOperations", "compute.zoneOperations"
+_GROUP = "compute.instanceGroupManagers"
+_NETWORK_POLICY = "compute.networks.updatePolicy"
+
+RESOURCES: Mapping[str, Operations] = {
+    "gcp:artifactregistry/repository:Repository": _plain("artifactregistry.repositories"),
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": _policy("artifactregistry.repositories"),
+    # The methods of triggers have no permissions of their own.
+    "gcp:cloudbuild/trigger:Trigger": {
+        CREATE: ("cloudbuild.builds.create", "cloudbuild.builds.get", _ACT_AS),
+        READ: ("cloudbuild.builds.get",),
+        UPDATE: ("cloudbuild.builds.create", "cloudbuild.builds.get", _ACT_AS),
+        DELETE: ("cloudbuild.builds.create", "cloudbuild.builds.get"),
+    },
+    # For update: role roles/cloudbuild.workerPoolOwner, in the same dataset.
+    "gcp:cloudbuild/workerPool:WorkerPool": _plain("cloudbuild.workerpools", operations="cloudbuild.operations"),
+    # Role roles/run.developer, in the same dataset, and Google Cloud documentation "Service identity for worker pools".
+    "gcp:cloudrunv2/workerPool:WorkerPool": _plain("run.workerpools", _ACT_AS, operations="run.operations"),
+    "gcp:compute/firewall:Firewall": {
+        **_plain("compute.firewalls", _NETWORK_POLICY, operations=_GLOBAL),
+        DELETE: ("compute.firewalls.delete", "compute.firewalls.get", _NETWORK_POLICY, f"{_GLOBAL}.get"),
+    },
+    "gcp:compute/network:Network": _plain("compute.networks", operations=_GLOBAL),
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {
+        **_plain(_GROUP, *_MACHINES, operations=_REGIONAL),
+        DELETE: (f"{_GROUP}.delete", f"{_GROUP}.get", "compute.instanceGroups.delete", f"{_REGIONAL}.get"),
+    },
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": {
+        # A template cannot be updated.
+        CREATE: ("compute.instanceTemplates.create", "compute.instanceTemplates.get", _ACT_AS, f"{_REGIONAL}.get"),
+        READ: ("compute.instanceTemplates.get",),
+        DELETE: ("compute.instanceTemplates.delete", "compute.instanceTemplates.get", f"{_REGIONAL}.get"),
+    },
+    "gcp:compute/router:Router": _plain("compute.routers", operations=_REGIONAL),
+    # A NAT is a field of its router.
+    "gcp:compute/routerNat:RouterNat": {
+        CREATE: ("compute.routers.get", "compute.routers.update", f"{_REGIONAL}.get"),
+        READ: ("compute.routers.get",),
+        UPDATE: ("compute.routers.get", "compute.routers.update", f"{_REGIONAL}.get"),
+        DELETE: ("compute.routers.get", "compute.routers.update", f"{_REGIONAL}.get"),
+    },
+    "gcp:compute/subnetwork:Subnetwork": _plain("compute.subnetworks", operations=_REGIONAL),
+    # Role roles/logging.configWriter, in the same dataset.
+    "gcp:logging/metric:Metric": _plain("logging.logMetrics"),
+    "gcp:monitoring/alertPolicy:AlertPolicy": _plain("monitoring.alertPolicies"),
+    # The provider restores a deleted role of the same id (resource_google_project_iam_custom_role.go).
+    "gcp:projects/iAMCustomRole:IAMCustomRole": {
+        **_plain("iam.roles"),
+        CREATE: ("iam.roles.create", "iam.roles.get", "iam.roles.undelete", "iam.roles.update"),
+    },
+    "gcp:projects/iAMMember:IAMMember": _policy("resourcemanager.projects"),
+    "gcp:secretmanager/secretIamMember:SecretIamMember": _policy("secretmanager.secrets"),
+    "gcp:serviceaccount/account:Account": _plain("iam.serviceAccounts"),
+    "gcp:serviceaccount/iAMMember:IAMMember": _policy("iam.serviceAccounts"),
+    "gcp:storage/bucket:Bucket": {
+        **_plain("storage.buckets"),
+        # With forceDestroy, the provider deletes the objects first.
+        DELETE: ("storage.buckets.delete", "storage.buckets.get", "storage.objects.delete", "storage.objects.list"),
+    },
+    "gcp:storage/bucketIAMMember:BucketIAMMember": _policy("storage.buckets"),
+    "gcp:storage/bucketObject:BucketObject": {
+        # A new content overwrites the object, which requires delete.
+        CREATE: ("storage.objects.create", "storage.objects.delete", "storage.objects.get"),
+        READ: ("storage.objects.get",),
+        UPDATE: ("storage.objects.create", "storage.objects.delete", "storage.objects.get"),
+        DELETE: ("storage.objects.delete", "storage.objects.get"),
+    },
+}
+"""By Pulumi type and operation."""
+
+CALLS: Mapping[str, tuple[str, ...]] = {
+    # Google Cloud documentation "Create an instance", "Required permissions": for a machine from a template, in a
+    # subnetwork, with its own disk, labels, metadata and a service account.
+    "compute.instances.insert": (
+        "compute.disks.create",
+        "compute.instanceTemplates.useReadOnly",
+        "compute.instances.create",
+        "compute.instances.setLabels",
+        "compute.instances.setMetadata",
+        "compute.instances.setServiceAccount",
+        "compute.subnetworks.use",
+        _ACT_AS,
+    ),
+    "compute.instances.delete": ("compute.instances.delete",),
+    "compute.instances.get": ("compute.instances.get",),
+    "compute.instances.getGuestAttributes": ("compute.instances.getGuestAttributes",),
+    "compute.instances.getSerialPortOutput": ("compute.instances.getSerialPortOutput",),
+    "compute.instances.list": ("compute.instances.list",),
+    "compute.instances.aggregatedList": ("compute.instances.list",),
+    "compute.regionInstanceTemplates.get": ("compute.instanceTemplates.get",),
+    "compute.zoneOperations.get": (f"{_ZONAL}.get",),
+}
+"""The calls of the check, by the API's method."""
+
+LOOKUPS: Mapping[str, tuple[str, ...]] = {
+    "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": ("secretmanager.versions.access",),
+}
+"""The functions that the stack calls."""
+
+
+def deployer() -> list[str]:
+    """Return the permissions of the account that deploys: those of every operation, call and lookup."""
+    groups = [permissions for operations in RESOURCES.values() for permissions in operations.values()]
+    return _sorted([*groups, *CALLS.values(), *LOOKUPS.values()])
+
+
+def reader() -> list[str]:
+    """Return the permissions of the account that previews: those of reads. It cannot read the value of a secret."""
+    return _sorted(operations[READ] for operations in RESOURCES.values())
+
+
+def _sorted(groups: Iterable[tuple[str, ...]]) -> list[str]:
+    return sorted({permission for group in groups for permission in group})

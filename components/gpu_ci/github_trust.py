@@ -1,0 +1,155 @@
+"""The GitHub Actions jobs that a cloud identity trusts, and the conditions on the claims of their OIDC tokens.
+
+The claims are those of docs.github.com/en/actions/reference/security/oidc. Ids are numeric, because a name can be given
+to another owner or repository later.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+
+from .args import Args, StrictBool
+from .errors import invalid
+
+ISSUER = "token.actions.githubusercontent.com"
+"""The issuer of the tokens, without https://."""
+
+Purpose = Literal["preview", "deploy"]
+Event = Literal[
+    "merge_group", "pull_request", "pull_request_target", "push", "release", "schedule", "workflow_dispatch"
+]
+
+_DEPLOY_EVENTS: tuple[Event, ...] = ("push", "schedule", "workflow_dispatch")
+# pull_request_target runs with the repository's secrets and often checks out the code of a fork, so it is no default.
+EVENTS: dict[str, tuple[Event, ...]] = {
+    "deploy": _DEPLOY_EVENTS,
+    "preview": ("merge_group", "pull_request", *_DEPLOY_EVENTS),
+}
+"""The events of each purpose, if `events` is not set."""
+
+# The characters that have a meaning in CEL strings, in IAM policies (*, ? and ${) or in git's rules of refs.
+_RESERVED = re.compile(r"[\x00-\x1f\x7f\"'\\`*?$]")
+_REF = re.compile(r"refs/(heads|tags)/[^\s:~^\[]+")
+_WORKFLOW = re.compile(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+/\.github/workflows/[^\s@:]+\.ya?ml@[^\s:]+")
+
+
+def _numeric_id(value: Any) -> Any:
+    """Accept 123 for "123", as YAML passes a number. Refuse a name."""
+    text = str(int(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if not isinstance(text, str) or not re.fullmatch(r"[1-9][0-9]{0,19}", text):
+        raise invalid(
+            "is not a numeric id of GitHub",
+            expected="digits, such as 9919",
+            safe_hint="gh api users/OWNER --jq .id prints the id of an owner, and gh api repos/OWNER/NAME --jq .id the "
+            "id of a repository",
+        )
+    return text
+
+
+NumericId = Annotated[str, BeforeValidator(_numeric_id)]
+
+
+class GithubTrust(Args):
+    """The fields that the identities of all clouds share: the jobs on GitHub that may use the identity."""
+
+    purpose: Purpose = Field(
+        description="what the identity is for: preview (reads, also for pull requests) or deploy (writes); use one "
+        "identity for each"
+    )
+    owner_id: NumericId = Field(description="the numeric id of the organization or user that owns the repository")
+    allow_organization: StrictBool = Field(
+        default=False, description="whether to trust every repository of the owner, instead of one repository"
+    )
+    repository_id: NumericId | None = Field(
+        default=None,
+        validate_default=True,
+        description="the numeric id of the repository whose jobs may use the identity; required unless "
+        "allowOrganization is true",
+    )
+    ref: str | None = Field(
+        default=None,
+        description="the git ref of the run, such as refs/heads/main; a pattern is refused",
+    )
+    environment: str | None = Field(
+        default=None,
+        validate_default=True,
+        description="the environment of the job, such as production; required unless ref is set",
+    )
+    job_workflow_ref: str | None = Field(
+        default=None,
+        description="the reusable workflow that the job must come from, as "
+        "OWNER/NAME/.github/workflows/FILE.yaml@REF; by default any workflow",
+    )
+
+    @field_validator("repository_id")
+    @classmethod
+    def _one_repository(cls, value: str | None, info: ValidationInfo) -> str | None:
+        whole = info.data.get("allow_organization")
+        if value is None and whole is False:
+            raise invalid(
+                "is required, because without it every repository of the owner could use the identity",
+                safe_hint="gh api repos/OWNER/NAME --jq .id prints the id; to trust every repository of the owner, set "
+                "allowOrganization: true",
+            )
+        if value is not None and whole:
+            raise invalid(
+                "is set, but allowOrganization trusts every repository of the owner", safe_hint="remove one of the two"
+            )
+        return value
+
+    @field_validator("ref")
+    @classmethod
+    def _ref(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if value.startswith("refs/pull/"):
+            raise invalid(
+                "is the ref of one pull request", safe_hint="for pull requests, set environment and give the job it"
+            )
+        if not _REF.fullmatch(value) or _RESERVED.search(value):
+            raise invalid("is not the full name of a branch or tag", expected="such as refs/heads/main or refs/tags/v1")
+        return value
+
+    @field_validator("environment")
+    @classmethod
+    def _environment(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None:
+            # A ref that is wrong has its own problem.
+            if "ref" in info.data and info.data["ref"] is None:
+                raise invalid(
+                    "is required, because without ref or environment every branch could use the identity",
+                    safe_hint="set environment, or ref: refs/heads/main",
+                )
+            return None
+        if not 1 <= len(value) <= 255 or _RESERVED.search(value):
+            raise invalid(
+                "is not a name of an environment that a condition can contain",
+                expected="1 to 255 characters, without quotes, backslashes, control characters, *, ? and $",
+            )
+        return value
+
+    @field_validator("job_workflow_ref")
+    @classmethod
+    def _workflow(cls, value: str | None) -> str | None:
+        if value is not None and (not _WORKFLOW.fullmatch(value) or _RESERVED.search(value)):
+            raise invalid(
+                "is not a reusable workflow with its ref",
+                expected="such as acme/ci/.github/workflows/deploy.yaml@refs/heads/main",
+            )
+        return value
+
+
+def allowed_events(value: list[Event] | None, purpose: Any) -> list[Event]:
+    """Return the events of an identity. Raise an error for events that a purpose must not trust."""
+    untrusted = sorted({"pull_request", "pull_request_target"} & set(value or ()))
+    if purpose == "deploy" and untrusted:
+        raise invalid(
+            f"has {untrusted[0]}, which runs code that nobody has reviewed yet, but a deploy identity writes",
+            safe_hint="use an identity of purpose preview for pull requests",
+        )
+    if value is not None and not value:
+        raise invalid("is empty, so no job could use the identity", safe_hint="remove the field to get the defaults")
+    return sorted(set(value)) if value else list(EVENTS.get(str(purpose), ()))

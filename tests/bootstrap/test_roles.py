@@ -1,0 +1,99 @@
+"""The roles of bootstrap/ have the permissions of what the components create, and of nothing else."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+from gpu_ci.gcp import manager_permissions
+from gpu_common import google_permissions
+from gpu_common.google_permissions import CREATE, DELETE, READ, RESOURCES, UPDATE
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.gcp.rules import run
+
+from bootstrap import amazon, google
+from tests.gpu_ci.harness import deploy
+from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
+
+# The bootstrap program itself creates these, as an owner.
+BY_OWNER = {
+    "gcp:iam/workloadIdentityPool:WorkloadIdentityPool",
+    "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider",
+}
+
+
+pytestmark = pytest.mark.usefixtures("short_definitions")
+
+
+@cache
+def created() -> frozenset[str]:
+    """The types that the components create from their examples."""
+    types_of: set[str] = set()
+    for component in COMPONENTS.values():
+        types_of |= {row.type for row in deploy(lambda c=component: build(c), computed=COMPUTED, calls=CALLS).rows}  # type: ignore[misc]
+    return frozenset(types_of)
+
+
+def made(cloud: str) -> set[str]:
+    return {token for token in created() if token.startswith(f"{cloud}:")}
+
+
+def test_every_type_on_google_has_its_permissions() -> None:
+    assert made("gcp") - BY_OWNER - RESOURCES.keys() == set()
+    # The example of the manager has no metrics and no alerts.
+    assert RESOURCES.keys() - made("gcp") == {
+        "gcp:logging/metric:Metric",
+        "gcp:monitoring/alertPolicy:AlertPolicy",
+    }
+
+
+def test_every_operation_reads_what_it_changes() -> None:
+    for token, operations in RESOURCES.items():
+        assert {CREATE, READ, DELETE} <= operations.keys() <= {CREATE, READ, UPDATE, DELETE}, token
+        for operation in operations.values():
+            assert set(operations[READ]) <= set(operation), token
+
+
+def test_every_permission_can_be_in_a_custom_role() -> None:
+    wrong = [one for one in google_permissions.deployer() if not re.fullmatch(run.PERMISSION, one)]
+    assert wrong == []
+
+
+def test_the_preview_role_only_reads_and_reads_no_secret() -> None:
+    reads = google.PERMISSIONS["preview"]
+    assert {one.rpartition(".")[2] for one in reads} == {"get", "getIamPolicy"}
+    assert set(reads) < set(google.PERMISSIONS["deploy"])
+    assert "secretmanager.versions.access" not in reads
+    assert "secretmanager.versions.access" in google.PERMISSIONS["deploy"]
+
+
+def test_the_gate_and_the_manager_agree_on_the_insert_of_a_machine() -> None:
+    insert = "compute.instances.insert"
+    ours = set(google_permissions.CALLS[insert]) - {"iam.serviceAccounts.actAs"}
+    assert ours == set(manager_permissions.MACHINES[insert])
+
+
+SCHEMAS = {token: target.schema for token, target in types.TARGETS.items() if token in amazon.WRITES}
+
+
+def test_every_type_on_aws_has_its_actions() -> None:
+    own = {"aws:iam/openIdConnectProvider:OpenIdConnectProvider"}
+    assert made("aws") - own - amazon.WRITES.keys() == set()
+    assert amazon.WRITES.keys() <= amazon.READS.keys()
+
+
+@pytest.mark.parametrize(
+    "token", ["aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate", "aws:iam/role:Role"]
+)
+def test_the_deletion_of_a_type_on_aws_has_the_actions_of_its_schema(token: str) -> None:
+    handlers = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", SCHEMAS[token]).schema["handlers"]
+    granted = set(amazon.actions("deploy"))
+    # A role of a node group has no inline policies of its own.
+    assert set(handlers["delete"]["permissions"]) - granted <= {"iam:DeleteRolePolicy"}
+
+
+def test_the_preview_of_aws_only_reads() -> None:
+    verbs = {re.match(r"[a-z0-9]+:(Describe|Get|List)", action) for action in amazon.actions("preview")}
+    assert None not in verbs

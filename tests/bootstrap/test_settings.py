@@ -1,0 +1,85 @@
+"""What the settings of the bootstrap stack refuse, and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_ci.errors import ArgsError
+
+from bootstrap import settings
+
+GITHUB: dict[str, Any] = {
+    "ownerId": "9919",
+    "repositoryId": "1296269",
+    "deploy": {"environment": "production"},
+    "preview": {"environment": "preview"},
+}
+GOOD: dict[str, Any] = {"location": "us-central1", "github": GITHUB}
+
+MISTAKES: dict[str, tuple[Any, list[str]]] = {
+    "nothing": (None, ["gpu-ci-bootstrap:settings"]),
+    "text": ("us-central1", ["gpu-ci-bootstrap:settings"]),
+    "a zone": ({**GOOD, "location": "us-central1-a"}, ["gpu-ci-bootstrap:settings.location"]),
+    "no location and no github": (
+        {},
+        ["gpu-ci-bootstrap:settings.github", "gpu-ci-bootstrap:settings.location"],
+    ),
+    "a project of its own": ({**GOOD, "project": "acme-ci"}, ["gpu-ci-bootstrap:settings.project"]),
+    "a name for an id": (
+        {**GOOD, "github": {**GITHUB, "ownerId": "acme"}},
+        ["gpu-ci-bootstrap:settings.github.ownerId"],
+    ),
+    "no jobs that preview": (
+        {**GOOD, "github": {key: value for key, value in GITHUB.items() if key != "preview"}},
+        ["gpu-ci-bootstrap:settings.github.preview"],
+    ),
+    "an unknown key of the jobs": (
+        {**GOOD, "github": {**GITHUB, "deploy": {"enviroment": "production"}}},
+        ["gpu-ci-bootstrap:settings.github.deploy.enviroment"],
+    ),
+    "a zone of AWS": ({**GOOD, "aws": {"region": "us-east-1a"}}, ["gpu-ci-bootstrap:settings.aws.region"]),
+}
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The config of the stack; tests change it."""
+    values: dict[str, Any] = {"gcp:project": "acme-ci", "gpu-ci-bootstrap:settings": GOOD}
+
+    class Config:
+        def __init__(self, namespace: str = "gpu-ci-bootstrap") -> None:
+            self.namespace = namespace
+
+        def get(self, key: str) -> Any:
+            return values.get(f"{self.namespace}:{key}")
+
+        get_object = get
+
+    monkeypatch.setattr(pulumi, "Config", Config)
+    monkeypatch.setattr(pulumi, "get_project", lambda: "gpu-ci-bootstrap")
+    monkeypatch.setattr(pulumi, "get_stack", lambda: "acme")
+    return values
+
+
+@pytest.mark.parametrize(("given", "paths"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named(config: dict[str, Any], given: Any, paths: list[str]) -> None:
+    config["gpu-ci-bootstrap:settings"] = given
+    with pytest.raises(ArgsError) as caught:
+        settings.load()
+    assert sorted(problem.path for problem in caught.value.problems) == paths
+    assert caught.value.subject == "Pulumi.acme.yaml"
+
+
+def test_a_missing_project_is_named(config: dict[str, Any]) -> None:
+    del config["gcp:project"]
+    with pytest.raises(ArgsError) as caught:
+        settings.load()
+    assert [problem.path for problem in caught.value.problems] == ["gcp:project"]
+
+
+def test_good_settings_are_read(config: dict[str, Any]) -> None:
+    found = settings.load()
+    assert (found.project, found.location, found.github.deploy.environment) == ("acme-ci", "us-central1", "production")
+    assert found.aws is None

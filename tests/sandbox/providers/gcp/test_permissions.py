@@ -1,0 +1,188 @@
+"""An account without a permission is refused, and the error names permission and resource."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from gpu_common import google_permissions
+from gpu_common.google_permissions import CREATE, RESOURCES
+from pulumi_sandbox.providers.gcp import permissions, types
+from pulumi_sandbox.providers.resource import Refused, Resource
+from pulumi_sandbox.providers.values import Decoded
+
+from tests.sandbox.providers.gcp.conftest import PROJECT, Google
+from tests.sandbox.providers.gcp.test_outputs import ONE, made
+
+EMAIL = f"deployer@{PROJECT}.iam.gserviceaccount.com"
+MEMBER = f"serviceAccount:{EMAIL}"
+NOTHING = Decoded({})
+FULL = google_permissions.deployer()
+# The types of the table with rules of their own in the sandbox; the others are known by their shape.
+CHECKED = [token for token in RESOURCES if token in types.TARGETS]
+SHAPED = {
+    "gcp:storage/bucket:Bucket": {"location": "us-central1", "name": "state"},
+    "gcp:storage/bucketIAMMember:BucketIAMMember": {"bucket": "state", "role": "roles/viewer", "member": "allUsers"},
+    "gcp:storage/bucketObject:BucketObject": {"bucket": "state", "name": "one", "content": "x"},
+}
+
+
+def grant(google: Google, granted: list[str], role: str = "deployer") -> None:
+    """Give the account a custom role of these permissions; a second call replaces them."""
+    path = f"projects/{PROJECT}/roles/{role}"
+    if google.world.get(types.CUSTOM_ROLE, path):
+        row = google.world.get(types.CUSTOM_ROLE, path)
+        assert row is not None
+        google.world.update(types.CUSTOM_ROLE, path, inputs={**row.inputs, "permissions": granted}, outputs=row.outputs)
+        return
+    google.make(types.ACCOUNT, "deployer", {"accountId": "deployer"})
+    google.make(types.CUSTOM_ROLE, role, {"roleId": role, "title": role, "permissions": granted})
+    google.make(types.PROJECT_MEMBER, role, {"project": PROJECT, "role": path, "member": MEMBER})
+
+
+def impersonate(google: Google) -> None:
+    google.cloud.__dict__["caller"] = permissions.Caller(google.world, EMAIL)
+
+
+def without(permission: str) -> list[str]:
+    return [one for one in FULL if one != permission]
+
+
+def attempt(google: Google, token: str) -> Resource:
+    if token in SHAPED:
+        return google.make(token, "it", SHAPED[token])
+    made(google, token)
+    return google.resource(token, "it", dict(ONE[token]))
+
+
+EVERY_CREATE = [(token, one) for token in (*CHECKED, *SHAPED) for one in RESOURCES[token][CREATE]]
+
+
+@pytest.mark.parametrize("token", [*CHECKED, *SHAPED])
+def test_the_deployer_may_create_every_type(google: Google, token: str) -> None:
+    grant(google, FULL)
+    impersonate(google)
+    attempt(google, token)
+
+
+@pytest.mark.parametrize(("token", "permission"), EVERY_CREATE)
+def test_a_create_without_one_permission_is_refused(google: Google, token: str, permission: str) -> None:
+    grant(google, without(permission))
+    impersonate(google)
+    with pytest.raises(Refused) as refused:
+        attempt(google, token)
+    text = str(refused.value)
+    assert re.match(r"Error creating \w+: googleapi: Error 403: ", text)
+    assert f"'{permission}'" in text
+    assert "forbidden" in text
+
+
+def policy(name: str) -> dict[str, Any]:
+    return {"project": PROJECT, "role": f"roles/{name}", "member": MEMBER}
+
+
+OPERATIONS: dict[str, tuple[str, Callable[[Google, Resource], object], str]] = {
+    "update": ("iam.serviceAccounts.update", lambda google, res: update(google, res), "updating"),
+    "delete": ("iam.serviceAccounts.delete", lambda google, res: google.delete(res), "deleting"),
+    "read": (
+        "iam.serviceAccounts.get",
+        lambda google, res: google.life.read(res.token, res.id, (NOTHING, NOTHING)),
+        "reading",
+    ),
+}
+
+
+def update(google: Google, res: Resource) -> None:
+    changed = google.resource(
+        res.token, res.name, {**res.inputs, "displayName": "x"}, old_inputs=res.inputs, id=res.id, outputs=res.outputs
+    )
+    google.life.update(changed, Decoded(res.outputs))
+
+
+@pytest.mark.parametrize(("permission", "act", "doing"), OPERATIONS.values(), ids=OPERATIONS)
+def test_other_operations_are_refused_too(
+    google: Google, permission: str, act: Callable[[Google, Resource], object], doing: str
+) -> None:
+    account = google.make(types.ACCOUNT, "runner", {"accountId": "runner"})
+    grant(google, without(permission))
+    impersonate(google)
+    with pytest.raises(Refused) as refused:
+        act(google, account)
+    assert doing in str(refused.value)
+    assert f"'{permission}'" in str(refused.value)
+    assert f"runner@{PROJECT}.iam.gserviceaccount.com" in str(refused.value)
+    grant(google, FULL)
+    act(google, account)
+
+
+def test_a_secret_is_read_with_its_permission_only(google: Google) -> None:
+    function = "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"
+    google.make(types.SECRET, "key", {"secretId": "key", "replication": {"auto": {}}})
+    grant(google, google_permissions.reader())
+    impersonate(google)
+    with pytest.raises(Refused, match=r"Permission 'secretmanager\.versions\.access' denied on resource 'key'"):
+        google.cloud.invoke(function, {"secret": "key", "project": PROJECT})
+    grant(google, FULL)
+    assert google.cloud.invoke(function, {"secret": "key", "project": PROJECT})
+
+
+def test_the_previewer_creates_nothing(google: Google) -> None:
+    grant(google, google_permissions.reader())
+    impersonate(google)
+    with pytest.raises(Refused, match=r"'compute\.networks\.create'"):
+        attempt(google, types.NETWORK)
+
+
+def test_an_account_of_another_project_or_without_a_role_may_nothing(google: Google) -> None:
+    grant(google, FULL)
+    google.cloud.__dict__["caller"] = permissions.Caller(google.world, f"other@{PROJECT}.iam.gserviceaccount.com")
+    with pytest.raises(Refused, match="Error 403"):
+        attempt(google, types.NETWORK)
+    impersonate(google)
+    with pytest.raises(Refused, match=r"Required 'compute\.networks\.create' permission for 'projects/other-project/"):
+        google.make(types.NETWORK, "it", {"project": "other-project"})
+
+
+def test_an_owner_may_everything_and_the_sandboxs_user_too(google: Google) -> None:
+    attempt(google, types.NETWORK)
+    google.make(types.ACCOUNT, "deployer", {"accountId": "deployer"})
+    google.make(types.PROJECT_MEMBER, "owner", policy("owner"))
+    impersonate(google)
+    google.make(types.NETWORK, "another", {})
+
+
+def test_a_type_without_known_permissions_is_permitted_and_says_so(google: Google) -> None:
+    grant(google, [])
+    impersonate(google)
+    said: list[str] = []
+    disk = google.resource("gcp:compute/disk:Disk", "it", {}, log=lambda text, severity="info": said.append(text))
+    assert list(google.cloud.refusals(disk)) == []
+    assert any("its permissions are not known" in text for text in said)
+
+
+CALLS = {
+    "compute.instances.setLabels": ("POST", "zones/us-central1-a/instances"),
+    "compute.instances.list": ("GET", "aggregated/instances"),
+    "compute.instances.get": ("GET", "zones/us-central1-a/instances/one"),
+    "compute.instances.getGuestAttributes": ("GET", "zones/us-central1-a/instances/one/getGuestAttributes"),
+    "compute.instances.getSerialPortOutput": ("GET", "zones/us-central1-a/instances/one/serialPort"),
+    "compute.zoneOperations.get": ("GET", "zones/us-central1-a/operations/one"),
+    "compute.instances.delete": ("DELETE", "zones/us-central1-a/instances/one"),
+    "compute.instanceTemplates.get": ("GET", "regions/us-central1/instanceTemplates/one"),
+}
+
+
+@pytest.mark.parametrize(("permission", "call"), CALLS.items(), ids=CALLS)
+def test_the_check_calls_the_api_with_the_permissions_of_the_run(
+    google: Google, permission: str, call: tuple[str, str]
+) -> None:
+    grant(google, without(permission))
+    caller = permissions.Caller(google.world, EMAIL)
+    verb, rest = call
+    [error] = caller.call(EMAIL, verb, PROJECT, rest)
+    assert (error.status, error.message) == (403, f"Required '{permission}' permission for 'projects/{PROJECT}/{rest}'")
+    assert list(caller.call("vm@ci-project.iam.gserviceaccount.com", verb, PROJECT, rest)) == []
+    grant(google, FULL)
+    assert list(caller.call(EMAIL, verb, PROJECT, rest)) == []
