@@ -38,8 +38,8 @@ job: engine torch ## queue a job in the sandbox; the runner manager starts a mac
 
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
-	@printf '\nmake up deploys the stack again, and make clean removes the sandbox.\n'
-	@printf 'In the sandbox, write `pulumi stack rm` as %s stack rm %s. It keeps Pulumi.%s.yaml.\n' '$(SANDBOX)' '$(STACK)' '$(STACK)'
+	@printf '\nYou need not remove the empty stack: make up deploys it again, and make clean removes the sandbox.\n'
+	@printf 'To remove it anyway, run %s stack rm %s. It keeps Pulumi.%s.yaml, which plain pulumi deletes.\n' '$(SANDBOX)' '$(STACK)' '$(STACK)'
 
 test: dev comment engine torch policy ## run the tests, some on the real engine (PYTEST_ARGS="-k name" selects tests)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
