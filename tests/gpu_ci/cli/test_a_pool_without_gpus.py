@@ -11,7 +11,7 @@ BUILDS = "gpu-ci:pools:\n    builds: {kind: cloud-build, region: europe-west4, m
 def test_check_lists_it_without_a_market_and_a_most(ask: Ask, stack: Stack) -> None:
     answer = ask("check", stack(("gpu-ci:pools:", BUILDS)))
     assert answer.code == 0
-    assert answer.out.splitlines()[0] == "Pulumi.dev.yaml: nothing speaks against its 2 pools"
+    assert answer.out.splitlines()[0] == "Pulumi.dev.yaml: 2 pools, no problem found"
     assert answer.rows == [
         ["l4", "gcp/g2-standard-8", "spot", "us-central1", "4"],
         ["builds", "e2-standard-8", "europe-west4"],

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_a_combination_that_works_is_said_to(ask: Ask) -> None:
     answer = ask("check", "g6.xlarge", "--zone", "us-east-1a", "--market", "spot", "--driver-branch", "580")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out == "aws/g6.xlarge: nothing speaks against it\n"
+    assert answer.out == "aws/g6.xlarge: no problem found\n"
 
 
 def test_one_that_does_not_has_its_reason_source_and_fix(ask: Ask) -> None:
@@ -188,7 +188,7 @@ def test_a_fraction_is_listed_with_its_own_memory(ask: Ask) -> None:
 
 def test_the_notes_of_a_machine_come_with_its_verdict(ask: Ask) -> None:
     assert ask("check", "p3.2xlarge").out == (
-        "aws/p3.2xlarge: nothing speaks against it\n"
+        "aws/p3.2xlarge: no problem found\n"
         "note: driver 595 AMIs refuse it\n"
         "note: gone from AWS's region page by mid-2026: retired for new work\n"
     )

@@ -19,7 +19,7 @@ of_stacks = pytest.mark.parametrize("command", ["check", "cost", "quota"])
 def test_a_file_in_order_is_told_with_its_pools(ask: Ask, stack: Stack) -> None:
     answer = ask("check", stack())
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.splitlines()[0] == "Pulumi.dev.yaml: nothing speaks against its 1 pool"
+    assert answer.out.splitlines()[0] == "Pulumi.dev.yaml: 1 pool, no problem found"
     assert answer.rows == [["l4", "gcp/g2-standard-8", "spot", "us-central1", "4"]]
 
 

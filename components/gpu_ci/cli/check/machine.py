@@ -87,7 +87,7 @@ def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], not
             if each["fix"]:
                 click.echo(f"  hint: {options_text(each['fix'])}")
         if not problems:
-            click.echo(f"{machine}: {'probably works' if unknown else 'nothing speaks against it'}")
+            click.echo(f"{machine}: {'probably works' if unknown else 'no problem found'}")
         for text in unknown:
             click.echo(f"unverified: {text}")
         for text in notes:

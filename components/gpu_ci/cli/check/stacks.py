@@ -87,7 +87,7 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
     if wrong:
         click.echo(report_of(file, wrong))
     else:
-        click.echo(f"{file.name}: nothing speaks against its {_count(len(file.pools), 'pool')}")
+        click.echo(f"{file.name}: {_count(len(file.pools), 'pool')}, no problem found")
         rows: list[tuple[str, ...]] = [
             (each.pool, each.machine.key, each.market, each.region, str(each.max_machines))
             for each in quotas.demands(file.pools)
