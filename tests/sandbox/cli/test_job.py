@@ -157,7 +157,7 @@ def test_a_repository_that_no_runner_group_lets_in_is_warned_of(project: World) 
     group(project, "gpu", "docs")
     queue = ("queue", "--repository", "kernels", "--labels", "gpu", "--run", "ls")
     assert run(*queue).stderr == (
-        "warning: job 50003 may wait for ever: no runner group lets its repository in\n"
+        "warning: job 50003 may wait forever: no runner group allows its repository\n"
         "  got: acme/kernels\n"
         "  expected: one of acme/docs (gpu)\n"
     )

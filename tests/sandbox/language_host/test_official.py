@@ -179,7 +179,7 @@ def test_a_programs_python_is_asked_without_what_is_hidden_from_the_program(
         f"import os; open({str(seen)!r}, 'a').write(os.environ.get('DIGITALOCEAN_TOKEN', 'hidden') + '\\n')\n"
     )
     workspace = Workspace(project / ".sandbox", project)
-    assert official_host.prepare(workspace, workspace.apply()) == ""
+    assert official_host.prepare(workspace, workspace.child_environment()) == ""
     assert set(seen.read_text().split()) == {"hidden"}
 
 

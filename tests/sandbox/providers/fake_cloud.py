@@ -100,7 +100,7 @@ class Toys(Cloud):
     def replaces(self, token: str, path: str) -> bool | None:
         return None if token == SHELF else path == "color"
 
-    def documented(self, token: str, path: str) -> bool | None:
+    def replaces_by_documentation(self, token: str, path: str) -> bool | None:
         return None  # there is no SDK of toys
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
@@ -170,7 +170,7 @@ class Bench:
         self.cloud.context = self.context
         self.cloud.start(self.context)
         self.servicer = Servicer(self.cloud, self.context)
-        self.servicer.life.die = self._die
+        self.servicer.lifecycle.die = self._die
         self.servicer.log.say = lambda text, severity="info", urn="": self.said.append((text, severity, urn))  # type: ignore[method-assign]
 
     def _die(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
 from pulumi_sandbox.plugins import PROVIDERS
-from pulumi_sandbox.providers.server import EngineWatch, listens
+from pulumi_sandbox.providers.server import EngineWatch, accepts_connections
 
 PATIENCE = 30.0
 
@@ -72,7 +72,7 @@ def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> N
     ) as process:
         assert process.stdout is not None
         child, port = map(int, process.stdout.readline().split())
-        assert listens(f"127.0.0.1:{port}")
+        assert accepts_connections(f"127.0.0.1:{port}")
         process.kill()
     try:
         assert gone(child)

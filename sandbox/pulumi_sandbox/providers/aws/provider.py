@@ -55,10 +55,10 @@ class Aws(Cloud):
         self._profile(config.get("profile"))
         try:
             self._server = self._server or AwsServer(port, EksApi(self.context.world))
-        except OSError as wrong:
+        except OSError as error:
             raise Refused(
                 f"aws: the sandbox's EKS API cannot listen on 127.0.0.1:{port}\n"
-                f"  got: {wrong.strerror}\n"
+                f"  got: {error.strerror}\n"
                 f"  hint: another program uses this port; run the command again, or, for plain pulumi, remove "
                 f"{self.context.workspace.root.name}/ports.json to choose another port"
             ) from None
@@ -87,10 +87,12 @@ class Aws(Cloud):
     @cached_property
     def around(self) -> CloudContext:
         try:
-            listed = sandbox_file.existing(self.context.workspace.settings_file, "aws", "subnet-* or cluster/ci")
+            listed = sandbox_file.existing_patterns(
+                self.context.workspace.settings_file, "aws", "subnet-* or cluster/ci"
+            )
             return CloudContext(self.context.world, listed, self.lookups.values)
-        except (SettingsError, LookupRefusedError) as wrong:
-            raise Refused(str(wrong)) from None
+        except (SettingsError, LookupRefusedError) as error:
+            raise Refused(str(error)) from None
 
     def autoname(self, res: Resource) -> None:
         shape = self.shapes.shape(res.token)
@@ -117,13 +119,13 @@ class Aws(Cloud):
     def replaces(self, token: str, path: str) -> bool | None:
         return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)
 
-    def documented(self, token: str, path: str) -> bool | None:
-        return schema.replaces_by_name(token, path) or super().documented(token, path)
+    def replaces_by_documentation(self, token: str, path: str) -> bool | None:
+        return schema.replaces_by_name(token, path) or super().replaces_by_documentation(token, path)
 
-    def forced(self, res: Resource) -> Iterable[Change]:
+    def forced_changes(self, res: Resource) -> Iterable[Change]:
         # terraform-provider-aws 6, internal/provider/sdkv2/region.go: forceNewIfRegionChanges, with the provider's
         # region for a resource without one. The sandbox does not know a region set in the user's environment.
-        return bridged.elsewhere(res, "region", str(self.context.config.get("region") or ""))
+        return bridged.location_changes(res, "region", str(self.context.config.get("region") or ""))
 
     # -- Create, Update, Delete ---------------------------------------------------------------------------------------
 
@@ -150,7 +152,7 @@ class Aws(Cloud):
     def fault_text(self, fault: Fault, res: Resource) -> str:
         return faults.text(fault, res) or super().fault_text(fault, res)
 
-    def planned(self, res: Resource) -> dict[str, Any]:
+    def preview_outputs(self, res: Resource) -> dict[str, Any]:
         return eks_outputs.planned_template(res) if res.token == types.LAUNCH_TEMPLATE else {}
 
     def identity(self, res: Resource) -> str:
@@ -232,7 +234,7 @@ class Aws(Cloud):
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         config = self.context.config
-        mine = self.lookups.answered_by_user(token, arguments, config) if self.lookups.known(token) else False
+        mine = self.lookups.answered_by_user(token, arguments, config) if self.lookups.can_answer(token) else False
         region = self._region(arguments)
         if not mine and (refused := own_lookups.refusal(self.around, token, arguments)):
             raise Refused(refused)

@@ -132,9 +132,9 @@ class GithubAppApi:
     def _strike(self, name: str, call: Call, installation: str = "") -> None:
         """Refuse the call if a planted fault applies."""
         for kind in LIMITS if installation else ():
-            if fault := self.world.take(kind, f"github:rest/{name}", call.path):
+            if fault := self.world.take_fault(kind, f"github:rest/{name}", call.path):
                 raise self.limits.planted(fault, installation)
-        if fault := self.world.take("refuse", f"github:rest/{name}", call.path):
+        if fault := self.world.take_fault("refuse", f"github:rest/{name}", call.path):
             raise Refused(403, fault.message or f"{NO_ACCESS} (a planted fault)")
 
 

@@ -56,12 +56,12 @@ class Github(Cloud):
     def configure(self, config: dict[str, Any]) -> None:
         try:
             _ = self.around, self.organizations
-        except SettingsError as wrong:
-            raise Refused(str(wrong)) from None
+        except SettingsError as error:
+            raise Refused(str(error)) from None
 
     @cached_property
     def around(self) -> CloudContext:
-        listed = sandbox_file.existing(self.context.workspace.settings_file, "github", f"{self.owner}/web")
+        listed = sandbox_file.existing_patterns(self.context.workspace.settings_file, "github", f"{self.owner}/web")
         return CloudContext(self.context.world, self.owner, listed)
 
     @cached_property
@@ -103,12 +103,12 @@ class Github(Cloud):
             return False
         return all(isinstance(one, int | float) for one in (*old, *new)) and sorted(old) == sorted(new)
 
-    def keeps_name(self, res: Resource) -> bool:
-        return res.token in DELETED_FIRST or super().keeps_name(res)
+    def deletes_old_first(self, res: Resource) -> bool:
+        return res.token in DELETED_FIRST or super().deletes_old_first(res)
 
     # -- Create, Update, Delete, Read ---------------------------------------------------------------------------------
 
-    def forced(self, res: Resource) -> Iterable[Change]:
+    def forced_changes(self, res: Resource) -> Iterable[Change]:
         # The bridge compares the inputs with the state, which has the values that GitHub set.
         for name in plans.RESTRICTIONS if res.token == types.RUNNER_GROUP else ():
             made, wanted = res.outputs.get(name), res.inputs.get(name)
@@ -192,13 +192,13 @@ class Github(Cloud):
             for one in [one for one in res.world.find(res.token) if same_name(one.id, res.id)]:
                 res.world.delete(one.type, one.id, f"with {res.name}")
 
-    def locate(self, token: str, given: str) -> Record | None:
+    def locate(self, token: str, import_id: str) -> Record | None:
         # github/resource_github_repository_ruleset.go, Import: <repository>:<number>.
-        home, _, number = given.rpartition(":")
+        home, _, number = import_id.rpartition(":")
         if token == types.RULESET and home:
             found = super().locate(token, number)
             return found if found and same_name(text_of(found.inputs, "repository"), home) else None
-        return super().locate(token, given)
+        return super().locate(token, import_id)
 
     def write_only(self, token: str) -> Collection[str]:
         # Read in every resource_github_*_secret.go sets only the times.

@@ -49,7 +49,7 @@ def _keep(world: World, one: Repository) -> None:
     text = json.dumps(asdict(one))
     for key in (f"{_BY_NAME}/{one.full_name.lower()}", f"{_BY_NUMBER}/{one.id}"):
         if world.setting(key) != text:
-            world.keep(key, text)
+            world.set_setting(key, text)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class Kubernetes(Cloud):
         super().start(context)
         self._all = context.world
         # A provider handles the objects of one cluster only.
-        context.world = context.world.within(self.package, self.cluster)
+        context.world = context.world.for_cluster(self.package, self.cluster)
         runners = Runners(context.world, context.cancelled)
         scheduler = Scheduler(context.world, self._values, self.cluster, context.workspace)
         self.workloads = Workloads(
@@ -146,11 +146,11 @@ class Kubernetes(Cloud):
             patterns += data
         return bridged.replaces({token: patterns}, token, path)
 
-    def forced(self, res: Resource) -> Iterable[Change]:
+    def forced_changes(self, res: Resource) -> Iterable[Change]:
         if res.token == JOB and self.gate.is_replaced(res):
             yield Change(("metadata", "annotations", REPLACE), UPDATE, replacing=True)
 
-    def keeps_name(self, res: Resource) -> bool:
+    def deletes_old_first(self, res: Resource) -> bool:
         new, old = res.inputs.get("metadata"), (res.old_inputs or {}).get("metadata")
         if not isinstance(new, Mapping) or not isinstance(old, Mapping) or objects.is_autonamed(new):
             return False
@@ -173,11 +173,11 @@ class Kubernetes(Cloud):
             if refused := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
                 yield immutable.error_text(group, kind, str(objects.metadata(res).get("name")), refused)
 
-    def taken(self, res: Resource) -> str:
+    def already_exists(self, res: Resource) -> str:
         there = self.context.world.get(res.token, res.id)
         return objects.taken(res, there.stack if there else "")
 
-    def planned(self, res: Resource) -> dict[str, Any]:
+    def preview_outputs(self, res: Resource) -> dict[str, Any]:
         """Return the planned outputs; the fields that the API server fills in are unknown."""
         if res.token == RELEASE or not isinstance(res.inputs.get("metadata"), Mapping):
             return {}
@@ -243,14 +243,14 @@ class Kubernetes(Cloud):
         row = self.context.world.get(token, res.id)
         wait_for.check(res, row.outputs if row else res.outputs)
 
-    def stuck(self, record: Record) -> NotReady | None:
+    def not_ready(self, record: Record) -> NotReady | None:
         return self.gate.stuck(record) if record.type == JOB else None
 
     def overwrites(self, token: str) -> bool:
         # A patch is not an object: a stack may create the same patch again.
         return token == definitions.PATCH
 
-    def drain(self, res: Resource) -> None:
+    def await_deletable(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.drain(res)
 
@@ -260,9 +260,9 @@ class Kubernetes(Cloud):
         elif res.token == JOB:
             self.gate.forget(res)
 
-    def locate(self, token: str, given: str) -> Record | None:
+    def locate(self, token: str, import_id: str) -> Record | None:
         # For `kubectl` and the provider, a bare name is in the namespace `default`.
-        return self.context.world.get(token, given) or self.context.world.get(token, f"default/{given}")
+        return self.context.world.get(token, import_id) or self.context.world.get(token, f"default/{import_id}")
 
     def _exists(self, namespace: str) -> bool:
         if namespace in self.lookups.values.get("namespaces", ()):

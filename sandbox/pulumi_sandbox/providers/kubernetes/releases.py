@@ -160,9 +160,9 @@ class Releases:
 
     def _is_refused(self, row: Record, *, retry: bool) -> bool:
         if retry:
-            return self.world.take("unregistered", row.type, row.name, id=row.id) is not None
+            return self.world.take_fault("unregistered", row.type, row.name, id=row.id) is not None
         faults = (fault for fault in self.world.faults() if fault.kind == "unregistered")
-        return any(fault.strikes(row.type, row.name, {"id": row.id}) for fault in faults)
+        return any(fault.applies_to(row.type, row.name, {"id": row.id}) for fault in faults)
 
     def _runner_sets(self) -> list[Record]:
         return self.world.find(chart_objects.RUNNER_SET)

@@ -113,7 +113,7 @@ class Cluster(Bench):
     """Drives the provider's hooks, and tells what it said."""
 
     said: list[tuple[str, str]]
-    life: Lifecycle
+    lifecycle: Lifecycle
 
     def settings(self, text: str) -> None:
         """Another sandbox.yaml, as a provider that starts would find it."""
@@ -128,7 +128,7 @@ class Cluster(Bench):
         res.secrets, res.timeout = secrets, timeout
         self.cloud.autoname(res)
         assert [f"{one.path}: {one}" for one in self.cloud.rules(res)] == []
-        self.life.create(res)
+        self.lifecycle.create(res)
         return res
 
     def change(self, made: Resource, inputs: dict[str, Any]) -> Resource:
@@ -143,7 +143,7 @@ class Cluster(Bench):
             log=lambda text, severity="info": self.said.append((severity, text)),
         )
         self.cloud.autoname(res)
-        self.life.update(res, Decoded(made.outputs))
+        self.lifecycle.update(res, Decoded(made.outputs))
         return res
 
     def told(self, token: str, inputs: dict[str, Any]) -> list[str]:
@@ -177,7 +177,7 @@ def on(folder: Path, **config: Any) -> Cluster:
     cloud.shapes = SHAPES
     bench = Cluster(cloud, folder, config)
     bench.said = []
-    bench.life = Lifecycle(cloud, cloud.context)
+    bench.lifecycle = Lifecycle(cloud, cloud.context)
     return bench
 
 

@@ -90,7 +90,7 @@ def test_objects_and_releases_of_one_name_are_two_in_two_clusters(two: tuple[Clu
     assert len(two[0].world.find("kubernetes:apps/v1:DaemonSet")) == 2
     # And what goes from one stays in the other.
     gone = two[0].resource(RELEASE, "plugin", plugin, id="runners/plugin")
-    two[0].life.delete(gone)
+    two[0].lifecycle.delete(gone)
     assert [(row.type, row.cluster) for row in two[0].world.find("kubernetes:[ah]*") if "Role" not in row.type] == [
         (RELEASE, "us-east-1/other"), ("kubernetes:apps/v1:DaemonSet", "us-east-1/other"),
     ]  # fmt: skip

@@ -30,7 +30,7 @@ def launch(
     for kind in ("quota", "stockout"):
         for zone in zones or [""]:
             place = {"zone": zone} if zone else {}
-            fault = around.world.take(kind, types.NODE_GROUP, name, id=identity, **place)
+            fault = around.world.take_fault(kind, types.NODE_GROUP, name, id=identity, **place)
             if fault is None:
                 continue
             if fault.message:

@@ -94,8 +94,8 @@ def _parsed(value: Any, path: str) -> tuple[Inputs | None, Problem | None]:
         return None, Problem(path, f'"{name}" contains an invalid JSON policy{why}')
     try:
         found: Inputs = json.loads(value)
-    except json.JSONDecodeError as wrong:
-        where = f"{wrong.msg}, in line {wrong.lineno}, column {wrong.colno}"
+    except json.JSONDecodeError as error:
+        where = f"{error.msg}, in line {error.lineno}, column {error.colno}"
         return None, Problem(path, f'"{name}" contains an invalid JSON policy: {where}')
     return found, None
 

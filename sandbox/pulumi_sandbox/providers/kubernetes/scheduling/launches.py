@@ -47,7 +47,10 @@ class Launches:
         fault, message = met
         self.world.event(LAUNCH_FAILED, NODE_GROUP, row.id, message, row.cluster)
         called = next(iter(scaling_groups(row.outputs)), f"eks-{group.name}")
-        self.log(TRIGGERED.format(group=called, now=group.desired, then=group.desired + 1, most=group.most), "info")
+        self.log(
+            TRIGGERED.format(group=called, now=group.desired, then=group.desired + 1, most=group.max_nodes),
+            "info",
+        )
         self.log(ACTIVITY.format(group=called, message=message), "info")
         self.log(REFUSED.format(group=called), "info")
         if fault.times == 0:

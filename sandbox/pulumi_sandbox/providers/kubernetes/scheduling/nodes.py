@@ -58,7 +58,7 @@ class Group:
     name: str
     cluster: str
     desired: int
-    most: int
+    max_nodes: int
     pattern: Node
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -232,6 +232,6 @@ def listed(given: Any, cluster: str) -> Iterator[Node]:
 
 def numbered(group: Group, used: Collection[str]) -> Iterator[Node]:
     """Yield the nodes of a group: the desired ones, and those started for pods that still run."""
-    for number in range(max(group.desired, group.most)):
+    for number in range(max(group.desired, group.max_nodes)):
         if number < group.desired or f"{group.name}-{number}" in used:
             yield group.node(number)

@@ -148,7 +148,7 @@ class Scheduler:
         The autoscaler checks a running node of the group, or predicts the first node from the tags.
         """
         for group in groups(self.world, self.cluster()):
-            if self._next(group) >= group.most:
+            if self._next(group) >= group.max_nodes:
                 continue
             example = self.advertised(group.node(0)) if group.desired else group.imagined()
             if misfit(spec, example, {}) is None:
@@ -157,8 +157,8 @@ class Scheduler:
     def _next(self, group: Group) -> int:
         """Return the number of the next node, or the maximum if the group is full."""
         used = {str(inner(row.inputs, "spec", "nodeName")) for row in self.running()}
-        free = (number for number in range(group.desired, group.most) if f"{group.name}-{number}" not in used)
-        return next(free, group.most)
+        free = (number for number in range(group.desired, group.max_nodes) if f"{group.name}-{number}" not in used)
+        return next(free, group.max_nodes)
 
 
 def _strategy(spec: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pa
 from pulumi_sandbox.providers.kubernetes.workloads import dns_names, network
 from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.machines.settings import GuestSettings
-from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, supervised
+from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, start_supervised
 from pulumi_sandbox.world.store import World
 
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
@@ -163,7 +163,7 @@ class Containers:
         say: Callable[[str], None],
         stopped: Callable[[], bool],
     ) -> tuple[list[str], int, bool]:
-        process = supervised(f"exec {shlex.join(command)}\n", environment, self.settings().path)
+        process = start_supervised(f"exec {shlex.join(command)}\n", environment, self.settings().path)
         assert process.stdin is not None  # noqa: S101 -- opened as pipes
         assert process.stdout is not None  # noqa: S101
         lines: list[str] = []

@@ -48,8 +48,8 @@ class Gate:
     def settings(self) -> GuestSettings:
         try:
             return guest_settings.guest(self.workspace.settings_file, self.workspace.project)
-        except SettingsError as wrong:
-            raise Refused(str(wrong)) from None
+        except SettingsError as error:
+            raise Refused(str(error)) from None
 
     def refusals(self, res: Resource) -> Iterator[str]:
         """Yield an error if sandbox.yaml does not allow the Job's programs or lists a missing folder."""

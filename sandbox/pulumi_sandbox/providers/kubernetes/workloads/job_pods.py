@@ -90,7 +90,7 @@ class JobPods:
         one.name, one.node, one.last_message = name, placed.node, placed.message
         if placed.started:
             self.res.log(f"the cluster autoscaler starts {placed.node} in the group {placed.started}", "info")
-        fault = self.world.take("image", self.res.token, self.res.name, id=self.res.id) if placed.node else None
+        fault = self.world.take_fault("image", self.res.token, self.res.name, id=self.res.id) if placed.node else None
         images = self.workloads.images
         if placed.node and (event := images.missing_secrets(self.namespace, self.pod)):
             self.res.log(f"{name}: {event}", "info")
@@ -115,7 +115,7 @@ class JobPods:
 
     def run(self, one: Attempt, left_sec: float) -> list[Ended]:
         """Run the init containers one after another, then the other containers in parallel."""
-        fault = self.world.take("guest", self.res.token, self.res.name, id=self.res.id)
+        fault = self.world.take_fault("guest", self.res.token, self.res.name, id=self.res.id)
         settings = self.containers.settings()
         index = {} if one.index is None else {"JOB_COMPLETION_INDEX": str(one.index)}
         environment = {**index, **settings.environment, **(fault.settings if fault else {})}

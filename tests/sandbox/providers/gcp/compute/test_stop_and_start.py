@@ -211,7 +211,7 @@ def test_a_time_limit_begins_anew_at_each_start(api: Api) -> None:
     limit = {"maxRunDuration": {"seconds": 3}, "instanceTerminationAction": "STOP"}
     inputs = {**TEMPLATE, "name": "brief", "scheduling": {**TEMPLATE["scheduling"], **limit}, **script(COUNTS)}
     template = api.google.resource(REGION_TEMPLATE, "brief", inputs)
-    api.google.life.create(template)
+    api.google.lifecycle.create(template)
     api.insert(template.id)
     ready(api)
     api.off()

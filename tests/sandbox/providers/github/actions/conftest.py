@@ -70,7 +70,7 @@ class Hub:
 
     def __post_init__(self) -> None:
         plain = (serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
-        self.world.keep(f"{SETTING}-{APP}", key().private_bytes(serialization.Encoding.PEM, *plain).decode())
+        self.world.set_setting(f"{SETTING}-{APP}", key().private_bytes(serialization.Encoding.PEM, *plain).decode())
         self.api = GithubAppApi(
             self.world,
             ("acme/*", f"apps/{APP}/installations/{INSTALLATION}"),
