@@ -1,4 +1,4 @@
-"""What the sandbox's tests share: a small project of their own, and the sandbox it runs in."""
+"""A small Pulumi project for the tests of the sandbox, and the sandbox in which it runs."""
 
 from __future__ import annotations
 

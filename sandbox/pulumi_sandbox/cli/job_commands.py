@@ -47,7 +47,7 @@ def open_actions() -> Iterator[Actions]:
         raise click.ClickException(str(error)) from None
     with open_world() as world:
         actions = Actions(world, Repositories(world, patterns))
-        actions.settle()
+        actions.apply_time()
         yield actions
 
 

@@ -1,8 +1,8 @@
 """The base class of the sandbox providers, with hooks over plain Python values.
 
 A *cloud* is the emulation of one vendor, such as Google Cloud or a Kubernetes API server. It is a subclass of `Cloud`
-that implements hooks. protocol.py and lifecycle.py talk to the engine, and store resources as rows of the world (the
-emulated cloud state). For each call of the engine they call these hooks, in this order:
+that implements hooks. protocol.py receives the calls of the engine. lifecycle.py stores resources as rows of the world,
+the emulated cloud state. For each call of the engine they call these hooks, in this order:
 
     Check    shapes (the SDK's own) -> autoname -> rules
     Diff     same, forced_changes, replaces, replaces_by_documentation, deletes_old_first

@@ -46,7 +46,7 @@ def take(world: World, name: str = "vm-1") -> tuple[Actions, dict[str, Any]]:
     """A runner of the server that has the oldest job."""
     actions = Actions(world, Repositories(world, ("acme/*",)))
     runner, credential = actions.register("orgs/acme", name, 1, ["self-hosted", "gpu", "l4"], "_work")
-    assert actions.connected(credential) is not None
+    assert actions.runner_of(credential) is not None
     assert actions.assign(runner["id"], "orgs/acme") is not None
     return actions, actions.runners("orgs/acme")[0].outputs
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def go_that(tmp_path: Path, build: str) -> None:
-    """A `go` whose list finds two packages to compile and whose build does what it is told; $out is its file."""
+    """A fake `go`: its list prints two packages, and its build runs the given lines. $out is the built file."""
     script(
         tmp_path / "bin" / "go",
         'case "$1 $2" in\n'

@@ -1,4 +1,4 @@
-"""Where the Pulumi CLI comes from, and what is said when none can be had."""
+"""Finding the Pulumi CLI: the order of its sources, and the error if no source has one."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_the_shell_that_has_our_environment_does_not_take_our_engine_for_one_on_
 def test_an_official_cli_is_not_run_with_the_language_host_of_a_built_one_that_a_shell_has_on_path(
     own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine prefers a host on PATH to the one beside it."""
+    """The engine prefers a host on PATH to the host in its own folder."""
     fake_cli(own_folder)
     locate.record_engine(Engine(own_folder, VERSION, "build"))
     of_a_shell = f"{own_folder}:/usr/bin"
@@ -419,7 +419,7 @@ def test_an_unknown_forced_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_network_without_a_way_out_closes_the_official_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "ADDRESS", "https://127.0.0.1:9/install.sh")  # the discard port: nobody listens
+    monkeypatch.setattr(download, "ADDRESS", "https://127.0.0.1:9/install.sh")  # the discard port, unused
     with pytest.raises(SourceError, match=r"https://127\.0\.0\.1:9/install\.sh cannot be reached: .*refused"):
         download.install(locate.home(), lambda _: None)
     assert not locate.home().exists()

@@ -137,7 +137,7 @@ class Toys(Cloud):
 
 
 class Aborted(Exception):  # noqa: N818 - what gRPC does to a call
-    """What a servicer's `abort` does."""
+    """The exception that a servicer's `abort` raises."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -145,14 +145,14 @@ class Aborted(Exception):  # noqa: N818 - what gRPC does to a call
 
 
 class FakeCall:
-    """The gRPC context, as far as a servicer uses it."""
+    """A fake gRPC context, with the methods that a servicer calls."""
 
     def abort(self, code: grpc.StatusCode, text: str) -> NoReturn:
         raise Aborted(code, text)
 
 
 class Died(BaseException):
-    """In the place of the process's end."""
+    """Raised instead of the end of the process."""
 
 
 @dataclass

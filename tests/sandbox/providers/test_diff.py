@@ -1,4 +1,4 @@
-"""What a change is, at which path, and whether it makes a new resource."""
+"""Changes between old and new inputs: their paths, and whether they replace the resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The provider as the engine calls it: Check, and what a preview is told."""
+"""The provider as the engine calls it: Check, and the outputs of a preview."""
 
 from __future__ import annotations
 

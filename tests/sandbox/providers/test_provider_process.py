@@ -1,4 +1,4 @@
-"""The provider's process: it prints a port, and it ends with whoever started it."""
+"""The provider's process prints a port, and ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_child_of_process_one_asks_the_engine_whether_it_lives(monkeypatch: py
 
 
 def test_every_cloud_that_gets_a_plugin_can_be_started() -> None:
-    """A new cloud is a new folder, and stands in no list."""
+    """A new cloud is a new folder, without an entry in any list."""
     command = [sys.executable, "-m", "pulumi_sandbox.providers", "azure"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert PROVIDERS == ("aws", "gcp", "github", "kubernetes")

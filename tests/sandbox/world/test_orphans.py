@@ -1,4 +1,4 @@
-"""What the world and the stacks' states do not agree on."""
+"""Differences between the world and the states of the stacks."""
 
 from __future__ import annotations
 

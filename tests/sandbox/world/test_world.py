@@ -226,7 +226,7 @@ def test_processes_that_start_at_once_share_one_world(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", script, str(path), str(part)]) for part in range(4)]
     assert [process.wait(120) for process in running] == [0, 0, 0, 0]
     world = World(path)
-    # Each counted the rows inside its transaction: nobody came between the count and the insert.
+    # Each counted the rows inside its transaction. No other process inserted a row between the count and the insert.
     assert sorted(row.outputs["n"] for row in world.find()) == list(range(100))
     world.close()
 

@@ -1,4 +1,4 @@
-"""What Amazon adds to what a stack made, what a preview knows of it, and what somebody else changed."""
+"""Outputs that AWS adds to a resource, outputs known in a preview, and drift."""
 
 from __future__ import annotations
 

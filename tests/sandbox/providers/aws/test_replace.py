@@ -1,4 +1,4 @@
-"""Which changes make a new resource: CloudFormation's word, and the provider's where that differs."""
+"""Changes that replace a resource: by CloudFormation's schema, or by the provider where the provider differs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_network_of_another_range_is_a_new_one(amazon: Amazon) -> None:
 
 
 def moved(amazon: Amazon, token: str, config: dict[str, Any]) -> list[tuple[str, Any, Any, bool]]:
-    """What differs for a resource that was made without a region, once the provider is configured otherwise."""
+    """Return the changes of a resource without a region after a change of the provider's region."""
     made = amazon.make(token, "one", {})
     amazon.config.update(config)
     after = amazon.resource(token, "one", made.inputs, old_inputs=made.inputs, outputs=made.outputs, id=made.id)

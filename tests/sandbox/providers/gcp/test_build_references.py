@@ -1,4 +1,4 @@
-"""Networks, pools, triggers and registries: what has to be there first, what stays, and what nobody can read back."""
+"""Networks, pools, triggers and registries: references that must exist, and values that cannot be read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What machines of the sandbox ask of Secret Manager and Cloud Logging, how they find them, and who is refused."""
+"""VMs of the sandbox call Secret Manager and Cloud Logging: addresses, grants and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which change replaces, which updates, and which is none."""
+"""Changes that replace a resource, changes that update it, and differences that are no change."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_a_range_of_a_subnetwork_grows_in_place(google: Google, old: str, new: A
 def moves(
     google: Google, token: str, inputs: dict[str, Any], config: dict[str, Any], ignored: tuple[str, ...] = ()
 ) -> Any:
-    """What differs for a resource that was made, once the provider is configured otherwise."""
+    """Return the changes of an existing resource after a change of the provider's configuration."""
     made = google.make(token, "one", inputs)
     google.config.update(config)
     after = google.resource(token, "one", made.inputs, old_inputs=made.inputs, outputs=made.outputs, id=made.id)

@@ -71,7 +71,8 @@ def changed(given: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return given
 
 
-# A program as a stack brings it: a zip that python3 runs. It writes down what it saw, and ends as it is told.
+# A program in a ConfigMap of a stack: a zip that python3 runs. It prints its node and index, and writes its termination
+# log. Its environment has its exit code.
 PROGRAM = """
 import os, sys, time
 log = sys.argv[sys.argv.index("--termination-log") + 1] if "--termination-log" in sys.argv else ""
@@ -147,14 +148,14 @@ class Cluster(Bench):
         return res
 
     def told(self, token: str, inputs: dict[str, Any]) -> list[str]:
-        """What Check says, as `path: text`."""
+        """Return the problems of Check, as `path: text`."""
         kind = token.rsplit(":", 1)[-1]
         version = token.split(":")[1].removeprefix("core/")
         given = {"apiVersion": version, "kind": kind, **inputs}
         return [f"{one.path}: {one.text}" for one in self.cloud.rules(self.resource(token, "it", given))]
 
     def refused(self, token: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-        """What is said against an update."""
+        """Return the refusals of an update."""
         return list(self.cloud.refusals(self.resource(token, "it", new, old_inputs=old)))
 
 

@@ -1,4 +1,4 @@
-"""What the engine is told of a resource that was made and is not ready: it keeps it, with the reasons."""
+"""The engine keeps a created resource that is not ready, with the reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a new resource where no table knows the type, as the SDKs themselves tell."""
+"""Changes that replace a resource by the SDK's documentation, for types without a table."""
 
 from __future__ import annotations
 

@@ -54,13 +54,13 @@ Values = Mapping[str, Any]
 
 def objects(chart: Chart, inputs: Values) -> Iterator[Object]:
     """Yield the token and the inputs of each object. Helm's annotations name the release."""
-    release, space = str(inputs.get("name")), str(inputs.get("namespace"))
-    mark = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": space}
+    release, namespace = str(inputs.get("name")), str(inputs.get("namespace"))
+    annotations = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
     values = inputs.get("values") or {}
-    for token, made in MAKERS[chart.name](release, space, values, version(chart, inputs)):
-        made["metadata"]["namespace"] = values.get("namespaceOverride") or space
-        made["metadata"]["annotations"] = mark
-        yield token, made
+    for token, object_inputs in MAKERS[chart.name](release, namespace, values, version(chart, inputs)):
+        object_inputs["metadata"]["namespace"] = values.get("namespaceOverride") or namespace
+        object_inputs["metadata"]["annotations"] = annotations
+        yield token, object_inputs
 
 
 def fullname(base: str, release: str, values: Values) -> str:
@@ -74,9 +74,9 @@ def _controller(release: str, _: str, values: Values, number: str) -> Iterator[O
     name = fullname("gha-rs-controller", release, values)
     labels = {PART_OF: "gha-rs-controller", VERSION: number}
     labels[ACCOUNT] = inner(values, "serviceAccount", "name") or name
-    if watched := inner(values, "flags", "watchSingleNamespace"):
-        labels[WATCHES] = watched
-    pod = _placed(values) | {"containers": [{"name": "manager", "resources": values.get("resources") or {}}]}
+    if namespace := inner(values, "flags", "watchSingleNamespace"):
+        labels[WATCHES] = namespace
+    pod = _scheduling_fields(values) | {"containers": [{"name": "manager", "resources": values.get("resources") or {}}]}
     spec = {"replicas": values.get("replicaCount") or 1, "template": {"spec": pod}}
     yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": spec}
 
@@ -102,7 +102,7 @@ def _plugin(release: str, _: str, values: Values, number: str) -> Iterator[Objec
     pod = {
         "affinity": PLUGIN_AFFINITY,
         "tolerations": PLUGIN_TOLERATIONS,
-        **_placed(values),
+        **_scheduling_fields(values),
         "containers": [
             {
                 "name": "nvidia-device-plugin-ctr",
@@ -119,15 +119,15 @@ def _plugin(release: str, _: str, values: Values, number: str) -> Iterator[Objec
         yield DAEMON_SET, {"metadata": {"name": name, "labels": labels}, "spec": spec}
     # The subchart node-feature-discovery labels the nodes with an NVIDIA GPU.
     if inner(values, "gfd", "enabled") or inner(values, "nfd", "enabled"):
-        tolerated = [dict(one) for _, one in items(inner(values, "nfd", "worker", "tolerations"))] or NFD_TOLERATIONS
-        worker = {"tolerations": tolerated, "containers": [{"name": "worker"}]}
+        tolerations = [dict(one) for _, one in items(inner(values, "nfd", "worker", "tolerations"))] or NFD_TOLERATIONS
+        worker = {"tolerations": tolerations, "containers": [{"name": "worker"}]}
         labels = {"app.kubernetes.io/name": "node-feature-discovery", "app.kubernetes.io/instance": release}
         spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": worker}}
-        named = f"{release}-node-feature-discovery-worker"
-        yield DAEMON_SET, {"metadata": {"name": named, "labels": labels}, "spec": spec}
+        worker_name = f"{release}-node-feature-discovery-worker"
+        yield DAEMON_SET, {"metadata": {"name": worker_name, "labels": labels}, "spec": spec}
 
 
-def _placed(values: Values) -> dict[str, Any]:
+def _scheduling_fields(values: Values) -> dict[str, Any]:
     """Return the scheduling fields of the values, which replace those of the chart."""
     return {name: values[name] for name in ("affinity", "nodeSelector", "tolerations") if values.get(name) is not None}
 

@@ -1,4 +1,4 @@
-"""What happens to the nodes of a group, and to the jobs on them, when the group is updated."""
+"""An update of a node group terminates nodes, with the jobs on them."""
 
 from __future__ import annotations
 

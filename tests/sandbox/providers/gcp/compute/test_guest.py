@@ -1,4 +1,4 @@
-"""Virtual machines: the startup script really runs, speaks to its metadata server, and ends with whoever runs it."""
+"""VMs: the startup script really runs, reads its metadata server, and ends with the process that runs the VM."""
 
 from __future__ import annotations
 

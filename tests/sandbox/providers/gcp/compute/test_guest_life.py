@@ -1,4 +1,4 @@
-"""How virtual machines end: switched off, deleted, out of time, or together with whoever runs them."""
+"""VMs end: switched off, deleted, at their time limit, or with the process that runs them."""
 
 from __future__ import annotations
 

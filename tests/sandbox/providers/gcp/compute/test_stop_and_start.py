@@ -25,7 +25,7 @@ from tests.sandbox.providers.gcp.compute.test_manager_calls import HERE, undocum
 from tests.sandbox.providers.gcp.conftest import TEMPLATE, Google
 
 MACHINE = f"{HERE}/instances/check"
-# Counts its boots on the disk, says what it finds of an earlier one, and ends when it is told to.
+# Counts its boots on the disk, prints files of an earlier boot, and ends on SIGTERM.
 COUNTS = """
 echo boot >> $HOME/boots
 echo boot $(grep -c boot $HOME/boots), $(ls $TMPDIR | wc -l) temporary files

@@ -1,4 +1,4 @@
-"""What releases of known charts find in the world, and what they put there."""
+"""Releases of known charts look up objects in the world, and create objects there."""
 
 from __future__ import annotations
 

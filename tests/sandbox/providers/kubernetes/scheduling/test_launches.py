@@ -1,4 +1,4 @@
-"""What a Job and a runner meet where Amazon has no machine for the node that they need."""
+"""A Job and a runner need a node for which AWS has no machine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def empty(cluster: Cluster) -> Cluster:
 def test_a_job_ends_at_its_deadline_where_no_machine_is_to_be_had_and_the_next_one_passes(
     empty: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
+    monkeypatch.setattr(jobs, "NEW_NODE_SEC", 0.0)
     number = empty.world.add_fault(Fault("stockout", on="*NodeGroup", times=0))
     with pytest.raises(NotReady) as unready:
         check(empty)

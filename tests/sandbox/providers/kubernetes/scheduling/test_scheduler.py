@@ -213,11 +213,11 @@ def test_a_scale_set_at_zero_says_whether_a_runner_would_start(cluster: Cluster)
 
 
 def test_nodes_a_person_lists_are_nodes_too(cluster: Cluster) -> None:
-    assert cluster.cloud.workloads.scheduler.is_blind()
+    assert cluster.cloud.workloads.scheduler.knows_no_node()
     taint = f"{{key: {GPU}, value: present, effect: NoSchedule}}"
     node = f"{{name: own, labels: {{gpu: t4}}, taints: [{taint}], allocatable: {{{GPU}: 1, cpu: 2}}}}"
     cluster.settings(f"values: {{kubernetes: {{nodes: [{node}]}}}}\n")
-    assert not cluster.cloud.workloads.scheduler.is_blind()
+    assert not cluster.cloud.workloads.scheduler.knows_no_node()
     assert place(cluster, nodeSelector={"gpu": "t4"}) == Placement("own")
     assert place(cluster, nodeSelector={"gpu": "t4"}, tolerations=[]).message == UNTOLERATED
 
@@ -229,7 +229,7 @@ def test_a_provider_sees_the_nodes_of_its_own_cluster(cluster: Cluster) -> None:
     context = {"name": "c", "context": {"cluster": "x", "user": "u"}}
     config = {"current-context": "c", "contexts": [context], "users": [user]}
     cluster.config["kubeconfig"] = json.dumps(config)
-    assert cluster.cloud.workloads.scheduler.is_blind()
+    assert cluster.cloud.workloads.scheduler.knows_no_node()
     arguments[-1] = "ci"
     cluster.config["kubeconfig"] = json.dumps(config)
     assert place(cluster) == Placement("t4-0")

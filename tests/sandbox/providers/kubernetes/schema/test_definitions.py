@@ -1,4 +1,4 @@
-"""Who brings the definitions of ARC's kinds into a cluster, and who takes them over."""
+"""Custom resource definitions of ARC: created by a chart, and taken over by a stack."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ HINT = "the sandbox does not wait for the 600 s after which the provider gives u
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
+    monkeypatch.setattr(jobs, "NEW_NODE_SEC", 0.0)
 
 
 @pytest.fixture
