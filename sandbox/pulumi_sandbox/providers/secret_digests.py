@@ -88,7 +88,7 @@ def restore_secrets(stored: Mapping[str, Any], engine_values: Iterable[Decoded],
 
 
 def with_known_texts(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> dict[str, Any]:
-    """Replace the digests in stored values by those known texts that match them."""
+    """Replace each digest in stored values by the known text with this digest, if there is one."""
     if not digest_paths(stored):
         return dict(stored)
     texts = {digest(text, key): text for text in known}
@@ -117,7 +117,8 @@ def secret_paths(
 ) -> Secrets:
     """Return the paths of the secret outputs.
 
-    An output is secret if the input at its path is, if the SDK names it, or if it contains a secret text.
+    An output is secret if the input at its path is secret, if the SDK marks the output, or if the output contains the
+    text of a secret input.
     """
     missing = object()
     secrets: set[Path] = {path for path in input_secrets if at(outputs, path, missing) is not missing}

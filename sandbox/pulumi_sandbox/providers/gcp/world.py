@@ -186,7 +186,7 @@ class ExistingResources:
                 )
                 yield f"Error creating {_kind(token)}: {error}"
                 continue
-            problem = group_rules.without_gpu(
+            problem = group_rules.unavailable_machine(
                 inputs, record.inputs, group_region, "" if token == types.REGION_GROUP else zone
             )
             if problem:

@@ -87,7 +87,7 @@ class Route(NamedTuple):
 
 
 def paged(request: Request, key: str, rows: Sequence[Row], to_document: Callable[[Row], Any], **fields: Any) -> Answer:
-    """Return one page of rows with the Link header to the others. `form` converts a row; `more` adds fields."""
+    """Return one page of rows with the Link header to the others. `to_document` converts a row."""
     size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
     page, last = max(1, _number(request.option("page"), 1)), max(1, -(-len(rows) // size))
     pages = {"prev": min(page - 1, last), "next": page + 1, "last": last, "first": 1}

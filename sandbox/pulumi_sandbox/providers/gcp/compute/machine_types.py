@@ -19,7 +19,7 @@ MODELS = {"standard": "STANDARD", "spot": "SPOT", "flex-start": "FLEX_START", "r
 
 @dataclass(frozen=True)
 class MachineType:
-    """A machine type; `offer` is the catalog's entry for a type with built-in GPUs."""
+    """A machine type. `offer` is the entry of gpu_catalog for a type with built-in GPUs, with its zones and markets."""
 
     name: str
     vcpus: int | None = None
@@ -94,8 +94,8 @@ def n1_limit(accelerator: str, count: int, zones: list[str]) -> tuple[int, float
 
 def n1_counts(accelerator: str) -> tuple[int, ...]:
     """Return the allowed counts of an attachable accelerator on one machine; empty for other accelerators."""
-    card = accelerator.removesuffix(WORKSTATION)
-    return gpu_catalog.attachment_counts(card) if card in gpu_catalog.attachable() else ()
+    accelerator_type = accelerator.removesuffix(WORKSTATION)
+    return gpu_catalog.attachment_counts(accelerator_type) if accelerator_type in gpu_catalog.attachable() else ()
 
 
 def offer_of(machine_type: MachineType, attached: str = "") -> gpu_catalog.Machine | None:

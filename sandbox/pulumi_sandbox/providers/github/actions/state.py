@@ -75,12 +75,12 @@ class Actions:
     # -- reads --------------------------------------------------------------------------------------------------------
 
     def run(self, number: int) -> Outputs | None:
-        found = self.world.get(RUN, str(number))
-        return found.outputs if found else None
+        row = self.world.get(RUN, str(number))
+        return row.outputs if row else None
 
     def job(self, number: int) -> Outputs | None:
-        found = self.world.get(JOB, str(number))
-        return found.outputs if found else None
+        row = self.world.get(JOB, str(number))
+        return row.outputs if row else None
 
     def runs(self, repository: Repository) -> list[Outputs]:
         """Return the runs of a repository, newest first."""
@@ -155,10 +155,10 @@ class Actions:
     def approve(self, job: int) -> bool:
         """Move a waiting job to the queue. Return True if the job was waiting."""
         with self.world.transaction():
-            found = self.job(job)
-            if found is None or found["status"] != WAITING:
+            job_row = self.job(job)
+            if job_row is None or job_row["status"] != WAITING:
                 return False
-            self._change(found, status=QUEUED)
+            self._change(job_row, status=QUEUED)
         return True
 
     # -- runs ---------------------------------------------------------------------------------------------------------
@@ -166,10 +166,10 @@ class Actions:
     def cancel(self, run: int) -> None:
         """Cancel a run: end its queued jobs, and request the runners of its other jobs to stop. Raises RunCompleted."""
         with self.world.transaction():
-            found = self.run(run)
-            if found is None or found["status"] == COMPLETED:
+            run_row = self.run(run)
+            if run_row is None or run_row["status"] == COMPLETED:
                 raise RunCompleted
-            self.world.update(RUN, str(run), outputs={**found, "cancelled": True}, note="cancelled")
+            self.world.update(RUN, str(run), outputs={**run_row, "cancelled": True}, note="cancelled")
             for job in self.jobs(run):
                 if job["status"] in (QUEUED, WAITING):
                     self._complete(job, CANCELLED)
@@ -200,8 +200,8 @@ class Actions:
             self._update_run(run)
 
     def _definition(self, job: int) -> Outputs:
-        found = self.world.get(JOB, str(job))
-        return found.inputs if found else {}
+        row = self.world.get(JOB, str(job))
+        return row.inputs if row else {}
 
     # -- runners ------------------------------------------------------------------------------------------------------
 
@@ -229,8 +229,8 @@ class Actions:
     def runner_of(self, credential: str) -> Outputs | None:
         """Return the runner with this credential and mark it as online. Return None if it is not registered."""
         with self.world.transaction():
-            found = self.world.find(RUNNER, credential=digest(credential))
-            return self._mark_online(found[0].outputs) if found else None
+            rows = self.world.find(RUNNER, credential=digest(credential))
+            return self._mark_online(rows[0].outputs) if rows else None
 
     def remove_runner(self, owner: str, number: int) -> bool:
         return self.world.delete(RUNNER, f"{owner.lower()}/{number}")
@@ -245,14 +245,14 @@ class Actions:
     def assign(self, runner: int, owner: str) -> Record | None:
         """Return the job of a runner: its current job, or else the oldest queued job that it may run."""
         with self.world.transaction():
-            found = self.world.get(RUNNER, f"{owner}/{runner}")
-            if found is None or found.outputs["spent"]:
+            runner_row = self.world.get(RUNNER, f"{owner}/{runner}")
+            if runner_row is None or runner_row.outputs["spent"]:
                 return None
-            if found.outputs["job"] is not None:
-                return self.world.get(JOB, str(found.outputs["job"]))
+            if runner_row.outputs["job"] is not None:
+                return self.world.get(JOB, str(runner_row.outputs["job"]))
             for row in self.world.find(JOB, status=QUEUED):
-                if self._may_run(found.outputs, row.outputs):
-                    self._start(found.outputs, row.outputs)
+                if self._may_run(runner_row.outputs, row.outputs):
+                    self._start(runner_row.outputs, row.outputs)
                     return self.world.get(JOB, row.id)
         return None
 
@@ -265,10 +265,10 @@ class Actions:
     def finish(self, job: int, conclusion: str, steps: Sequence[Outputs], log: str) -> bool:
         """Complete a job in progress, and remove its ephemeral runner. Return True if the job was in progress."""
         with self.world.transaction():
-            found = self.job(job)
-            if found is None or found["status"] != IN_PROGRESS:
+            job_row = self.job(job)
+            if job_row is None or job_row["status"] != IN_PROGRESS:
                 return False
-            self._complete(found, conclusion, steps, log[-LOG_CHARACTERS:])
+            self._complete(job_row, conclusion, steps, log[-LOG_CHARACTERS:])
             for row in self.world.find(RUNNER, job=job):
                 self.world.delete(RUNNER, row.id, f"{row.name} has done its job")
         return True
@@ -299,8 +299,8 @@ class Actions:
         return next((one for one in self.groups(owner) if int(one.id) == number), None)
 
     def group_name(self, owner: str, number: int) -> str:
-        found = self.group(owner.rpartition("/")[2], number)
-        return text_of(found.outputs, "name") if found else "Default"
+        group = self.group(owner.rpartition("/")[2], number)
+        return text_of(group.outputs, "name") if group else "Default"
 
     def repositories_of_group(self, owner: str, number: int) -> list[Repository]:
         """Return the repositories that may use a runner group."""
@@ -369,13 +369,13 @@ class Actions:
 
     def _update_run(self, run: int) -> None:
         """Update the status and conclusion of a run from its jobs."""
-        found, jobs = self.run(run), self.jobs(run)
-        if found is None:
+        run_row, jobs = self.run(run), self.jobs(run)
+        if run_row is None:
             return
         status = run_status(jobs)
-        conclusion = run_conclusion(jobs, cancelled=found["cancelled"]) if status == COMPLETED else None
-        new = {**found, "status": status, "conclusion": conclusion, "updatedAt": self.now()}
-        self.world.update(RUN, str(run), outputs=new, quiet=found["status"] == status, note=conclusion or status)
+        conclusion = run_conclusion(jobs, cancelled=run_row["cancelled"]) if status == COMPLETED else None
+        new = {**run_row, "status": status, "conclusion": conclusion, "updatedAt": self.now()}
+        self.world.update(RUN, str(run), outputs=new, quiet=run_row["status"] == status, note=conclusion or status)
 
     def _update_runner(self, runner: Outputs, *, quiet: bool = False, note: str = "") -> None:
         self.world.update(RUNNER, f"{runner['owner']}/{runner['id']}", outputs=runner, quiet=quiet, note=note)

@@ -20,7 +20,7 @@ ACCOUNT, WATCHES = (
 STRATEGY = "DEVICE_LIST_STRATEGY"
 PLUGIN_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 RUNNER_IMAGE = "ghcr.io/actions/actions-runner:latest"
-NAME_MOST = 63
+MAX_NAME_LENGTH = 63
 
 # values.yaml of nvidia-device-plugin 0.20.0.
 PLUGIN_TOLERATIONS: list[dict[str, Any]] = [
@@ -65,14 +65,14 @@ def objects(chart: Chart, inputs: Values) -> Iterator[Object]:
 
 def fullname(base: str, release: str, values: Values) -> str:
     if values.get("fullnameOverride"):
-        return str(values["fullnameOverride"])[:NAME_MOST].rstrip("-")
+        return str(values["fullnameOverride"])[:MAX_NAME_LENGTH].rstrip("-")
     name = str(values.get("nameOverride") or base)
-    return (release if name in release else f"{release}-{name}")[:NAME_MOST].rstrip("-")
+    return (release if name in release else f"{release}-{name}")[:MAX_NAME_LENGTH].rstrip("-")
 
 
-def _controller(release: str, _: str, values: Values, number: str) -> Iterator[Object]:
+def _controller(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
     name = fullname("gha-rs-controller", release, values)
-    labels = {PART_OF: "gha-rs-controller", VERSION: number}
+    labels = {PART_OF: "gha-rs-controller", VERSION: chart_version}
     labels[ACCOUNT] = inner(values, "serviceAccount", "name") or name
     if namespace := inner(values, "flags", "watchSingleNamespace"):
         labels[WATCHES] = namespace
@@ -81,7 +81,7 @@ def _controller(release: str, _: str, values: Values, number: str) -> Iterator[O
     yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
-def _scale_set(release: str, _: str, values: Values, number: str) -> Iterator[Object]:
+def _scale_set(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
     name = str(values.get("runnerScaleSetName") or release)
     default = [{"name": "runner", "image": RUNNER_IMAGE, "command": ["/home/runner/run.sh"]}]
     pod = {"containers": default, "restartPolicy": "Never", **(inner(values, "template", "spec") or {})}
@@ -90,13 +90,15 @@ def _scale_set(release: str, _: str, values: Values, number: str) -> Iterator[Ob
         **{field: values[field] for field in ("minRunners", "maxRunners", "runnerGroup") if field in values},
         "template": {"spec": pod},
     }
-    labels = {PART_OF: "gha-rs", VERSION: number}
+    labels = {PART_OF: "gha-rs", VERSION: chart_version}
     yield RUNNER_SET, {"metadata": {"name": name.replace("_", "-"), "labels": labels}, "spec": spec}
 
 
-def _plugin(release: str, _: str, values: Values, number: str) -> Iterator[Object]:
+def _plugin(release: str, _: str, values: Values, chart_version: str) -> Iterator[Object]:
     name = fullname("nvidia-device-plugin", release, values)
-    image = f"{inner(values, 'image', 'repository') or PLUGIN_IMAGE}:{inner(values, 'image', 'tag') or 'v' + number}"
+    image = (
+        f"{inner(values, 'image', 'repository') or PLUGIN_IMAGE}:{inner(values, 'image', 'tag') or 'v' + chart_version}"
+    )
     labels = {"app.kubernetes.io/name": "nvidia-device-plugin", "app.kubernetes.io/instance": release}
     strategies = values.get("deviceListStrategy") or "envvar"
     pod = {
