@@ -233,7 +233,7 @@ class Gcp(Cloud):
 
     def deleted(self, res: Resource) -> None:
         if res.token in (types.POOL, types.POOL_PROVIDER):
-            self.context.world.keep(soft_deleted(res.id), "deleted")
+            self.context.world.set_setting(soft_deleted(res.id), "deleted")
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # The Compute Engine API checks a GPU quota when it creates a VM; templates and groups have no quota fault.

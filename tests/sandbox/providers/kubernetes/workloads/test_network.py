@@ -14,8 +14,8 @@ from pulumi_sandbox.world.store import Record
 from tests.sandbox.providers.kubernetes.conftest import Cluster
 
 CLOSED, DNS = network_rules.closed(), network_rules.to_dns()
-WORLD = network_rules.to_the_world([443], [])
-PRIVATE = network_rules.to_the_world([443], ["10.100.0.0/16"])
+WORLD = network_rules.to_public_addresses([443], [])
+PRIVATE = network_rules.to_public_addresses([443], ["10.100.0.0/16"])
 
 
 def policies(cluster: Cluster, *specs: dict[str, Any]) -> None:
